@@ -1,0 +1,27 @@
+"""Checks of arguments: each raises a `ValueError` that names the argument, the rule and the value."""
+
+
+def check_positive_int(name, value):
+    """Require an integer >= 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value!r}")
+
+
+def check_rate(name, value):
+    """Require a number in [0, 1), such as a dropout rate."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < 1:
+        raise ValueError(f"`{name}` must be a number in [0, 1). Received: {name}={value!r}")
+
+
+def check_positive_number(name, value):
+    """Require a number > 0."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not value > 0:
+        raise ValueError(f"`{name}` must be a number > 0. Received: {name}={value!r}")
+
+
+def check_one_of(name, value, choices):
+    """Require one of the given values."""
+    if value not in choices:
+        raise ValueError(f"`{name}` must be one of {list(choices)}. Received: {name}={value!r}")

@@ -1,0 +1,9 @@
+"""Errors whose message is all that a user needs to go on."""
+
+
+class UserInputError(ValueError):
+    """Input that a user can mend: the message is one clear line, without a traceback on a terminal."""
+
+
+class TrainingDiverged(UserInputError):
+    """The loss is no longer a finite number; the message names the step and the last good checkpoint."""

@@ -1,0 +1,35 @@
+"""The ids of the tokens that are not text: the one record every other part reads them from."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class SpecialTokens:
+    """Ids of padding, begin of sentence, end of sentence and unknown text.
+
+    Args:
+        pad: fills a row behind its last token.
+        bos: the decoder's first input.
+        eos: ends every source and every target sentence.
+        unk: stands for text that the vocabulary does not cover.
+
+    Raises:
+        ValueError: an id is no non-negative integer, or two ids are equal.
+
+    Example:
+        >>> SpecialTokens().eos
+        2
+    """
+
+    pad: int = 0
+    bos: int = 1
+    eos: int = 2
+    unk: int = 3
+
+    def __post_init__(self):
+        ids = dataclasses.asdict(self)
+        for name, value in ids.items():
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise ValueError(f"`{name}` must be an integer >= 0. Received: {name}={value!r}")
+        if len(set(ids.values())) < len(ids):
+            raise ValueError(f"Special tokens must have different ids. Received: {ids}")
