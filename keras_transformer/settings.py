@@ -1,0 +1,165 @@
+"""Settings of a run: a flat frozen dataclass that is also the command line and the JSON file."""
+
+import argparse
+import dataclasses
+import difflib
+import json
+import math
+import types
+import typing
+
+from keras_transformer.errors import UserInputError
+
+
+def setting(default, reason, *, choices=None, minimum=None, below=None):
+    """A dataclass field that says why its default is what it is.
+
+    Args:
+        default: the value where nothing else is given.
+        reason: why this value; shown by `--help`.
+        choices: the allowed values, all of them.
+        minimum: the least allowed number.
+        below: every allowed number is less than this one.
+    """
+    rules = {"reason": reason, "choices": choices, "minimum": minimum, "below": below}
+    return dataclasses.field(default=default, metadata=rules)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Base class of a recipe's settings: checked fields, command line and JSON.
+
+    A subclass is a frozen dataclass whose fields are made by `setting` and are annotated `int`,
+    `float`, `bool` or `str`, or one of these `| None` (written `none` on the command line).
+
+    Raises:
+        UserInputError: a value has the wrong type or breaks its field's rule.
+
+    Example:
+        >>> @dataclasses.dataclass(frozen=True)
+        ... class Training(Settings):
+        ...     steps: int = setting(500, "the loss is flat by then", minimum=1)
+        >>> Training(steps=20).to_json()
+        '{\\n  "steps": 20\\n}\\n'
+        >>> Training.from_dict({"step": 20})
+        Traceback (most recent call last):
+        keras_transformer.errors.UserInputError: Unknown setting `step`. Did you mean `steps`?
+    """
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            _check(field, _value_type(type(self), field.name), getattr(self, field.name))
+
+    @classmethod
+    def from_dict(cls, values):
+        """Settings from a mapping of names to values; names not in it keep their defaults."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        for name in values:
+            if name not in names:
+                close = difflib.get_close_matches(name, names, n=1)
+                hint = f"Did you mean `{close[0]}`?" if close else f"Settings: {', '.join(names)}"
+                raise UserInputError(f"Unknown setting `{name}`. {hint}")
+        return cls(**values)
+
+    @classmethod
+    def from_json(cls, text):
+        """Settings from the text that `to_json` wrote."""
+        try:
+            values = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise UserInputError(f"Settings must be JSON. Received: {error}") from error
+        if not isinstance(values, dict):
+            raise UserInputError(f"Settings must be a JSON object. Received: {text.strip()[:60]}")
+        return cls.from_dict(values)
+
+    def to_dict(self):
+        """Every field's name and value."""
+        return dataclasses.asdict(self)
+
+    def to_json(self):
+        """The settings as JSON text, one field a line."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def add_arguments(cls, parser):
+        """Give an `argparse` parser one flag a field: `batch_tokens` becomes `--batch-tokens`."""
+        group = parser.add_argument_group("settings")
+        for field in dataclasses.fields(cls):
+            value_type = _value_type(cls, field.name)
+            default = "none" if field.default is None else field.default
+            group.add_argument(
+                "--" + field.name.replace("_", "-"),
+                dest=field.name,
+                default=field.default,
+                help=f"{field.metadata['reason']} (default: {default})".replace("%", "%%"),
+                **_argument_form(field, value_type),
+            )
+
+    @classmethod
+    def from_arguments(cls, arguments):
+        """Settings from the namespace of a parser that `add_arguments` extended."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        return cls(**{name: getattr(arguments, name) for name in names})
+
+
+@dataclasses.dataclass(frozen=True)
+class _ValueType:
+    plain: type  # int, float, bool or str
+    optional: bool
+
+
+def _value_type(cls, name):
+    annotation = typing.get_type_hints(cls)[name]
+    members = set(typing.get_args(annotation)) if _is_union(annotation) else {annotation}
+    plain = members - {types.NoneType}
+    if len(plain) != 1 or not plain <= {int, float, bool, str}:
+        raise TypeError(
+            f"`{cls.__name__}.{name}` must be int, float, bool or str, or one of them `| None`. "
+            f"Received: {annotation}"
+        )
+    return _ValueType(plain.pop(), types.NoneType in members)
+
+
+def _is_union(annotation):
+    return typing.get_origin(annotation) in (types.UnionType, typing.Union)
+
+
+def _check(field, value_type, value):
+    if value is None and value_type.optional:
+        return
+    rule = _broken_rule(field.metadata, value_type.plain, value)
+    if rule:
+        raise UserInputError(f"`{field.name}` must be {rule}. Received: {field.name}={value!r}")
+
+
+def _broken_rule(rules, plain, value):
+    """The rule that a value breaks, in words, or None."""
+    accepted = (int, float) if plain is float else plain
+    if not isinstance(value, accepted) or (isinstance(value, bool) and plain is not bool):
+        return {int: "an integer", float: "a number", bool: "true or false", str: "a text"}[plain]
+    if plain is float and not math.isfinite(value):
+        return "a finite number"
+    choices, minimum, below = rules.get("choices"), rules.get("minimum"), rules.get("below")
+    if choices is not None and value not in choices:
+        return f"one of {', '.join(map(str, choices))}"
+    if minimum is not None and value < minimum:
+        return f"at least {minimum}"
+    if below is not None and value >= below:
+        return f"less than {below}"
+    return None
+
+
+def _argument_form(field, value_type):
+    """What `add_argument` needs beside the name, the default and the help."""
+    if value_type.plain is bool:
+        return {"action": argparse.BooleanOptionalAction}
+
+    def parse(text):
+        if value_type.optional and text.lower() == "none":
+            return None
+        return value_type.plain(text)
+
+    parse.__name__ = value_type.plain.__name__  # argparse names it: "invalid int value: 'x'"
+    choices = field.metadata.get("choices")
+    metavar = "|".join(map(str, choices)) if choices else value_type.plain.__name__.upper()
+    return {"type": parse, "metavar": metavar}

@@ -1,0 +1,97 @@
+import argparse
+import dataclasses
+import math
+
+import pytest
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.settings import Settings, setting
+
+
+@dataclasses.dataclass(frozen=True)
+class Example(Settings):
+    steps: int = setting(500, "the loss is flat by then", minimum=1)
+    dropout: float = setting(0.1, "10 % as in the paper", minimum=0, below=1)
+    norm: str = setting("post", "the paper's order", choices=("post", "pre"))
+    lowercase: bool = setting(False, "case carries meaning")
+    tokenizer: str | None = setting(None, "trained on the text where none is given")
+
+
+def parse(*flags):
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    Example.add_arguments(parser)
+    return Example.from_arguments(parser.parse_args(flags))
+
+
+def test_command_line_without_flags_gives_the_defaults():
+    assert parse() == Example()
+
+
+def test_every_field_is_a_flag():
+    flags = ["--steps", "7", "--dropout", "0.3", "--norm", "pre", "--lowercase"]
+    expected = Example(steps=7, dropout=0.3, norm="pre", lowercase=True, tokenizer="my.model")
+    assert parse(*flags, "--tokenizer", "my.model") == expected
+    assert parse("--no-lowercase", "--tokenizer", "none") == Example()
+
+
+def test_help_gives_every_reason_and_default():
+    parser = argparse.ArgumentParser()
+    Example.add_arguments(parser)
+    text = " ".join(parser.format_help().split())
+    assert "10 % as in the paper (default: 0.1)" in text
+    assert "trained on the text where none is given (default: none)" in text
+
+
+def test_json_round_trip():
+    settings = Example(steps=3, dropout=0.25, lowercase=True, tokenizer="größe.model")
+    assert Example.from_json(settings.to_json()) == settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("steps", 1.0, "an integer"),
+        ("steps", True, "an integer"),
+        ("steps", 0, "at least 1"),
+        ("dropout", "0.1", "a number"),
+        ("dropout", math.nan, "a finite number"),
+        ("dropout", 1.0, "less than 1"),
+        ("norm", "none", "one of post, pre"),
+        ("lowercase", 1, "true or false"),
+        ("tokenizer", 5, "a text"),
+        ("norm", None, "a text"),
+    ],
+)
+def test_wrong_value_names_setting_rule_and_value(name, value, rule):
+    with pytest.raises(UserInputError) as caught:
+        Example.from_dict({name: value})
+    assert str(caught.value) == f"`{name}` must be {rule}. Received: {name}={value!r}"
+
+
+def test_an_integer_is_a_number():
+    assert Example(dropout=0).dropout == 0
+
+
+def test_unknown_name_is_refused_with_the_nearest_one():
+    with pytest.raises(UserInputError, match="Unknown setting `drop_out`. Did you mean `dropout`?"):
+        Example.from_dict({"drop_out": 0.1})
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "{", ""])
+def test_text_that_is_no_json_object_is_refused(text):
+    with pytest.raises(UserInputError, match="Settings must be"):
+        Example.from_json(text)
+
+
+def test_wrong_type_on_the_command_line_is_refused():
+    with pytest.raises(argparse.ArgumentError, match="invalid int value: 'many'"):
+        parse("--steps", "many")
+
+
+def test_a_field_type_the_command_line_cannot_express_is_a_programming_error():
+    @dataclasses.dataclass(frozen=True)
+    class Wrong(Settings):
+        sizes: tuple = setting((1, 2), "no flag can hold it")
+
+    with pytest.raises(TypeError, match="`Wrong.sizes` must be int, float, bool or str"):
+        Wrong()
