@@ -1,0 +1,7 @@
+"""Metrics over target tokens."""
+
+from keras_transformer.metrics.perplexity import Perplexity
+from keras_transformer.metrics.step_loss import StepLoss
+from keras_transformer.metrics.token_accuracy import TokenAccuracy
+
+__all__ = ["Perplexity", "StepLoss", "TokenAccuracy"]

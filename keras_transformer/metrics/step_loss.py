@@ -1,0 +1,51 @@
+"""The loss of the last step alone."""
+
+import keras
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class StepLoss(keras.metrics.Metric):
+    """The loss of the last step, not the running mean that Keras reports as `loss`.
+
+    Goes into `weighted_metrics` of `compile`, so that it sees the data's weights as the loss does.
+    Replicas' parts are summed, as the loss is.
+
+    Args:
+        loss: the `keras.losses.Loss` given to `compile`.
+        name: name of the metric.
+
+    Call arguments:
+        labels: integers, (batch, target_length).
+        logits: floats, (batch, target_length, vocabulary_size).
+        sample_weight: optional floats, (batch, target_length), as the loss takes them.
+
+    Returns:
+        A float32 scalar.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_transformer.losses import LabelSmoothingCrossEntropy
+        >>> metric = StepLoss(LabelSmoothingCrossEntropy(0.0))
+        >>> f"{float(metric(np.array([[2]]), np.zeros((1, 1, 4)))):.4f}"
+        '1.3863'
+        >>> f"{float(metric(np.array([[2]]), np.zeros((1, 1, 8)))):.4f}"
+        '2.0794'
+    """
+
+    def __init__(self, loss, name="step_loss", dtype="float32"):
+        super().__init__(name=name, dtype="float32")
+        self.loss = loss
+        self.last = self.add_variable((), "zeros", dtype="float32", name="last")
+
+    def update_state(self, labels, logits, sample_weight=None):
+        self.last.assign(self.loss(labels, logits, sample_weight))
+
+    def result(self):
+        return self.last + 0.0  # a tensor, not the variable itself
+
+    def get_config(self):
+        return {"loss": keras.saving.serialize_keras_object(self.loss), "name": self.name}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})

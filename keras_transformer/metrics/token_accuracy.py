@@ -1,0 +1,38 @@
+"""Share of target tokens whose logit is the largest."""
+
+import keras
+from keras import ops
+
+from keras_transformer.losses.cross_entropy import gold_logits
+from keras_transformer.metrics.token_mean import TokenMean
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class TokenAccuracy(TokenMean):
+    """Share of target tokens predicted right; a label that ties for the largest logit is right.
+
+    Args:
+        padding_id: integer, the label that never counts.
+        name: name of the metric.
+
+    Call arguments:
+        labels: integers, (batch, target_length).
+        logits: floats, (batch, target_length, vocabulary_size).
+        sample_weight: optional floats, (batch, target_length), as in `Perplexity`.
+
+    Returns:
+        A float32 scalar in [0, 1].
+
+    Example:
+        >>> import numpy as np
+        >>> accuracy = TokenAccuracy()
+        >>> float(accuracy(np.array([[2, 1, 0]]), np.eye(4)[[[2, 3, 0]]]))
+        0.5
+    """
+
+    def __init__(self, padding_id=0, name="accuracy", dtype="float32"):
+        super().__init__(padding_id, name, dtype)
+
+    def token_values(self, labels, logits):
+        # One reduction that the loss needs as well; an argmax would be one more pass.
+        return ops.greater_equal(gold_logits(labels, logits), ops.max(logits, axis=-1))

@@ -1,0 +1,33 @@
+"""The paper's optimizer."""
+
+import keras
+
+from keras_transformer.schedules import TransformerSchedule
+
+
+def transformer_adam(hidden_dim, warmup_steps=4000, scale=1.0, **overrides):
+    """Return Adam as the paper sets it: beta 0.9 and 0.98, epsilon 1e-9, its learning rate schedule.
+
+    Args:
+        hidden_dim: positive integer, the model's width.
+        warmup_steps: positive integer, updates until the learning rate's peak.
+        scale: positive number, factor of the learning rate.
+        **overrides: further arguments of `keras.optimizers.Adam`, or other values of these.
+
+    Returns:
+        A `keras.optimizers.Adam`.
+
+    Example:
+        >>> transformer_adam(hidden_dim=512, clipnorm=1.0).epsilon
+        1e-09
+
+    Reference:
+        [Attention Is All You Need](https://arxiv.org/abs/1706.03762), section 5.3.
+    """
+    arguments = {
+        "learning_rate": TransformerSchedule(hidden_dim, warmup_steps, scale),
+        "beta_1": 0.9,
+        "beta_2": 0.98,
+        "epsilon": 1e-9,
+    }
+    return keras.optimizers.Adam(**{**arguments, **overrides})
