@@ -1,0 +1,70 @@
+"""How a command ends: a user's error is one line on stderr, and every end has its exit code."""
+
+import argparse
+import os
+import signal
+import sys
+
+from keras_transformer.errors import UserInputError
+
+USER_ERROR = 2
+INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An `argparse` parser whose errors are one line and which takes no abbreviated flags.
+
+    Flags may be written with `_` for `-`, so that a setting's own name works: `--batch_tokens`.
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, allow_abbrev=False, **kwargs)
+
+    def parse_known_args(self, args=None, namespace=None):
+        args = sys.argv[1:] if args is None else args
+        return super().parse_known_args([_dashed(argument) for argument in args], namespace)
+
+    def error(self, message):
+        self.exit(USER_ERROR, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def run_command(main):
+    """Call `main()` and return the exit code of the process.
+
+    Args:
+        main: a function without arguments. A `UserInputError` or a file that cannot be opened is
+            told on stderr in one line (exit code 2), Ctrl-C ends with 130, and a reader that
+            closed our output early (`| head`) ends it without a word.
+
+    Example:
+        >>> run_command(lambda: None)
+        0
+    """
+    try:
+        main()
+        sys.stdout.flush()
+    except UserInputError as error:
+        return _user_error(str(error))
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more as it ends: there is nobody left to read it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if error.filename is None:
+            raise
+        return _user_error(f"{error.strerror}: {error.filename}")
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+def _user_error(message):
+    print("error:", " ".join(message.split()), file=sys.stderr)
+    return USER_ERROR
+
+
+def _dashed(argument):
+    if not argument.startswith("--"):
+        return argument
+    flag, equals, value = argument.partition("=")
+    return flag.replace("_", "-") + equals + value

@@ -1,0 +1,44 @@
+"""BLEU as sacrebleu computes it."""
+
+import sacrebleu
+
+from keras_transformer.errors import UserInputError
+
+
+def bleu(hypotheses, references, tokenize="13a", lowercase=False):
+    """Corpus BLEU and the signature that says how it was computed.
+
+    Args:
+        hypotheses: list of strings, the translations.
+        references: list of strings, one a hypothesis.
+        tokenize: sacrebleu's tokenizer: `"13a"` for plain text, `"none"` for text in Moses tokens.
+        lowercase: compare without case.
+
+    Returns:
+        `(score, signature)`: BLEU from 0 to 100, and sacrebleu's signature.
+
+    Raises:
+        UserInputError: there is nothing to score, or the lists differ in length.
+
+    Example:
+        >>> score, signature = bleu(["ein kleines Haus am See"], ["ein kleines Haus am See"])
+        >>> round(score, 6)
+        100.0
+
+    Reference:
+        Papineni et al., 2002; Post, 2018, "A Call for Clarity in Reporting BLEU Scores".
+    """
+    check_paired(hypotheses, references)
+    # `force` only drops sacrebleu's advice to detokenize, which "none" has decided already.
+    metric = sacrebleu.BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+    score = metric.corpus_score(hypotheses, [references]).score
+    return score, str(metric.get_signature())
+
+
+def check_paired(hypotheses, references):
+    """Require as many hypotheses as references, and at least one."""
+    if len(hypotheses) != len(references) or not hypotheses:
+        raise UserInputError(
+            "`hypotheses` and `references` must have the same length, at least 1. "
+            f"Received: {len(hypotheses)} hypotheses, {len(references)} references"
+        )

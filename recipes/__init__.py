@@ -1,0 +1,1 @@
+"""Whole trainings, each in a folder of its own, read from top to bottom."""

@@ -1,0 +1,1 @@
+"""English number words into German: the demo."""

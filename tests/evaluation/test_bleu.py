@@ -1,0 +1,43 @@
+import math
+
+import pytest
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.evaluation import bleu, exact_match
+
+
+def test_bleu_equals_the_closed_formula():
+    # Matching n-grams of "a b c d x" in "a b c d e": 4 of 5, 3 of 4, 2 of 3, 1 of 2; equal lengths.
+    score, signature = bleu(["a b c d x"], ["a b c d e"], tokenize="none")
+    precisions = (4 / 5, 3 / 4, 2 / 3, 1 / 2)
+    assert score == pytest.approx(100 * math.prod(precisions) ** 0.25)
+    assert "tok:none" in signature
+    assert "case:mixed" in signature
+
+
+def test_short_output_pays_the_brevity_penalty():
+    score, _ = bleu(["a b c d e"], ["a b c d e f"], tokenize="none")
+    assert score == pytest.approx(100 * math.exp(1 - 6 / 5))
+
+
+def test_13a_splits_punctuation_that_none_keeps():
+    texts = ["a b c d ."], ["a b c d."]
+    assert bleu(*texts)[0] == pytest.approx(100)
+    assert bleu(*texts, tokenize="none")[0] < 90
+
+
+def test_lowercase_ignores_case_and_says_so():
+    score, signature = bleu(["A B C D E"], ["a b c d e"], lowercase=True)
+    assert score == pytest.approx(100)
+    assert "case:lc" in signature
+
+
+@pytest.mark.parametrize("score", [bleu, exact_match])
+@pytest.mark.parametrize(("hypotheses", "references"), [([], []), (["a"], []), (["a"], ["a", "b"])])
+def test_lists_that_do_not_pair_are_refused(score, hypotheses, references):
+    with pytest.raises(UserInputError, match=f"{len(hypotheses)} hypotheses"):
+        score(hypotheses, references)
+
+
+def test_exact_match_is_a_share():
+    assert exact_match(["a", "b ", "c"], ["a", "b", "c"]) == pytest.approx(2 / 3)
