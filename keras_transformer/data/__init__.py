@@ -1,0 +1,20 @@
+"""Parallel text to batches of token ids. The `tf.data` form is in `data.tensorflow_dataset`."""
+
+from keras_transformer.data.batch_plan import BatchPlan
+from keras_transformer.data.batch_reader import BatchReader, batch_stream
+from keras_transformer.data.corpus_preparation import prepare_corpus
+from keras_transformer.data.parallel_corpus import ParallelCorpus
+from keras_transformer.data.text_files import find_text, read_parallel_text, read_text
+from keras_transformer.data.token_weights import token_weights
+
+__all__ = [
+    "BatchPlan",
+    "BatchReader",
+    "ParallelCorpus",
+    "batch_stream",
+    "find_text",
+    "prepare_corpus",
+    "read_parallel_text",
+    "read_text",
+    "token_weights",
+]

@@ -1,0 +1,75 @@
+"""Batches of a corpus as padded arrays."""
+
+import itertools
+
+import numpy as np
+
+from keras_transformer.data.token_weights import token_weights
+
+
+class BatchReader:
+    """Reads the batches of a plan from a corpus.
+
+    Args:
+        corpus: a `ParallelCorpus`.
+        plan: a `BatchPlan` of that corpus.
+        special_tokens: the tokenizer's `SpecialTokens`.
+
+    Example:
+        >>> reader = BatchReader(corpus, plan, tokenizer.special_tokens)  # doctest: +SKIP
+        >>> inputs, labels, weights = reader.batch(0)  # doctest: +SKIP
+    """
+
+    def __init__(self, corpus, plan, special_tokens):
+        self.corpus = corpus
+        self.plan = plan
+        self.special_tokens = special_tokens
+
+    def batch(self, step):
+        """Read the batch of global step `step`, counted from 0.
+
+        Returns:
+            `(inputs, labels, weights)`: inputs a dict of `source_ids` (tokens, end of sentence),
+            int32 `(batch, source_length)`, and `target_ids` (begin of sentence, tokens), int32
+            `(batch, target_length)`; labels (tokens, end of sentence), int32
+            `(batch, target_length)`; weights float32 `(batch, target_length)`, whose sum is 1.
+        """
+        indices = self.plan.batch(step)
+        corpus, special_tokens = self.corpus, self.special_tokens
+        source_ids = self._pad_with_end(corpus.source_ids, corpus.source_offsets, indices)
+        labels = self._pad_with_end(corpus.target_ids, corpus.target_offsets, indices)
+        # Without the end of sentence, one place to the right, begin of sentence first.
+        target_ids = np.empty_like(labels)
+        target_ids[:, 0] = special_tokens.bos
+        target_ids[:, 1:] = np.where(
+            labels[:, :-1] == special_tokens.eos, special_tokens.pad, labels[:, :-1]
+        )
+        weights = token_weights(labels, special_tokens.pad)
+        return {"source_ids": source_ids, "target_ids": target_ids}, labels, weights
+
+    def _pad_with_end(self, ids, offsets, indices):
+        """Rows of tokens, end of sentence, padding: int32 `(batch, longest + 1)`."""
+        starts = offsets[indices]
+        lengths = offsets[indices + 1] - starts
+        rows = np.full((len(indices), int(lengths.max()) + 1), self.special_tokens.pad, "int32")
+        positions = np.arange(rows.shape[1])
+        is_token = positions < lengths[:, None]
+        rows[is_token] = ids[(starts[:, None] + positions)[is_token]]
+        rows[np.arange(len(indices)), lengths] = self.special_tokens.eos
+        return rows
+
+
+def batch_stream(reader, start_step=0, stop_step=None):
+    """Yield the batches of steps `start_step`, `start_step + 1`, ... without end or to `stop_step`.
+
+    Args:
+        reader: a `BatchReader`.
+        start_step: global step of the first batch, from 0.
+        stop_step: global step before which the stream ends, or None.
+
+    Yields:
+        What `BatchReader.batch` returns.
+    """
+    steps = itertools.count(start_step) if stop_step is None else range(start_step, stop_step)
+    for step in steps:
+        yield reader.batch(step)

@@ -1,0 +1,197 @@
+"""A SentencePiece vocabulary shared by source and target: training, loading, encoding, decoding."""
+
+import hashlib
+import io
+import os
+import re
+
+import sentencepiece
+
+from keras_transformer.argument_checks import check_one_of, check_positive_int
+from keras_transformer.errors import UserInputError
+from keras_transformer.special_tokens import SpecialTokens
+
+MODEL_TYPES = ("bpe", "unigram")
+NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
+
+# SentencePiece's own scale: 0 information, 1 warnings, 2 errors.
+_LOG_ERRORS_ONLY = 2
+# By default SentencePiece leaves out training lines above 4,192 bytes without a word.
+_LONGEST_LINE_BYTES = 1 << 20
+# Unigram training sums floats per thread: the number is part of the result, never the machine's.
+_TRAINING_THREADS = 16
+
+
+class SentencePieceTokenizer:
+    """Subword tokenizer on the `sentencepiece` library; needs no TensorFlow.
+
+    Args:
+        model_bytes: a serialized SentencePiece model with padding, begin-of-sentence,
+            end-of-sentence and unknown tokens.
+
+    Raises:
+        UserInputError: the bytes are no SentencePiece model, or one of the four tokens is missing.
+
+    Example:
+        >>> lines = ["a small house", "a small tree", "the house and the tree"]
+        >>> tokenizer = SentencePieceTokenizer.train(lines, vocabulary_size=40)
+        >>> tokenizer.decode(tokenizer.encode(["the small house"]))
+        ['the small house']
+
+    Reference:
+        Kudo and Richardson, 2018, SentencePiece: https://arxiv.org/abs/1808.06226
+    """
+
+    def __init__(self, model_bytes):
+        self.model_bytes = bytes(model_bytes)
+        self._processor = sentencepiece.SentencePieceProcessor()
+        try:
+            self._processor.LoadFromSerializedProto(self.model_bytes)
+        except (RuntimeError, OSError) as error:
+            raise UserInputError("The tokenizer is not a SentencePiece model") from error
+        self.special_tokens = self._read_special_tokens()
+        self.vocabulary_size = self._processor.get_piece_size()
+        self.fingerprint = hashlib.sha256(self.model_bytes).hexdigest()
+
+    @classmethod
+    def train(
+        cls,
+        lines,
+        path=None,
+        *,
+        vocabulary_size,
+        model_type="bpe",
+        byte_fallback=False,
+        normalization="nmt_nfkc",
+        character_coverage=1.0,
+        user_defined_symbols=(),
+    ):
+        """Train a tokenizer; the same lines and settings give the same bytes.
+
+        Args:
+            lines: iterable of strings, source and target lines together.
+            path: file to write the model to, or None.
+            vocabulary_size: number of ids, the special ones included.
+            model_type: `"bpe"` or `"unigram"`.
+            byte_fallback: spell an unknown character in bytes instead of the unknown token;
+                takes 256 ids.
+            normalization: what SentencePiece does to the text first. `"nmt_nfkc"` folds widths,
+                ligatures and control characters; `"identity"` leaves every character and space.
+            character_coverage: share of the characters that get an id of their own.
+            user_defined_symbols: strings that always become one token each.
+
+        Returns:
+            A `SentencePieceTokenizer`.
+
+        Raises:
+            UserInputError: no text, or `vocabulary_size` does not suit the text.
+        """
+        check_positive_int("vocabulary_size", vocabulary_size)
+        check_one_of("model_type", model_type, MODEL_TYPES)
+        check_one_of("normalization", normalization, NORMALIZATIONS)
+        special_tokens = SpecialTokens()
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(lines),
+                model_writer=model,
+                vocab_size=vocabulary_size,
+                model_type=model_type,
+                byte_fallback=byte_fallback,
+                normalization_rule_name=normalization,
+                remove_extra_whitespaces=normalization != "identity",
+                character_coverage=character_coverage,
+                user_defined_symbols=list(user_defined_symbols),
+                pad_id=special_tokens.pad,
+                bos_id=special_tokens.bos,
+                eos_id=special_tokens.eos,
+                unk_id=special_tokens.unk,
+                max_sentence_length=_LONGEST_LINE_BYTES,
+                num_threads=_TRAINING_THREADS,
+                minloglevel=_LOG_ERRORS_ONLY,
+            )
+        except RuntimeError as error:
+            raise UserInputError(_explain(str(error), vocabulary_size)) from error
+        tokenizer = cls(model.getvalue())
+        if path is not None:
+            tokenizer.save(path)
+        return tokenizer
+
+    @classmethod
+    def load(cls, path):
+        """Load the SentencePiece model file `path`."""
+        try:
+            with open(path, "rb") as file:
+                model_bytes = file.read()
+        except OSError as error:
+            raise UserInputError(f"Cannot read the tokenizer {path}: {error.strerror}") from error
+        try:
+            return cls(model_bytes)
+        except UserInputError as error:
+            raise UserInputError(f"{path}: {error}") from error
+
+    def save(self, path):
+        """Write the model to `path`, whole or not at all."""
+        partial = f"{path}.partial"
+        with open(partial, "wb") as file:
+            file.write(self.model_bytes)
+        os.replace(partial, path)
+
+    def encode(self, sentences):
+        """Turn sentences into token ids, without begin or end of sentence.
+
+        Args:
+            sentences: list of strings.
+
+        Returns:
+            A list of lists of int, one a sentence.
+        """
+        return self._processor.encode(list(sentences), out_type=int)
+
+    def decode(self, ids):
+        """Turn token ids back into sentences; padding, begin and end of sentence leave no trace.
+
+        Args:
+            ids: list of sequences of int, or an int array `(sentences, length)`.
+
+        Returns:
+            A list of strings. The unknown token reads " ⁇ ".
+        """
+        return self._processor.decode([[int(token) for token in row] for row in ids])
+
+    def pieces(self, ids):
+        """The vocabulary's own spelling of the sequence of ids `ids`, such as `["▁house", "s"]`."""
+        return [self._processor.id_to_piece(int(token)) for token in ids]
+
+    def _read_special_tokens(self):
+        processor = self._processor
+        ids = {
+            "pad": processor.pad_id(),
+            "bos": processor.bos_id(),
+            "eos": processor.eos_id(),
+            "unk": processor.unk_id(),
+        }
+        missing = [name for name, value in ids.items() if value < 0]
+        if missing:
+            raise UserInputError(
+                f"The SentencePiece model lacks the special tokens {missing}. Train it with "
+                "--pad_id=0 --bos_id=1 --eos_id=2 --unk_id=3"
+            )
+        return SpecialTokens(**ids)
+
+
+def _explain(message, vocabulary_size):
+    """One clear line for what SentencePiece's trainer says."""
+    required = re.search(r"required_chars\. \d+ vs (\d+)", message)
+    if required:
+        return (
+            f"`vocabulary_size` is too small for the characters of the text, which need at least "
+            f"{required.group(1)}. Received: vocabulary_size={vocabulary_size}"
+        )
+    most = re.search(r"value <= (\d+)", message)
+    if most:
+        return (
+            f"`vocabulary_size` is too large for the text, which yields at most {most.group(1)}. "
+            f"Received: vocabulary_size={vocabulary_size}"
+        )
+    return f"SentencePiece cannot train a vocabulary of {vocabulary_size}: {message}"
