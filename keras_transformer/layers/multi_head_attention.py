@@ -1,0 +1,275 @@
+"""Multi-head attention. Axes: batch, heads, target, source, dim, beams, length (of a cache)."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_transformer.argument_checks import check_positive_int, check_rate
+
+MASKED_LOGIT = -1e9  # finite: a fully masked row becomes uniform instead of NaN
+
+
+def attention_weights(query, key, mask):
+    """Softmax of the scaled products of queries and keys, in float32.
+
+    Args:
+        query: tensor (..., target, dim).
+        key: tensor (..., source, dim).
+        mask: boolean tensor that broadcasts to (..., target, source), or None.
+
+    Returns:
+        float32 tensor (..., target, source); every row sums to 1.
+
+    Reference: Vaswani et al. (2017), equation 1.
+    """
+    scale = 1.0 / math.sqrt(query.shape[-1])
+    logits = ops.matmul(query * ops.cast(scale, query.dtype), ops.swapaxes(key, -1, -2))
+    logits = ops.cast(logits, "float32")  # (..., target, source)
+    if mask is not None:
+        logits = ops.where(mask, logits, ops.cast(MASKED_LOGIT, "float32"))
+    return ops.softmax(logits, axis=-1)
+
+
+class _SideBySide(keras.initializers.Initializer):
+    """Draws each part of a fused matrix as a matrix of its own: a fused draw has the wrong scale."""
+
+    def __init__(self, widths, seed=None):
+        self.widths = tuple(widths)
+        self.seed = seed
+
+    def __call__(self, shape, dtype=None):
+        parts = [
+            keras.initializers.GlorotUniform(seed=self.seed)((shape[0], width), dtype=dtype)
+            for width in self.widths
+        ]
+        return ops.concatenate(parts, axis=1)
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class MultiHeadAttention(keras.layers.Layer):
+    """Scaled dot-product attention in several heads.
+
+    Self-attention (no `value`) projects queries, keys and values with one fused matrix,
+    attention to another sequence projects keys and values with one. Each part of a fused matrix is
+    initialised (Glorot uniform) as the separate matrix it stands for.
+
+    Args:
+        num_heads: number of heads.
+        key_dim: size of a head's queries and keys, free of the input's size.
+        value_dim: size of a head's values; `key_dim` if None.
+        use_bias: whether the projections have biases (the paper's have none).
+        dropout: rate of dropout on the attention weights.
+
+    Call arguments:
+        query: tensor (batch, target_length, hidden_dim).
+        value: tensor (batch, source_length, memory_dim) to attend to; None: `query` itself.
+        mask: boolean tensor that broadcasts to (batch, target_length, source_length),
+            True = may attend; None: everything may.
+        training: whether dropout is active.
+
+    Returns:
+        Tensor (batch, target_length, hidden_dim).
+
+    Raises:
+        ValueError: a size is no positive integer, or `dropout` is outside [0, 1).
+
+    Example:
+        >>> import numpy as np
+        >>> layer = MultiHeadAttention(num_heads=2, key_dim=4)
+        >>> tuple(layer(np.ones((1, 5, 8), "float32")).shape)
+        (1, 5, 8)
+
+    Reference: Vaswani et al. (2017), section 3.2.
+    """
+
+    def __init__(
+        self, num_heads, key_dim, value_dim=None, use_bias=False, dropout=0.0, **kwargs
+    ):
+        super().__init__(**kwargs)
+        value_dim = key_dim if value_dim is None else value_dim
+        check_positive_int("num_heads", num_heads)
+        check_positive_int("key_dim", key_dim)
+        check_positive_int("value_dim", value_dim)
+        check_rate("dropout", dropout)
+        self.num_heads = num_heads
+        self.key_dim = key_dim
+        self.value_dim = value_dim
+        self.use_bias = use_bias
+        self.dropout = dropout
+        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+
+    def build(self, query_shape, value_shape=None):
+        hidden_dim = query_shape[-1]
+        query_width = self.num_heads * self.key_dim
+        memory_widths = (query_width, self.num_heads * self.value_dim)
+        self.is_self_attention = value_shape is None
+        if self.is_self_attention:
+            self._add_projection("query_key_value", hidden_dim, (query_width, *memory_widths))
+        else:
+            self._add_projection("query", hidden_dim, (query_width,))
+            self._add_projection("key_value", value_shape[-1], memory_widths)
+        self._add_projection("output", memory_widths[1], (hidden_dim,))
+
+    def _add_projection(self, name, input_width, output_widths):
+        kernel = self.add_weight(
+            shape=(input_width, sum(output_widths)),
+            initializer=_SideBySide(output_widths),
+            name=f"{name}_kernel",
+        )
+        bias = None
+        if self.use_bias:
+            bias = self.add_weight(
+                shape=(sum(output_widths),), initializer="zeros", name=f"{name}_bias"
+            )
+        setattr(self, f"{name}_kernel", kernel)
+        setattr(self, f"{name}_bias", bias)
+
+    def call(self, query, value=None, mask=None, training=None):
+        return self.attend(query, value, mask, training)[0]
+
+    def attend(self, query, value=None, mask=None, training=None):
+        """Attention with its weights; the call arguments are those of the layer.
+
+        Returns:
+            output: tensor (batch, target_length, hidden_dim).
+            scores: attention weights before dropout, float32
+                (batch, num_heads, target_length, source_length).
+        """
+        if value is None:
+            query, key, value = self._project_self(query)
+        else:
+            key, value = self.project_memory(value)
+            query = self._project_query(query)
+        return self._attend_projected(query, key, value, mask, training)
+
+    def project_memory(self, value):
+        """Keys and values of a sequence to attend to, computed once and used at every step.
+
+        Args:
+            value: tensor (batch, source_length, memory_dim).
+
+        Returns:
+            keys: tensor (batch, num_heads, source_length, key_dim).
+            values: tensor (batch, num_heads, source_length, value_dim).
+        """
+        self._check_built_for(self_attention=False)
+        projected = self._project(value, "key_value")
+        width = self.num_heads * self.key_dim
+        return (
+            self._split_heads(projected[..., :width], self.key_dim),
+            self._split_heads(projected[..., width:], self.value_dim),
+        )
+
+    def attend_memory(self, query, memory, mask=None):
+        """Attention of some positions (or beams) to projected memory, for stepwise decoding.
+
+        Args:
+            query: tensor (batch, beams, hidden_dim).
+            memory: keys and values that `project_memory` returned; shared by all beams.
+            mask: boolean tensor that broadcasts to (batch, beams, source_length), or None.
+
+        Returns:
+            Tensor (batch, beams, hidden_dim).
+        """
+        return self._attend_projected(self._project_query(query), *memory, mask, False)[0]
+
+    def start_cache(self, batch_size, beam_size, length):
+        """An empty cache for `step`.
+
+        Args:
+            batch_size, beam_size, length: ints or scalar tensors; `length` is the number of
+                positions there is room for.
+
+        Returns:
+            keys: zeros (batch, beams, num_heads, length, key_dim).
+            values: zeros (batch, beams, num_heads, length, value_dim).
+        """
+        shape = (batch_size, beam_size, self.num_heads, length)
+        return (
+            ops.zeros((*shape, self.key_dim), dtype=self.compute_dtype),
+            ops.zeros((*shape, self.value_dim), dtype=self.compute_dtype),
+        )
+
+    def step(self, query, cache, index):
+        """Causal self-attention of one position of every beam.
+
+        Args:
+            query: tensor (batch, beams, hidden_dim), the inputs at position `index`.
+            cache: keys and values of the positions before, as from `start_cache`.
+            index: scalar integer tensor, counted from 0.
+
+        Returns:
+            output: tensor (batch, beams, hidden_dim).
+            cache: the given one with position `index` filled.
+        """
+        rows = ops.expand_dims(query, 2)  # (batch, beams, 1, hidden)
+        query, key, value = self._project_self(rows)  # (batch, beams, heads, 1, dim)
+        keys, values = cache  # (batch, beams, heads, length, dim)
+        positions = ops.arange(ops.shape(keys)[3])
+        is_new = ops.expand_dims(ops.equal(positions, index), 1)  # (length, 1)
+        keys = ops.where(is_new, key, keys)
+        values = ops.where(is_new, value, values)
+        output, _ = self._attend_projected(
+            query, keys, values, ops.less_equal(positions, index), False
+        )
+        return ops.squeeze(output, 2), (keys, values)
+
+    def _check_built_for(self, self_attention):
+        if self.is_self_attention != self_attention:
+            built_for = "self-attention" if self.is_self_attention else "attention to `value`"
+            raise ValueError(
+                f"`{self.name}` was built for {built_for} and keeps to it: call it "
+                f"{'without' if self.is_self_attention else 'with'} `value`."
+            )
+
+    def _project(self, inputs, name):
+        outputs = ops.matmul(inputs, getattr(self, f"{name}_kernel"))
+        bias = getattr(self, f"{name}_bias")
+        return outputs if bias is None else outputs + bias
+
+    def _project_query(self, query):
+        self._check_built_for(self_attention=False)
+        return self._split_heads(self._project(query, "query"), self.key_dim)
+
+    def _project_self(self, inputs):
+        self._check_built_for(self_attention=True)
+        projected = self._project(inputs, "query_key_value")
+        width = self.num_heads * self.key_dim
+        return (
+            self._split_heads(projected[..., :width], self.key_dim),
+            self._split_heads(projected[..., width : 2 * width], self.key_dim),
+            self._split_heads(projected[..., 2 * width :], self.value_dim),
+        )
+
+    def _split_heads(self, inputs, dim):
+        """(..., length, heads * dim) to (..., heads, length, dim)."""
+        outputs = ops.reshape(inputs, (*ops.shape(inputs)[:-1], self.num_heads, dim))
+        return ops.swapaxes(outputs, -3, -2)
+
+    def _merge_heads(self, inputs):
+        """(..., heads, length, dim) to (..., length, heads * dim)."""
+        outputs = ops.swapaxes(inputs, -3, -2)
+        width = self.num_heads * self.value_dim
+        return ops.reshape(outputs, (*ops.shape(outputs)[:-2], width))
+
+    def _attend_projected(self, query, key, value, mask, training):
+        if mask is not None and len(mask.shape) > 1:
+            mask = ops.expand_dims(mask, -3)  # the same for every head
+        scores = attention_weights(query, key, mask)  # (..., heads, target, source)
+        weights = self.dropout_layer(ops.cast(scores, value.dtype), training=training)
+        context = self._merge_heads(ops.matmul(weights, value))  # (..., target, heads * dim)
+        return self._project(context, "output"), scores
+
+    def compute_output_shape(self, query_shape, value_shape=None):
+        return tuple(query_shape)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "use_bias": self.use_bias,
+            "dropout": self.dropout,
+        }

@@ -1,0 +1,7 @@
+"""The Transformer as a functional model, and its sizes."""
+
+from keras_transformer.models.presets import PRESETS, Preset
+from keras_transformer.models.transformer import build_transformer
+from keras_transformer.models.transformer_layers import TransformerLayers
+
+__all__ = ["PRESETS", "Preset", "TransformerLayers", "build_transformer"]

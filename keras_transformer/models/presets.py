@@ -1,0 +1,87 @@
+"""Model sizes and their training values: the paper's base and big, every row of its Table 3, tiny.
+
+Each row of Table 3 says only what differs from base, as the table does.
+
+Reference: Vaswani et al. (2017), sections 5 and 6.2, Table 3.
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """One model and how it is trained.
+
+    Args:
+        num_encoder_layers, num_decoder_layers: layers of each stack.
+        hidden_dim: size of the vectors between layers (the paper's d_model).
+        intermediate_dim: inner size of the feed-forward networks (d_ff).
+        num_heads: attention heads (h).
+        key_dim: size of a head's queries and keys (d_k); `hidden_dim / num_heads` if None.
+        value_dim: size of a head's values (d_v); `hidden_dim / num_heads` if None.
+        dropout: rate on sub-layer outputs and on embeddings (P_drop).
+        positions: "sinusoidal" or "learned".
+        label_smoothing: share of the target distribution off the gold token.
+        training_steps: weight updates.
+        warmup_steps: updates with a rising learning rate.
+        batch_tokens: most source tokens, and most target tokens, of one update.
+    """
+
+    num_encoder_layers: int = 6
+    num_decoder_layers: int = 6
+    hidden_dim: int = 512
+    intermediate_dim: int = 2048
+    num_heads: int = 8
+    key_dim: int | None = None
+    value_dim: int | None = None
+    dropout: float = 0.1
+    positions: str = "sinusoidal"
+    label_smoothing: float = 0.1
+    training_steps: int = 100_000
+    warmup_steps: int = 4000
+    batch_tokens: int = 25_000
+
+
+def _layers(number):
+    return Preset(num_encoder_layers=number, num_decoder_layers=number)
+
+
+PRESETS = {
+    "tiny": Preset(
+        num_encoder_layers=4,
+        num_decoder_layers=4,
+        hidden_dim=128,
+        intermediate_dim=256,
+        num_heads=4,
+        dropout=0.3,
+        training_steps=8000,
+        warmup_steps=2000,
+        batch_tokens=4096,
+    ),
+    "base": Preset(),
+    "big": Preset(
+        hidden_dim=1024,
+        intermediate_dim=4096,
+        num_heads=16,
+        dropout=0.3,
+        training_steps=300_000,
+    ),
+    "A-h1": Preset(num_heads=1),
+    "A-h4": Preset(num_heads=4),
+    "A-h16": Preset(num_heads=16),
+    "A-h32": Preset(num_heads=32),
+    "B-dk16": Preset(key_dim=16),
+    "B-dk32": Preset(key_dim=32),
+    "C-N2": _layers(2),
+    "C-N4": _layers(4),
+    "C-N8": _layers(8),
+    "C-d256": Preset(hidden_dim=256),
+    "C-d1024": Preset(hidden_dim=1024),
+    "C-ff1024": Preset(intermediate_dim=1024),
+    "C-ff4096": Preset(intermediate_dim=4096),
+    "D-drop0": Preset(dropout=0.0),
+    "D-drop2": Preset(dropout=0.2),
+    "D-ls0": Preset(label_smoothing=0.0),
+    "D-ls2": Preset(label_smoothing=0.2),
+    "E-learned": Preset(positions="learned"),
+}

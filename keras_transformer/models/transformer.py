@@ -1,0 +1,192 @@
+"""The Transformer as a functional Keras model."""
+
+import dataclasses
+
+import keras
+
+from keras_transformer.argument_checks import check_one_of, check_positive_int
+from keras_transformer.layers import (
+    PaddingMask,
+    PositionalEmbedding,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+)
+from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
+from keras_transformer.models import transformer_layers as names
+from keras_transformer.models.presets import PRESETS
+from keras_transformer.models.transformer_layers import TransformerLayers
+
+
+@dataclasses.dataclass(frozen=True)
+class _Architecture:
+    """A preset's sizes and the options that no preset sets."""
+
+    num_encoder_layers: int
+    num_decoder_layers: int
+    hidden_dim: int
+    intermediate_dim: int
+    num_heads: int
+    key_dim: int | None
+    value_dim: int | None
+    dropout: float
+    positions: str
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+    normalize_first: bool = False
+    use_bias: bool = False
+    max_length: int = 1024
+    source_vocabulary_size: int | None = None
+    padding_id: int = 0
+    dtype: object = None
+    name: str = "transformer"
+
+
+OPTIONS = tuple(field.name for field in dataclasses.fields(_Architecture))
+
+
+def build_transformer(preset="base", *, vocabulary_size, **overrides):
+    """Build a Transformer as a functional Keras model.
+
+    Args:
+        preset: name of a size: "tiny", "base", "big" or a row of the paper's Table 3, such as
+            "C-N2"; `keras_transformer.models.PRESETS` has them all.
+        vocabulary_size: number of tokens (shared by source, target and output).
+        **overrides: any field of the preset that shapes the model (`num_encoder_layers`,
+            `num_decoder_layers`, `hidden_dim`, `intermediate_dim`, `num_heads`, `key_dim`,
+            `value_dim`, `dropout`, `positions`), and
+            `attention_dropout`, `activation_dropout`: rates, 0 by default;
+            `normalize_first`: pre-norm with a final norm;
+            `use_bias`: biases in the attention's projections;
+            `max_length`: number of learned positions;
+            `source_vocabulary_size`: a separate source vocabulary of that size;
+            `padding_id`: the id that fills up source rows;
+            `dtype`: dtype policy of every layer, such as "mixed_bfloat16";
+            `name`: the model's name.
+
+    Returns:
+        A `keras.Model` from `{"source_ids": (batch, source_length), "target_ids":
+        (batch, target_length)}`, int32, to float32 logits (batch, target_length, vocabulary_size).
+
+    Raises:
+        ValueError: an unknown preset or override, or a value that breaks its rule.
+
+    Example:
+        >>> model = build_transformer("tiny", vocabulary_size=100)
+        >>> model.count_params()
+        1339008
+
+    Reference: Vaswani et al. (2017), section 3.
+    """
+    options = _architecture(preset, overrides)
+    check_positive_int("vocabulary_size", vocabulary_size)
+
+    # Layers
+    layers = _create_layers(options, vocabulary_size)
+
+    # Graph
+    source_ids = keras.Input((None,), dtype="int32", name="source_ids")
+    target_ids = keras.Input((None,), dtype="int32", name="target_ids")
+    memory, memory_mask = layers.encode(source_ids)
+    logits = layers.decode(target_ids, memory, memory_mask)
+    return keras.Model(
+        inputs={"source_ids": source_ids, "target_ids": target_ids},
+        outputs=logits,
+        name=options.name,
+    )
+
+
+def _architecture(preset, overrides):
+    check_one_of("preset", preset, PRESETS)
+    unknown = sorted(set(overrides) - set(OPTIONS))
+    if unknown:
+        raise ValueError(f"`overrides` must be among {list(OPTIONS)}. Received: {unknown}")
+    sizes = {
+        name: value
+        for name, value in dataclasses.asdict(PRESETS[preset]).items()
+        if name in OPTIONS
+    }
+    options = _Architecture(**{**sizes, **overrides})
+    for name in ("num_encoder_layers", "num_decoder_layers", "hidden_dim", "num_heads"):
+        check_positive_int(name, getattr(options, name))
+    head_dim = options.hidden_dim // options.num_heads
+    if head_dim * options.num_heads != options.hidden_dim and None in (
+        options.key_dim,
+        options.value_dim,
+    ):
+        raise ValueError(
+            f"`num_heads` must divide `hidden_dim` where `key_dim` or `value_dim` is not given. "
+            f"Received: num_heads={options.num_heads}, hidden_dim={options.hidden_dim}"
+        )
+    return dataclasses.replace(
+        options,
+        key_dim=head_dim if options.key_dim is None else options.key_dim,
+        value_dim=head_dim if options.value_dim is None else options.value_dim,
+    )
+
+
+def _create_layers(options, vocabulary_size):
+    source_embedding, target_embedding = _create_embeddings(options, vocabulary_size)
+    layer_options = {
+        name: getattr(options, name)
+        for name in (
+            "num_heads",
+            "key_dim",
+            "intermediate_dim",
+            "value_dim",
+            "dropout",
+            "attention_dropout",
+            "activation_dropout",
+            "normalize_first",
+            "use_bias",
+            "dtype",
+        )
+    }
+
+    def stack(layer_class, pattern, number):
+        return [
+            layer_class(**layer_options, name=pattern.format(position))
+            for position in range(1, number + 1)
+        ]
+
+    def final_norm(name):
+        if not options.normalize_first:
+            return None
+        return keras.layers.LayerNormalization(
+            epsilon=LAYER_NORM_EPSILON, dtype=options.dtype, name=name
+        )
+
+    return TransformerLayers(
+        source_mask=PaddingMask(options.padding_id, name=names.SOURCE_MASK),
+        source_embedding=source_embedding,
+        target_embedding=target_embedding,
+        encoder_layers=stack(
+            TransformerEncoderLayer, names.ENCODER_LAYER, options.num_encoder_layers
+        ),
+        decoder_layers=stack(
+            TransformerDecoderLayer, names.DECODER_LAYER, options.num_decoder_layers
+        ),
+        encoder_norm=final_norm(names.ENCODER_NORM),
+        decoder_norm=final_norm(names.DECODER_NORM),
+    )
+
+
+def _create_embeddings(options, vocabulary_size):
+    def embedding(size, num_tables, name):
+        return PositionalEmbedding(
+            size,
+            options.hidden_dim,
+            positions=options.positions,
+            max_length=options.max_length,
+            num_tables=num_tables,
+            dropout=options.dropout,
+            dtype=options.dtype,
+            name=name,
+        )
+
+    if options.source_vocabulary_size is None:
+        shared = embedding(vocabulary_size, 2, names.SHARED_EMBEDDING)
+        return shared, shared
+    return (
+        embedding(options.source_vocabulary_size, 1, names.SOURCE_EMBEDDING),
+        embedding(vocabulary_size, 1, names.TARGET_EMBEDDING),
+    )
