@@ -1,5 +1,6 @@
 """Which sentences form which batch, planned from lengths alone."""
 
+import bisect
 import functools
 
 import numpy as np
@@ -7,8 +8,12 @@ import numpy as np
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.errors import UserInputError
 
-# Cells may waste this share of their tokens on padding; see `_cut_cells`.
-CELL_PADDING = 0.08
+# A cell grows while this share of it at most is padding, and until it holds this many full batches.
+# Larger cells pad more and mix better: on Multi30k (4,096 tokens a batch) 0.08, 0.10 and 0.11 give
+# 7.0 %, 8.8 % and 9.2 % padding, and two sentences that shared a batch share one again in the next
+# epoch in 18 %, 12 % and 10 % of cases.
+CELL_PADDING = 0.10
+CELL_BATCHES = 2
 
 
 class BatchPlan:
@@ -53,7 +58,7 @@ class BatchPlan:
         self.source_lengths = np.asarray(source_lengths, dtype="int64")
         self.target_lengths = np.asarray(target_lengths, dtype="int64")
         self._check_budget(line_numbers)
-        self._order = np.lexsort((self.source_lengths, self.target_lengths))
+        self._order = _length_order(self.source_lengths, self.target_lengths)
         self._cells = _cut_cells(
             self.source_lengths[self._order], self.target_lengths[self._order], batch_tokens
         )
@@ -81,7 +86,7 @@ class BatchPlan:
         """Sentence numbers of global step `step`, counted from 0: int array `(batch,)`."""
         epoch, index = divmod(int(step), self.steps_per_epoch)
         order, sequence = self._epoch_order(epoch)
-        start, stop = self._batches[sequence[index]]
+        start, stop = self._batches[sequence[index]].tolist()
         return order[start:stop]
 
     def epoch(self, epoch):
@@ -130,43 +135,61 @@ class BatchPlan:
             )
 
 
-def _cut_cells(source_lengths, target_lengths, batch_tokens):
-    """Cut sorted pairs into runs `(start, stop, size)` that pad little, `size` pairs a batch.
+def _length_order(source_lengths, target_lengths):
+    """Order in which neighbors have nearly the same lengths on both sides.
 
-    A run grows while its padding, measured against its own longest sentences, stays under
-    `CELL_PADDING`, and in any case until it fills one batch.
+    Sorted by the longer side, which bounds a batch; among equals from short source to short
+    target, and back in the next run, so that no length ever jumps.
     """
-    change = np.flatnonzero(np.diff(source_lengths) | np.diff(target_lengths)) + 1
-    starts = np.concatenate([[0], change]).tolist()
-    counts = np.diff([*starts, len(source_lengths)]).tolist()
-    cells = []
-    start, pairs, tokens, longest_source, longest_target = 0, 0, 0, 0, 0
-    for first, count in zip(starts, counts, strict=True):
-        source, target = int(source_lengths[first]), int(target_lengths[first])
-        wide_source, wide_target = max(longest_source, source), max(longest_target, target)
-        slots = (pairs + count) * (wide_source + wide_target)
-        padding = 1 - (tokens + count * (source + target)) / slots
-        full = pairs and pairs >= _batch_size(batch_tokens, longest_source, longest_target)
-        if full and padding > CELL_PADDING:
-            size = _batch_size(batch_tokens, longest_source, longest_target)
-            cells.append((start, first, size))
-            start, pairs, tokens, wide_source, wide_target = first, 0, 0, source, target
-        pairs, tokens = pairs + count, tokens + count * (source + target)
-        longest_source, longest_target = wide_source, wide_target
-    size = _batch_size(batch_tokens, longest_source, longest_target)
-    cells.append((start, len(source_lengths), size))
+    longest = np.maximum(source_lengths, target_lengths)
+    difference = source_lengths - target_lengths
+    return np.lexsort((np.where(longest % 2, difference, -difference), longest))
+
+
+def _cut_cells(source_lengths, target_lengths, batch_tokens):
+    """Cut ordered pairs into cells `(start, stop, size)`, `size` pairs a full batch.
+
+    All cells but the last hold full batches only. Works on runs of equal lengths, of which even a
+    corpus of millions of pairs has only some thousands.
+    """
+    pairs = len(source_lengths)
+    change = np.diff(source_lengths, prepend=-1) | np.diff(target_lengths, prepend=-1)
+    starts = np.flatnonzero(change)
+    run_lengths = (source_lengths[starts].tolist(), target_lengths[starts].tolist())
+    run_stops = [*starts[1:].tolist(), pairs]
+    cells, start = [], 0
+    while start < pairs:
+        stop, size = _grow_cell(start, run_stops, run_lengths, batch_tokens)
+        if stop < pairs:
+            stop -= (stop - start) % size
+        cells.append((start, stop, size))
+        start = stop
     return cells
 
 
-def _batch_size(batch_tokens, longest_source, longest_target):
-    return min(batch_tokens // longest_source, batch_tokens // longest_target)
+def _grow_cell(start, run_stops, run_lengths, batch_tokens):
+    """Add runs from pair `start` on while they pad little: the stop and the size of a batch."""
+    source_lengths, target_lengths = run_lengths
+    stop, size, tokens, longest_source, longest_target = start, None, 0, 0, 0
+    for run in range(bisect.bisect_right(run_stops, start), len(run_stops)):
+        source, target = source_lengths[run], target_lengths[run]
+        longest_source, longest_target = max(longest_source, source), max(longest_target, target)
+        tokens += (run_stops[run] - stop) * (source + target)
+        slots = (run_stops[run] - start) * (longest_source + longest_target)
+        if size and tokens < (1 - CELL_PADDING) * slots and stop - start >= CELL_BATCHES * size:
+            break
+        stop, size = run_stops[run], batch_tokens // max(longest_source, longest_target)
+    return stop, size
 
 
 def _cut_batches(cells):
-    """Split every cell into batches `(start, stop)` of nearly the same number of pairs."""
+    """Split every cell into batches of nearly the same number of pairs: int array `(batches, 2)`.
+
+    Every row is the start and the stop of a batch.
+    """
     batches = []
     for start, stop, size in cells:
         number = -(-(stop - start) // size)
         cuts = start + (stop - start) * np.arange(number + 1) // number
-        batches.extend(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
-    return batches
+        batches.append(np.stack([cuts[:-1], cuts[1:]], axis=1))
+    return np.concatenate(batches)

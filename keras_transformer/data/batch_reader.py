@@ -36,27 +36,26 @@ class BatchReader:
         """
         indices = self.plan.batch(step)
         corpus, special_tokens = self.corpus, self.special_tokens
-        source_ids = self._pad_with_end(corpus.source_ids, corpus.source_offsets, indices)
-        labels = self._pad_with_end(corpus.target_ids, corpus.target_offsets, indices)
-        # Without the end of sentence, one place to the right, begin of sentence first.
-        target_ids = np.empty_like(labels)
+        rows = np.arange(len(indices))
+        source_ids, lengths = self._pad(corpus.source_ids, corpus.source_offsets, indices)
+        source_ids[rows, lengths] = special_tokens.eos
+        labels, lengths = self._pad(corpus.target_ids, corpus.target_offsets, indices)
+        # The last column is padding in every row, so nothing is lost when it turns to the front.
+        target_ids = np.roll(labels, 1, axis=1)
         target_ids[:, 0] = special_tokens.bos
-        target_ids[:, 1:] = np.where(
-            labels[:, :-1] == special_tokens.eos, special_tokens.pad, labels[:, :-1]
-        )
+        labels[rows, lengths] = special_tokens.eos
         weights = token_weights(labels, special_tokens.pad)
         return {"source_ids": source_ids, "target_ids": target_ids}, labels, weights
 
-    def _pad_with_end(self, ids, offsets, indices):
-        """Rows of tokens, end of sentence, padding: int32 `(batch, longest + 1)`."""
+    def _pad(self, ids, offsets, indices):
+        """Sentences as rows, one column wider than the longest, and their lengths."""
         starts = offsets[indices]
         lengths = offsets[indices + 1] - starts
         rows = np.full((len(indices), int(lengths.max()) + 1), self.special_tokens.pad, "int32")
         positions = np.arange(rows.shape[1])
         is_token = positions < lengths[:, None]
         rows[is_token] = ids[(starts[:, None] + positions)[is_token]]
-        rows[np.arange(len(indices)), lengths] = self.special_tokens.eos
-        return rows
+        return rows, lengths
 
 
 def batch_stream(reader, start_step=0, stop_step=None):

@@ -51,7 +51,9 @@ class ParallelCorpus:
             metadata = json.loads((directory / METADATA_FILE).read_text(encoding="utf-8"))
             arrays = []
             for side in SIDES:
-                arrays.append(np.memmap(directory / f"{side}_ids.bin", dtype=ID_TYPE, mode="r"))
+                ids = np.memmap(directory / f"{side}_ids.bin", dtype=ID_TYPE, mode="r")
+                # A plain view of the same memory: every index into a `memmap` costs more.
+                arrays.append(np.asarray(ids))
                 arrays.append(np.load(directory / f"{side}_offsets.npy"))
             line_numbers = np.load(directory / "line_numbers.npy")
         except (OSError, ValueError) as error:
