@@ -1,0 +1,258 @@
+"""A run on disk: one directory that holds all that a training made and all that translating needs."""
+
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import keras
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.models import build_transformer  # noqa: F401  (registers the layers)
+from keras_transformer.text import SentencePieceTokenizer
+
+RUN_FORMAT = "keras_transformer run"
+FORMAT_VERSION = 1
+RECORDED_PACKAGES = (
+    "keras-transformer",
+    "keras",
+    "tensorflow",
+    "jax",
+    "numpy",
+    "sentencepiece",
+    "sacrebleu",
+)
+
+
+def write_text(path, text):
+    """Write a text file beside `path` and rename it, so that no reader ever sees half a file."""
+    path = Path(path)
+    partial = path.with_name(f".partial-{path.name}")
+    partial.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(partial, path)
+
+
+def write_json(path, value):
+    """Write a value as indented JSON, atomically."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def package_versions():
+    """Return the versions of the installed packages that a result depends on."""
+    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
+    for name in RECORDED_PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {**versions, "backend": keras.backend.backend()}
+
+
+class RunDirectory:
+    """The layout of a run directory, and the only place that knows its file names.
+
+    ```
+    run.json              what the directory is: format, tokenizer fingerprint, package versions
+    settings.json         settings of the recipe
+    model.json            the model's architecture, as Keras writes it
+    tokenizer.model       the SentencePiece model
+    model.weights.h5      the weights that translate: an average or the best, written at the end
+    checkpoints/          step-00000500.weights.h5 (the last n), best.weights.h5, best.json
+    metrics.csv  validation.csv  samples.txt  scores.json  checksums.json
+    ```
+
+    Use `RunDirectory.create` for a new run and `RunDirectory.open` for an existing one.
+
+    Args:
+        path: the directory.
+    """
+
+    FILES = (
+        "run.json",
+        "settings.json",
+        "model.json",
+        "tokenizer.model",
+        "model.weights.h5",
+        "metrics.csv",
+        "validation.csv",
+        "samples.txt",
+        "scores.json",
+        "checksums.json",
+    )
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self.record_path = self.path / "run.json"
+        self.settings_path = self.path / "settings.json"
+        self.model_path = self.path / "model.json"
+        self.tokenizer_path = self.path / "tokenizer.model"
+        self.weights_path = self.path / "model.weights.h5"
+        self.checkpoints_path = self.path / "checkpoints"
+        self.metrics_path = self.path / "metrics.csv"
+        self.validation_path = self.path / "validation.csv"
+        self.samples_path = self.path / "samples.txt"
+        self.scores_path = self.path / "scores.json"
+        self.checksums_path = self.path / "checksums.json"
+
+    def __repr__(self):
+        return f"RunDirectory({str(self.path)!r})"
+
+    @classmethod
+    def create(cls, path, overwrite=False):
+        """Return the directory of a new run; nothing on disk changes before `start`.
+
+        Args:
+            path: a directory that does not exist, is empty, or, with `overwrite`, holds a run.
+            overwrite: whether `start` may replace a run.
+
+        Raises:
+            UserInputError: `path` holds files, and they are no run or `overwrite` is False.
+        """
+        run = cls(path)
+        if run.path.exists() and not run.path.is_dir():
+            raise UserInputError(f"The run directory {path} exists and is a file.")
+        if run.path.is_dir() and any(run.path.iterdir()):
+            if not run.is_run():
+                raise UserInputError(
+                    f"The directory {path} is not empty and holds no run of keras_transformer. "
+                    "Choose another one: it is not overwritten."
+                )
+            if not overwrite:
+                raise UserInputError(
+                    f"The run directory {path} exists. Choose another one, or pass --overwrite "
+                    "to replace the run in it."
+                )
+        return run
+
+    @classmethod
+    def open(cls, path):
+        """Return the directory of an existing run; UserInputError if there is none at `path`."""
+        run = cls(path)
+        if not run.path.is_dir():
+            raise UserInputError(f"There is no run directory {path}.")
+        if not run.is_run():
+            raise UserInputError(f"The directory {path} is no run of keras_transformer.")
+        return run
+
+    def is_run(self):
+        """Whether the directory says of itself that it is a run."""
+        try:
+            record = json.loads(self.record_path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return isinstance(record, dict) and record.get("format") == RUN_FORMAT
+
+    def start(self, *, model, tokenizer, settings):
+        """Begin the run: clear what an older run left, write what is known before training.
+
+        Args:
+            model: the `keras.Model`; its architecture is written.
+            tokenizer: a `SentencePieceTokenizer`; its model is copied.
+            settings: JSON-compatible dictionary.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._clear()
+        record = {
+            "format": RUN_FORMAT,
+            "format_version": FORMAT_VERSION,
+            "tokenizer_fingerprint": tokenizer.fingerprint,
+            "vocabulary_size": tokenizer.vocabulary_size,
+            "versions": package_versions(),
+        }
+        write_json(self.record_path, record)
+        write_json(self.settings_path, settings)
+        architecture = json.loads(model.to_json())
+        architecture.pop("compile_config", None)  # how it is trained is the settings' business
+        write_json(self.model_path, architecture)
+        tokenizer.save(self.tokenizer_path)
+        self.checkpoints_path.mkdir()
+
+    def _clear(self):
+        """Remove an older run's files; a file that is none of ours stays."""
+        for name in self.FILES:
+            (self.path / name).unlink(missing_ok=True)
+        shutil.rmtree(self.checkpoints_path, ignore_errors=True)
+
+    def record(self):
+        """Return the content of run.json."""
+        return json.loads(self.record_path.read_text(encoding="utf-8"))
+
+    def settings(self):
+        """Return the content of settings.json."""
+        return json.loads(self.settings_path.read_text(encoding="utf-8"))
+
+    @property
+    def best_path(self):
+        """The weights with the best validation value."""
+        return self.checkpoints_path / "best.weights.h5"
+
+    @property
+    def best_record_path(self):
+        """Step and value of the best weights."""
+        return self.checkpoints_path / "best.json"
+
+    def checkpoint_path(self, step):
+        """Return the file of the weights after `step` updates."""
+        return self.checkpoints_path / f"step-{step:08d}.weights.h5"
+
+    def checkpoints(self):
+        """Return the step checkpoints on disk, oldest first."""
+        paths = self.checkpoints_path.glob("step-*.weights.h5")
+        return sorted(path for path in paths if re.fullmatch(r"step-\d+\.weights\.h5", path.name))
+
+    def find_weights(self, checkpoint=None):
+        """Return the file of weights to load.
+
+        Args:
+            checkpoint: a path, or a name in checkpoints/ such as "best" or "step-00000500". None:
+                the run's final weights, or, said on stderr, the best or last checkpoint of a run
+                that did not reach its end.
+        """
+        if checkpoint is not None:
+            named = self.checkpoints_path / f"{checkpoint}.weights.h5"
+            path = Path(checkpoint) if not named.is_file() else named
+            if not path.is_file():
+                raise UserInputError(f"There is no checkpoint {checkpoint} in {self.path}.")
+            return path
+        if self.weights_path.is_file():
+            return self.weights_path
+        unfinished = [self.best_path] if self.best_path.is_file() else self.checkpoints()[-1:]
+        if not unfinished:
+            raise UserInputError(f"The run {self.path} holds no weights yet.")
+        print(
+            f"The run {self.path} did not reach its end: using {unfinished[0].name}.",
+            file=sys.stderr,
+        )
+        return unfinished[0]
+
+    def load_model(self, checkpoint=None):
+        """Return the run's `keras.Model` with weights; `checkpoint` as in `find_weights`."""
+        weights = self.find_weights(checkpoint)
+        try:
+            text = self.model_path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise UserInputError(f"Cannot read {self.model_path}: {error.strerror}.") from error
+        model = keras.models.model_from_json(text)
+        try:
+            model.load_weights(weights)
+        except (OSError, ValueError, KeyError) as error:
+            raise UserInputError(f"The weights {weights} do not fit {self.model_path}.") from error
+        return model
+
+    def load_tokenizer(self):
+        """Return the run's tokenizer; UserInputError if it is not the one the model learned with."""
+        tokenizer = SentencePieceTokenizer.load(self.tokenizer_path)
+        record = self.record()
+        if tokenizer.vocabulary_size != record["vocabulary_size"]:
+            raise UserInputError(
+                f"The tokenizer {self.tokenizer_path} has {tokenizer.vocabulary_size} pieces; "
+                f"the model was trained with {record['vocabulary_size']}."
+            )
+        if tokenizer.fingerprint != record["tokenizer_fingerprint"]:
+            raise UserInputError(
+                f"The tokenizer {self.tokenizer_path} is not the one the model was trained with."
+            )
+        return tokenizer

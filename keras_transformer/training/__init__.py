@@ -1,0 +1,26 @@
+"""Pieces of a training with `model.fit`: callbacks, averaging, and one function that joins them."""
+
+from keras_transformer.training.averaging import average_checkpoints
+from keras_transformer.training.checkpoints import Checkpoints
+from keras_transformer.training.determinism import make_reproducible
+from keras_transformer.training.fitting import FitRecord, fit_model
+from keras_transformer.training.interruption import StopOnInterrupt
+from keras_transformer.training.limits import StepLimit, StopOnNaN, TimeLimit
+from keras_transformer.training.metrics_log import MetricsLog
+from keras_transformer.training.progress_bar import ProgressBar
+from keras_transformer.training.validation_log import ValidationLog
+
+__all__ = [
+    "Checkpoints",
+    "FitRecord",
+    "MetricsLog",
+    "ProgressBar",
+    "StepLimit",
+    "StopOnInterrupt",
+    "StopOnNaN",
+    "TimeLimit",
+    "ValidationLog",
+    "average_checkpoints",
+    "fit_model",
+    "make_reproducible",
+]

@@ -1,0 +1,54 @@
+"""Ctrl-C that waits for the end of a step, so that the weights it leaves are whole."""
+
+import signal
+import sys
+import threading
+
+import keras
+
+
+class StopOnInterrupt(keras.callbacks.Callback):
+    """Raises `KeyboardInterrupt` between two steps, not within one.
+
+    Used as a context manager around `fit`, with itself among the callbacks. The second Ctrl-C
+    interrupts at once.
+
+    Attributes:
+        between_steps: whether the interrupt came at the end of a step.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.between_steps = False
+        self._requested = False
+        self._previous_handler = None
+
+    def __enter__(self):
+        # Only the main thread may handle signals.
+        if threading.current_thread() is threading.main_thread():
+            self._previous_handler = signal.signal(signal.SIGINT, self._request)
+        return self
+
+    def __exit__(self, *exception):
+        self._restore()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._interrupt_if_requested()
+
+    def on_test_batch_end(self, batch, logs=None):
+        self._interrupt_if_requested()
+
+    def _request(self, signal_number, frame):
+        self._requested = True
+        self._restore()
+        print("\nStopping after this step. Press Ctrl-C again to stop at once.", file=sys.stderr)
+
+    def _restore(self):
+        if self._previous_handler is not None:
+            signal.signal(signal.SIGINT, self._previous_handler)
+            self._previous_handler = None
+
+    def _interrupt_if_requested(self):
+        if self._requested:
+            self.between_steps = True
+            raise KeyboardInterrupt
