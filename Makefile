@@ -1,0 +1,54 @@
+# make install   the package and the recipes into .venv
+# make demo      train a small translator of number words (under 5 minutes on 2 cores)
+# make test      lint and tests (at most 10 minutes on 2 cores)
+# make test-full the same with the slow tests
+# make lint      ruff alone
+# make clean     remove .venv and caches; runs/ stays
+
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --durations 5
+
+.PHONY: help install demo test test-full lint clean
+
+help:
+	@sed -n "s/^# make/make/p" Makefile
+
+install: .venv/installed
+
+demo: .venv/installed
+	@$(BIN)/python -m recipes.number_words.train
+
+test: lint
+	$(PYTEST) --doctest-modules tests keras_transformer
+	KERAS_BACKEND=jax $(PYTEST) -m core tests
+
+test-full: lint
+	$(PYTEST) --full --doctest-modules tests keras_transformer
+	KERAS_BACKEND=jax $(PYTEST) --full -m core tests
+
+lint: .venv/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache build *.egg-info
+
+# The stamps hold the time of an installation: it is repeated when the requirements change.
+.venv/installed: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "Installing TensorFlow and keras-transformer into .venv (a few minutes the first time)"
+	$(PIP_INSTALL) --editable '.[tensorflow,recipes]'
+	@touch $@
+
+.venv/installed-dev: .venv/installed
+	$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or newer is needed; '$(PYTHON)' is not. Name another: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv || { \
+	  rm -rf .venv; \
+	  echo "'$(PYTHON) -m venv' failed. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }

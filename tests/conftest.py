@@ -1,0 +1,43 @@
+"""Seeds, markers and options that every test shares."""
+
+import os
+import pathlib
+
+# Before TensorFlow is imported: its notes about CPU and CUDA say nothing of a test.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import pytest
+
+TESTS = pathlib.Path(__file__).parent
+# What runs on every backend: ranks 0 to 3 of the import order (see test_architecture.py).
+CORE = {
+    "layers", "losses", "metrics", "schedules", "optimizers", "decoding", "models",
+    "test_attention_masks.py", "test_sequence_generation.py",
+}  # fmt: skip
+
+
+def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true", help="run the tests marked `slow` too")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "core: runs on every backend (set by the test's folder)")
+    config.addinivalue_line("markers", "tensorflow: needs the TensorFlow backend")
+    config.addinivalue_line("markers", "slow: runs with `make test-full` only")
+
+
+def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in CORE:
+            item.add_marker("core")
+        if item.get_closest_marker("slow") and not config.getoption("--full"):
+            item.add_marker(pytest.mark.skip(reason="slow: run by `make test-full`"))
+        if item.get_closest_marker("tensorflow") and keras.backend.backend() != "tensorflow":
+            item.add_marker(pytest.mark.skip(reason="needs the TensorFlow backend"))
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed():
+    """Every test starts from the same random numbers, whatever ran before it."""
+    keras.utils.set_random_seed(1)
