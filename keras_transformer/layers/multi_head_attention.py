@@ -261,6 +261,9 @@ class MultiHeadAttention(keras.layers.Layer):
         context = self._merge_heads(ops.matmul(weights, value))  # (..., target, heads * dim)
         return self._project(context, "output"), scores
 
+    def compute_mask(self, inputs, previous_mask):
+        return None  # `mask` says what may be attended to: it is no Keras mask of the output
+
     def compute_output_shape(self, query_shape, value_shape=None):
         return tuple(query_shape)
 

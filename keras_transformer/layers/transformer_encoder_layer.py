@@ -93,6 +93,9 @@ class TransformerEncoderLayer(keras.layers.Layer):
         fed = self.feed_forward(self.feed_forward_block.enter(hidden), training=training)
         return self.feed_forward_block(hidden, fed, training=training)
 
+    def compute_mask(self, inputs, previous_mask):
+        return None  # `mask` says what may be attended to: it is no Keras mask of the output
+
     def compute_output_shape(self, inputs_shape):
         return tuple(inputs_shape)
 

@@ -73,7 +73,7 @@ def build_transformer(preset="base", *, vocabulary_size, **overrides):
     Example:
         >>> model = build_transformer("tiny", vocabulary_size=100)
         >>> model.count_params()
-        1339008
+        1331712
 
     Reference: Vaswani et al. (2017), section 3.
     """
