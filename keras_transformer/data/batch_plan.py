@@ -33,7 +33,8 @@ class BatchPlan:
         line_numbers: int array `(pairs,)`: what errors call the pairs; default: from 1.
 
     Raises:
-        UserInputError: `batch_tokens` is smaller than the longest sentence.
+        UserInputError: `batch_tokens` is smaller than the longest sentence, or there is none.
+        ValueError: the lengths differ in number, or another argument breaks its rule.
 
     Example:
         >>> plan = BatchPlan([3, 4, 9], [4, 4, 8], batch_tokens=10, seed=1)
@@ -52,11 +53,13 @@ class BatchPlan:
         line_numbers=None,
     ):
         check_positive_int("batch_tokens", batch_tokens)
+        _check_not_negative("seed", seed)
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.shuffle = shuffle
         self.source_lengths = np.asarray(source_lengths, dtype="int64")
         self.target_lengths = np.asarray(target_lengths, dtype="int64")
+        self._check_lengths()
         self._check_budget(line_numbers)
         self._order = _length_order(self.source_lengths, self.target_lengths)
         self._cells = _cut_cells(
@@ -84,6 +87,7 @@ class BatchPlan:
 
     def batch(self, step):
         """Sentence numbers of global step `step`, counted from 0: int array `(batch,)`."""
+        _check_not_negative("step", step)
         epoch, index = divmod(int(step), self.steps_per_epoch)
         order, sequence = self._epoch_order(epoch)
         start, stop = self._batches[sequence[index]].tolist()
@@ -121,10 +125,23 @@ class BatchPlan:
             self._cached_epoch = (epoch, order, sequence)
         return order, sequence
 
+    def _check_lengths(self):
+        sources, targets = self.source_lengths, self.target_lengths
+        if sources.ndim != 1 or sources.shape != targets.shape:
+            raise ValueError(
+                "`source_lengths` and `target_lengths` must be 1D and of the same length. "
+                f"Received: shapes {sources.shape} and {targets.shape}"
+            )
+        if sources.size == 0:
+            raise UserInputError("There are no sentence pairs to plan batches from")
+        if min(sources.min(), targets.min()) < 1:
+            raise ValueError(
+                "Lengths count the end of sentence, so they must be >= 1. "
+                f"Received: a least length of {min(sources.min(), targets.min())}"
+            )
+
     def _check_budget(self, line_numbers):
         longest = np.maximum(self.source_lengths, self.target_lengths)
-        if longest.size == 0:
-            raise UserInputError("There are no sentence pairs to plan batches from")
         index = int(longest.argmax())
         if longest[index] > self.batch_tokens:
             line = index + 1 if line_numbers is None else int(line_numbers[index])
@@ -133,6 +150,11 @@ class BatchPlan:
                 f"{self.source_lengths[index]} source and {self.target_lengths[index]} target "
                 f"tokens. Received: batch_tokens={self.batch_tokens}"
             )
+
+
+def _check_not_negative(name, value):
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise ValueError(f"`{name}` must be an integer >= 0. Received: {name}={value!r}")
 
 
 def _length_order(source_lengths, target_lengths):

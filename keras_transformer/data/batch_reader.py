@@ -15,12 +15,23 @@ class BatchReader:
         plan: a `BatchPlan` of that corpus.
         special_tokens: the tokenizer's `SpecialTokens`.
 
+    Raises:
+        ValueError: the plan was not made from the lengths of this corpus.
+
     Example:
         >>> reader = BatchReader(corpus, plan, tokenizer.special_tokens)  # doctest: +SKIP
         >>> inputs, labels, weights = reader.batch(0)  # doctest: +SKIP
     """
 
     def __init__(self, corpus, plan, special_tokens):
+        fits = np.array_equal(plan.source_lengths, corpus.source_lengths + 1) and np.array_equal(
+            plan.target_lengths, corpus.target_lengths + 1
+        )
+        if not fits:
+            raise ValueError(
+                "`plan` must be made from the lengths of `corpus`, each with the end of sentence: "
+                "use `BatchPlan.of(corpus, ...)`"
+            )
         self.corpus = corpus
         self.plan = plan
         self.special_tokens = special_tokens

@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 import sys
+import uuid
 
 import numpy as np
 import tqdm
@@ -20,7 +21,7 @@ from keras_transformer.data.parallel_corpus import (
 )
 from keras_transformer.errors import UserInputError
 
-_CHUNK_LINES = 10_000
+_CHUNK_PAIRS = 10_000
 
 
 def prepare_corpus(sources, targets, tokenizer, cache_directory):
@@ -50,10 +51,8 @@ def prepare_corpus(sources, targets, tokenizer, cache_directory):
     cache_directory = pathlib.Path(cache_directory)
     directory = cache_directory / _content_key(sources, targets, tokenizer)
     if not directory.is_dir():
-        cache_directory.mkdir(parents=True, exist_ok=True)
-        partial = cache_directory / f"{directory.name}.partial-{os.getpid()}"
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
+        partial = cache_directory / f"{directory.name}.partial-{uuid.uuid4().hex[:8]}"
+        partial.mkdir(parents=True)
         try:
             _write_corpus(sources, targets, tokenizer, partial)
             _publish(partial, directory)
@@ -80,26 +79,14 @@ def _content_key(sources, targets, tokenizer):
 def _write_corpus(sources, targets, tokenizer, directory):
     lengths = {side: [] for side in SIDES}
     line_numbers = []
-    progress = tqdm.tqdm(total=len(sources), desc="Tokenizing", unit=" pairs", disable=None)
     with (
-        progress,
         open(directory / "source_ids.bin", "wb") as source_file,
         open(directory / "target_ids.bin", "wb") as target_file,
     ):
-        for start in range(0, len(sources), _CHUNK_LINES):
-            chunk = slice(start, start + _CHUNK_LINES)
-            encoded = zip(
-                tokenizer.encode(sources[chunk]), tokenizer.encode(targets[chunk]), strict=True
-            )
-            kept = [
-                (number, source, target)
-                for number, (source, target) in enumerate(encoded, start=start + 1)
-                if source and target
-            ]
-            line_numbers += [number for number, _, _ in kept]
-            _append(source_file, lengths["source"], [source for _, source, _ in kept])
-            _append(target_file, lengths["target"], [target for _, _, target in kept])
-            progress.update(min(_CHUNK_LINES, len(sources) - start))
+        for numbers, source_ids, target_ids in _encode_in_chunks(sources, targets, tokenizer):
+            line_numbers += numbers
+            _append(source_file, lengths["source"], source_ids)
+            _append(target_file, lengths["target"], target_ids)
     if not line_numbers:
         raise UserInputError(f"None of the {len(sources)} pairs has text on both sides")
     for side in SIDES:
@@ -116,6 +103,21 @@ def _write_corpus(sources, targets, tokenizer, directory):
         "tokenizer_fingerprint": tokenizer.fingerprint,
     }
     (directory / METADATA_FILE).write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
+
+
+def _encode_in_chunks(sources, targets, tokenizer):
+    """Yield line numbers, source ids and target ids of the pairs with tokens on both sides."""
+    with tqdm.tqdm(total=len(sources), desc="Tokenizing", unit=" pairs", disable=None) as progress:
+        for start in range(0, len(sources), _CHUNK_PAIRS):
+            chunk = slice(start, start + _CHUNK_PAIRS)
+            source_ids = tokenizer.encode(sources[chunk])
+            target_ids = tokenizer.encode(targets[chunk])
+            numbers = range(start + 1, start + 1 + len(source_ids))
+            pairs = zip(numbers, source_ids, target_ids, strict=True)
+            kept = [pair for pair in pairs if pair[1] and pair[2]]
+            if kept:
+                yield tuple(zip(*kept, strict=True))
+            progress.update(len(source_ids))
 
 
 def _append(file, lengths, sentences):

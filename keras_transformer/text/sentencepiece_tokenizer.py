@@ -4,6 +4,7 @@ import hashlib
 import io
 import os
 import re
+from dataclasses import asdict
 
 import sentencepiece
 
@@ -76,7 +77,8 @@ class SentencePieceTokenizer:
             byte_fallback: spell an unknown character in bytes instead of the unknown token;
                 takes 256 ids.
             normalization: what SentencePiece does to the text first. `"nmt_nfkc"` folds widths,
-                ligatures and control characters; `"identity"` leaves every character and space.
+                ligatures and control characters and joins spaces; `"identity"` leaves every
+                character and space as it is.
             character_coverage: share of the characters that get an id of their own.
             user_defined_symbols: strings that always become one token each.
 
@@ -89,7 +91,8 @@ class SentencePieceTokenizer:
         check_positive_int("vocabulary_size", vocabulary_size)
         check_one_of("model_type", model_type, MODEL_TYPES)
         check_one_of("normalization", normalization, NORMALIZATIONS)
-        special_tokens = SpecialTokens()
+        _check_coverage(character_coverage)
+        _refuse_single_string("lines", lines)
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
@@ -102,16 +105,16 @@ class SentencePieceTokenizer:
                 remove_extra_whitespaces=normalization != "identity",
                 character_coverage=character_coverage,
                 user_defined_symbols=list(user_defined_symbols),
-                pad_id=special_tokens.pad,
-                bos_id=special_tokens.bos,
-                eos_id=special_tokens.eos,
-                unk_id=special_tokens.unk,
+                **{f"{name}_id": value for name, value in asdict(SpecialTokens()).items()},
                 max_sentence_length=_LONGEST_LINE_BYTES,
                 num_threads=_TRAINING_THREADS,
                 minloglevel=_LOG_ERRORS_ONLY,
             )
         except RuntimeError as error:
-            raise UserInputError(_explain(str(error), vocabulary_size)) from error
+            message = _explain(str(error), vocabulary_size)
+            if message is None:
+                raise
+            raise UserInputError(message) from error
         tokenizer = cls(model.getvalue())
         if path is not None:
             tokenizer.save(path)
@@ -146,6 +149,7 @@ class SentencePieceTokenizer:
         Returns:
             A list of lists of int, one a sentence.
         """
+        _refuse_single_string("sentences", sentences)
         return self._processor.encode(list(sentences), out_type=int)
 
     def decode(self, ids):
@@ -157,7 +161,9 @@ class SentencePieceTokenizer:
         Returns:
             A list of strings. The unknown token reads " ⁇ ".
         """
-        return self._processor.decode([[int(token) for token in row] for row in ids])
+        rows = [[int(token) for token in row] for row in ids]
+        # The library takes an empty list for one sentence, not for none.
+        return self._processor.decode(rows) if rows else []
 
     def pieces(self, ids):
         """The vocabulary's own spelling of the sequence of ids `ids`, such as `["▁house", "s"]`."""
@@ -180,18 +186,37 @@ class SentencePieceTokenizer:
         return SpecialTokens(**ids)
 
 
-def _explain(message, vocabulary_size):
-    """One clear line for what SentencePiece's trainer says."""
-    required = re.search(r"required_chars\. \d+ vs (\d+)", message)
-    if required:
-        return (
-            f"`vocabulary_size` is too small for the characters of the text, which need at least "
-            f"{required.group(1)}. Received: vocabulary_size={vocabulary_size}"
+def _check_coverage(character_coverage):
+    # SentencePiece's own bounds, which it reports as a failed assertion.
+    if not 0.98 <= character_coverage <= 1:
+        raise ValueError(
+            "`character_coverage` must be a number in [0.98, 1]. "
+            f"Received: character_coverage={character_coverage!r}"
         )
-    most = re.search(r"value <= (\d+)", message)
+
+
+def _refuse_single_string(name, sentences):
+    if isinstance(sentences, (str, bytes)):
+        raise ValueError(f"`{name}` must be a list of strings. Received: {name}={sentences!r}")
+
+
+def _explain(message, vocabulary_size):
+    """What the trainer says as one clear line, or None where the input is not at fault."""
+    if "!sentences_.empty()" in message or "(all_chars_count) > (0)" in message:
+        return "There is no text to train a vocabulary from"
+    received = f"Received: vocabulary_size={vocabulary_size}"
+    if "insert_id" in message:
+        return f"`vocabulary_size` is too small for the special tokens. {received}"
+    least = re.search(r"required_chars\. \d+ vs (\d+)", message)
+    if least:
+        return (
+            "`vocabulary_size` is too small for the characters of the text, which need at least "
+            f"{least.group(1)}. {received}"
+        )
+    most = re.search(r"set it to a value <= (\d+)", message)
     if most:
         return (
-            f"`vocabulary_size` is too large for the text, which yields at most {most.group(1)}. "
-            f"Received: vocabulary_size={vocabulary_size}"
+            "`vocabulary_size` is too large for the text, which yields at most "
+            f"{most.group(1)}. {received}"
         )
-    return f"SentencePiece cannot train a vocabulary of {vocabulary_size}: {message}"
+    return None

@@ -7,6 +7,8 @@ import tensorflow_text
 class TensorFlowSentencePieceTokenizer(tf.Module):
     """Gives the ids of `SentencePieceTokenizer` inside a TensorFlow graph.
 
+    Make it after `keras.utils.set_random_seed`, which drops the resources of older ones.
+
     Args:
         model_bytes: `SentencePieceTokenizer.model_bytes`.
     """
@@ -39,6 +41,7 @@ class TensorFlowSentencePieceTokenizer(tf.Module):
             ids: int32 `tf.RaggedTensor` `(sentences, None)`.
 
         Returns:
-            A string tensor `(sentences,)`.
+            A string tensor `(sentences,)`, equal to what the library form decodes but for spaces
+            at the start of a sentence, which only `normalization="identity"` keeps and only there.
         """
         return self._tokenizer.detokenize(ids)

@@ -1,0 +1,95 @@
+"""The TensorFlow form gives the ids and the text of the library form."""
+
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+pytest.importorskip("tensorflow_text")
+
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.tensorflow_sentencepiece import TensorFlowSentencePieceTokenizer
+
+TRAINING_LINES = [
+    "a small house stands behind the tree",
+    "das große Haus steht vor dem kleinen Baum, ½ Stunde",
+    "l'été déjà 東京 Москва",
+] * 2
+NASTY = [
+    "",
+    " ",
+    "a",
+    "  two  spaces  ",
+    "tab\tand\u00a0hard space",
+    "<s> </s> <pad> <unk> <0x41>",
+    "▁ underscore ▁▁",
+    "½ ﬁ Ａ ①",
+    "e\u0301 against é",
+    "zero\u200bwidth\ufeff",
+    "🙂👩‍👩‍👧 木",
+    "line\u2028separator \x0b \x85 \x1c",
+    "\x00 and \x7f",
+    "long " * 400,
+    "ß" * 300,
+    "\U0010ffff \ue000",
+    "مرحبا עולם",
+]
+
+
+@pytest.fixture(
+    params=[
+        (model_type, byte_fallback, normalization)
+        for model_type in ("bpe", "unigram")
+        for byte_fallback in (False, True)
+        for normalization in ("nmt_nfkc", "identity")
+    ],
+    ids=lambda param: "-".join(map(str, param)),
+)
+def forms(request):
+    model_type, byte_fallback, normalization = request.param
+    tokenizer = SentencePieceTokenizer.train(
+        TRAINING_LINES,
+        vocabulary_size=306 if byte_fallback else 50,
+        model_type=model_type,
+        byte_fallback=byte_fallback,
+        normalization=normalization,
+    )
+    return tokenizer, TensorFlowSentencePieceTokenizer(tokenizer.model_bytes)
+
+
+def test_ids_are_equal(forms):
+    library, tensorflow = forms
+    ids = tensorflow.tokenize(tf.constant(NASTY))
+    assert ids.dtype == tf.int32
+    assert ids.to_list() == library.encode(NASTY)
+
+
+def test_text_is_equal_but_for_leading_spaces(forms):
+    library, tensorflow = forms
+    ids = library.encode(NASTY)
+    encoded = tensorflow.detokenize(tf.ragged.constant(ids, dtype=tf.int32)).numpy()
+    text, expected = [line.decode("utf-8") for line in encoded], library.decode(ids)
+    if ids[1]:  # a space alone is text: `identity`, which TensorFlow decodes without first spaces
+        text, expected = [[line.lstrip(" ") for line in lines] for lines in (text, expected)]
+    assert text == expected
+
+
+def test_broken_bytes_decode_equally():
+    library = SentencePieceTokenizer.train(TRAINING_LINES, vocabulary_size=306, byte_fallback=True)
+    tensorflow = TensorFlowSentencePieceTokenizer(library.model_bytes)
+    ids = library.encode(["木"])[0]
+    broken = [ids[:-1], ids[2:], [*ids[:2], *ids]]
+    text = tensorflow.detokenize(tf.ragged.constant(broken, dtype=tf.int32))
+    decoded = library.decode(broken)
+    assert [line.decode("utf-8") for line in text.numpy()] == decoded
+    assert all("\ufffd" in line for line in decoded)
+
+
+def test_runs_in_a_graph_with_the_same_size():
+    library = SentencePieceTokenizer.train(TRAINING_LINES, vocabulary_size=50)
+    tensorflow = TensorFlowSentencePieceTokenizer(library.model_bytes)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def round_trip(sentences):
+        return tensorflow.detokenize(tensorflow.tokenize(sentences))
+
+    assert round_trip(tf.constant(["the house"])).numpy().tolist() == [b"the house"]
+    assert int(tensorflow.vocabulary_size) == 50
