@@ -1,0 +1,184 @@
+"""Beam search over a stepwise model: finds the outputs of highest penalised log-probability.
+
+Axes in the shape comments:
+    batch        sentences
+    beams        `beam_size` hypotheses of a sentence, best first
+    candidates   2 * `beam_size` extensions of a sentence's live hypotheses, best first
+    length       `max_length` + 1 output positions
+    n            places for the next tokens of one hypothesis (see next_token_candidates)
+"""
+
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.decoding.hypothesis_arrays import choose, empty_ids, write_at
+from keras_transformer.decoding.length_penalty import check_alpha, length_penalty
+from keras_transformer.decoding.next_tokens import NEVER, next_token_candidates
+
+
+class BeamState(NamedTuple):
+    """What one step of the search hands to the next; a place with score -inf is empty."""
+
+    index: Any  # () position of `tokens` in the decoder's input, where BOS is at 0
+    tokens: Any  # (batch, beams) last token of each live hypothesis
+    live_ids: Any  # (batch, beams, length)
+    live_log_probs: Any  # (batch, beams)
+    finished_ids: Any  # (batch, beams, length)
+    finished_scores: Any  # (batch, beams) log-probabilities divided by the length penalty
+    model_state: Any  # nest of (batch, beams, ...)
+
+
+class Candidates(NamedTuple):
+    """Live hypotheses extended by one token each."""
+
+    tokens: Any  # (batch, candidates) the new token
+    ids: Any  # (batch, candidates, length)
+    log_probs: Any  # (batch, candidates)
+    parents: Any  # (batch, candidates) place in the beam of the hypothesis that was extended
+
+
+def beam_search(step, state, *, batch_size, beam_size, alpha, limits, special_tokens, max_length):
+    """Search for the n best outputs of each sentence.
+
+    Finished hypotheses live in a pool of their own, and pay nothing after EOS. Each step expands
+    twice as many candidates as there are beams, so that `beam_size` of them go on even if as many
+    end. The search stops when no sentence can improve its pool any more, which changes no result;
+    nor does a sentence's result depend on the others of its batch.
+
+    Args:
+        step: callable `(tokens, index, state) -> (logits, state)`: int32 (batch, beam_size) tokens
+            at position `index` (int32 scalar; BOS is at 0) to logits (batch, beam_size,
+            vocabulary) for the position after it.
+        state: what `step` needs besides: a nest of tensors (batch, beam_size, ...) whose shapes
+            stay, reordered by the search as hypotheses fork and die.
+        batch_size: number of sentences, an int or an int32 scalar.
+        beam_size: number of hypotheses kept, and returned.
+        alpha: exponent of the length penalty, at least 0.
+        limits: int32 (batch,), most output tokens of each sentence, EOS not counted. A hypothesis
+            that reaches its limit ends with EOS.
+        special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
+        max_length: an int or an int32 scalar, at least the largest of `limits`.
+
+    Returns:
+        `(ids, scores)`, best first: int32 (batch, beam_size, max_length + 1), without BOS, with
+        EOS, then padding; float32 (batch, beam_size), the log-probability divided by
+        `length_penalty`, EOS counted. A place that no hypothesis took has padding and -inf.
+
+    Raises:
+        ValueError: `beam_size` is no positive integer, or `alpha` no number >= 0.
+
+    Example:
+        >>> import keras
+        >>> from keras_transformer.special_tokens import SpecialTokens
+        >>> table = keras.ops.log([[0.1, 0.1, 0.2, 0.6], [0.1, 0.1, 0.5, 0.3]])
+        >>> def step(tokens, index, state):  # token 3 is likely after BOS (1), EOS (2) after 3
+        ...     row = keras.ops.cast(tokens == 3, "int32")
+        ...     return keras.ops.take(table, row, axis=0), state
+        >>> ids, scores = beam_search(
+        ...     step, (), batch_size=1, beam_size=2, alpha=0.0, limits=[2],
+        ...     special_tokens=SpecialTokens(), max_length=2,
+        ... )
+        >>> keras.ops.convert_to_numpy(ids).tolist()
+        [[[3, 2, 0], [2, 0, 0]]]
+        >>> print(keras.ops.convert_to_numpy(keras.ops.exp(scores)).round(4))
+        [[0.3 0.2]]
+
+    Reference:
+        Wu et al., "Google's Neural Machine Translation System", 2016, section 7.
+    """
+    check_positive_int("beam_size", beam_size)
+    check_alpha(alpha)
+    limits = ops.cast(limits, "int32")
+
+    def advance(beams):
+        logits, model_state = step(beams.tokens, beams.index, beams.model_state)
+        candidates = expand(beams, logits, limits, special_tokens)
+        finished_ids, finished_scores = merge_finished(beams, candidates, alpha, special_tokens)
+        live = keep_live(candidates, beam_size, special_tokens)
+        return BeamState(
+            index=beams.index + 1,
+            tokens=live.tokens,
+            live_ids=live.ids,
+            live_log_probs=live.log_probs,
+            finished_ids=finished_ids,
+            finished_scores=finished_scores,
+            model_state=keras.tree.map_structure(lambda x: choose(x, live.parents), model_state),
+        )
+
+    (beams,) = ops.while_loop(
+        lambda beams: should_continue(beams, limits, alpha),
+        lambda beams: (advance(beams),),
+        (start(state, batch_size, beam_size, max_length, special_tokens),),
+    )
+    return beams.finished_ids, beams.finished_scores
+
+
+def start(model_state, batch_size, beam_size, max_length, special_tokens):
+    """The state before the first step: an empty pool, and BOS as the only live hypothesis."""
+    ids = empty_ids((batch_size, beam_size), max_length, special_tokens)  # (batch, beams, length)
+    empty = ops.full((batch_size, beam_size), NEVER, dtype="float32")  # (batch, beams)
+    return BeamState(
+        index=ops.zeros((), dtype="int32"),
+        tokens=ops.full((batch_size, beam_size), special_tokens.bos, dtype="int32"),
+        live_ids=ids,
+        live_log_probs=ops.where(ops.arange(beam_size) == 0, 0.0, empty),
+        finished_ids=ids,
+        finished_scores=empty,
+        model_state=model_state,
+    )
+
+
+def should_continue(beams, limits, alpha):
+    """Whether a live hypothesis of any sentence could still come into the pool.
+
+    Its log-probability can only fall, and no penalty it can get is more favorable than the one at
+    its sentence's limit.
+    """
+    penalty = length_penalty(ops.cast(limits + 1, "float32"), alpha)  # (batch,)
+    best_possible = beams.live_log_probs[:, 0] / penalty  # (batch,)
+    return ops.any(beams.finished_scores[:, -1] < best_possible)
+
+
+def expand(beams, logits, limits, special_tokens):
+    """The best extensions by one token of a sentence's live hypotheses, as `Candidates`."""
+    beam_size = beams.tokens.shape[1]
+    must_end = ops.reshape(beams.index >= limits, (-1, 1, 1))  # (batch, 1, 1)
+    log_probs, tokens = next_token_candidates(  # (batch, beams, n)
+        logits, 2 * beam_size, must_end, special_tokens
+    )
+    n = tokens.shape[2]
+    log_probs = ops.expand_dims(beams.live_log_probs, 2) + log_probs  # (batch, beams, n)
+    log_probs, places = ops.top_k(  # (batch, candidates)
+        ops.reshape(log_probs, (-1, beam_size * n)), 2 * beam_size
+    )
+    tokens = choose(ops.reshape(tokens, (-1, beam_size * n)), places)  # (batch, candidates)
+    parents = places // n  # (batch, candidates)
+    ids = choose(beams.live_ids, parents)  # (batch, candidates, length)
+    return Candidates(tokens, write_at(ids, beams.index, tokens), log_probs, parents)
+
+
+def merge_finished(beams, candidates, alpha, special_tokens):
+    """The pool's best with the candidates that end here: ids (batch, beams, length) and scores."""
+    penalty = length_penalty(ops.cast(beams.index + 1, "float32"), alpha)
+    has_ended = candidates.tokens == special_tokens.eos  # (batch, candidates)
+    scores = ops.where(has_ended, candidates.log_probs / penalty, NEVER)  # (batch, candidates)
+    scores = ops.concatenate([beams.finished_scores, scores], axis=1)  # (batch, beams + candidates)
+    ids = ops.concatenate([beams.finished_ids, candidates.ids], axis=1)  # (..., length)
+    scores, places = ops.top_k(scores, beams.tokens.shape[1])  # (batch, beams)
+    return choose(ids, places), scores
+
+
+def keep_live(candidates, beam_size, special_tokens):
+    """The best candidates that go on, as `Candidates` of shape (batch, beams, ...)."""
+    has_ended = candidates.tokens == special_tokens.eos  # (batch, candidates)
+    log_probs = ops.where(has_ended, NEVER, candidates.log_probs)  # (batch, candidates)
+    log_probs, places = ops.top_k(log_probs, beam_size)  # (batch, beams)
+    return Candidates(
+        tokens=choose(candidates.tokens, places),
+        ids=choose(candidates.ids, places),
+        log_probs=log_probs,
+        parents=choose(candidates.parents, places),
+    )

@@ -1,0 +1,29 @@
+"""The length penalty of GNMT, by which hypotheses of different lengths are compared."""
+
+
+def check_alpha(alpha):
+    """Require a number >= 0: the penalty must not fall with the length."""
+    is_number = isinstance(alpha, (int, float)) and not isinstance(alpha, bool)
+    if not is_number or not alpha >= 0:
+        raise ValueError(f"`alpha` must be a number >= 0. Received: alpha={alpha!r}")
+
+
+def length_penalty(length, alpha):
+    """Divisor of a log-probability: `((5 + length) / 6) ** alpha`.
+
+    Args:
+        length: number of output tokens, EOS counted; a number, an array or a float tensor.
+        alpha: 0 compares plain log-probabilities; the larger, the longer the favored outputs.
+
+    Returns:
+        The penalty, of the shape of `length`.
+
+    Example:
+        >>> length_penalty(7, 0.5)
+        1.4142135623730951
+
+    Reference:
+        Wu et al., "Google's Neural Machine Translation System", 2016, equation 14. Toolkits that
+        divide by `length ** alpha` instead rank differently.
+    """
+    return ((5.0 + length) / 6.0) ** alpha

@@ -1,0 +1,15 @@
+import numpy as np
+import pytest
+
+from keras_transformer.decoding import length_penalty
+
+
+def test_literals():
+    assert length_penalty(1, 0.6) == 1.0
+    assert length_penalty(7, 1.0) == pytest.approx(2.0)
+    assert length_penalty(7, 0.6) == pytest.approx(1.5157165665)
+    assert length_penalty(7, 0.0) == 1.0
+
+
+def test_arrays():
+    np.testing.assert_allclose(length_penalty(np.array([1, 7, 19]), 0.5), [1, 2**0.5, 2])
