@@ -37,7 +37,7 @@ class BatchPlan:
         ValueError: the lengths differ in number, or another argument breaks its rule.
 
     Example:
-        >>> plan = BatchPlan([3, 4, 9], [4, 4, 8], batch_tokens=10, seed=1)
+        >>> plan = BatchPlan([3, 4, 9], [4, 4, 8], batch_tokens=10, seed=1, shuffle=False)
         >>> plan.steps_per_epoch
         2
     """
@@ -63,7 +63,12 @@ class BatchPlan:
         self._check_budget(line_numbers)
         self._order = _length_order(self.source_lengths, self.target_lengths)
         self._cells = _cut_cells(
-            self.source_lengths[self._order], self.target_lengths[self._order], batch_tokens
+            self.source_lengths[self._order],
+            self.target_lengths[self._order],
+            batch_tokens,
+            # Without a shuffle there is nothing to mix: as little padding as single batches allow.
+            least_batches=CELL_BATCHES if shuffle else 1,
+            most_padding=CELL_PADDING if shuffle else 0.0,
         )
         self._batches = _cut_batches(self._cells)
         self._cached_epoch = (None, None, None)
@@ -168,7 +173,7 @@ def _length_order(source_lengths, target_lengths):
     return np.lexsort((np.where(longest % 2, difference, -difference), longest))
 
 
-def _cut_cells(source_lengths, target_lengths, batch_tokens):
+def _cut_cells(source_lengths, target_lengths, batch_tokens, **limits):
     """Cut ordered pairs into cells `(start, stop, size)`, `size` pairs a full batch.
 
     All cells but the last hold full batches only. Works on runs of equal lengths, of which even a
@@ -181,7 +186,7 @@ def _cut_cells(source_lengths, target_lengths, batch_tokens):
     run_stops = [*starts[1:].tolist(), pairs]
     cells, start = [], 0
     while start < pairs:
-        stop, size = _grow_cell(start, run_stops, run_lengths, batch_tokens)
+        stop, size = _grow_cell(start, run_stops, run_lengths, batch_tokens, **limits)
         if stop < pairs:
             stop -= (stop - start) % size
         cells.append((start, stop, size))
@@ -189,7 +194,7 @@ def _cut_cells(source_lengths, target_lengths, batch_tokens):
     return cells
 
 
-def _grow_cell(start, run_stops, run_lengths, batch_tokens):
+def _grow_cell(start, run_stops, run_lengths, batch_tokens, least_batches, most_padding):
     """Add runs from pair `start` on while they pad little: the stop and the size of a batch."""
     source_lengths, target_lengths = run_lengths
     stop, size, tokens, longest_source, longest_target = start, None, 0, 0, 0
@@ -198,7 +203,8 @@ def _grow_cell(start, run_stops, run_lengths, batch_tokens):
         longest_source, longest_target = max(longest_source, source), max(longest_target, target)
         tokens += (run_stops[run] - stop) * (source + target)
         slots = (run_stops[run] - start) * (longest_source + longest_target)
-        if size and tokens < (1 - CELL_PADDING) * slots and stop - start >= CELL_BATCHES * size:
+        pads_much = tokens < (1 - most_padding) * slots
+        if size and pads_much and stop - start >= least_batches * size:
             break
         stop, size = run_stops[run], batch_tokens // max(longest_source, longest_target)
     return stop, size

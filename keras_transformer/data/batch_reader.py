@@ -19,8 +19,14 @@ class BatchReader:
         ValueError: the plan was not made from the lengths of this corpus.
 
     Example:
-        >>> reader = BatchReader(corpus, plan, tokenizer.special_tokens)  # doctest: +SKIP
-        >>> inputs, labels, weights = reader.batch(0)  # doctest: +SKIP
+        >>> from keras_transformer.data import BatchPlan, ParallelCorpus
+        >>> from keras_transformer.special_tokens import SpecialTokens
+        >>> ids, offsets = np.array([5, 6, 7]), np.array([0, 2, 3])  # "5 6" and "7"
+        >>> corpus = ParallelCorpus(ids, offsets, ids, offsets, np.array([1, 2]), metadata={})
+        >>> plan = BatchPlan.of(corpus, batch_tokens=6, seed=1, shuffle=False)
+        >>> inputs, labels, weights = BatchReader(corpus, plan, SpecialTokens()).batch(0)
+        >>> inputs["target_ids"].tolist(), labels.tolist()
+        ([[1, 7, 0], [1, 5, 6]], [[7, 2, 0], [5, 6, 2]])
     """
 
     def __init__(self, corpus, plan, special_tokens):

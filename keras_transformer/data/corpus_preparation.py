@@ -28,8 +28,9 @@ def prepare_corpus(sources, targets, tokenizer, cache_directory):
     """Tokenize sentence pairs into memory-mapped arrays, or open them if that was done before.
 
     The arrays lie in a folder of `cache_directory` named after the content of the text and of the
-    tokenizer. It gets its name only when it is whole. A pair with an empty side teaches nothing
-    and is left out, with the number said on stderr.
+    tokenizer. It gets its name only when it is whole: what a killed process leaves behind has
+    `.partial-` in its name, is never read, and may be deleted. A pair with an empty side teaches
+    nothing and is left out, with the number said on stderr.
 
     Args:
         sources: sequence of source sentences.

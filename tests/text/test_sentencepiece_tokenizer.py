@@ -146,7 +146,9 @@ def test_least_vocabulary_is_named_and_works(byte_fallback, capfd):
 
 @pytest.mark.parametrize("model_type", ["bpe", "unigram"])
 def test_largest_vocabulary_is_named_and_works(model_type):
-    with pytest.raises(UserInputError, match=r"at most \d+. Received: vocabulary_size=999") as error:
+    with pytest.raises(
+        UserInputError, match=r"at most \d+. Received: vocabulary_size=999"
+    ) as error:
         SentencePieceTokenizer.train(LINES, vocabulary_size=999, model_type=model_type)
     most = int(re.search(r"at most (\d+)", str(error.value)).group(1))
     tokenizer = SentencePieceTokenizer.train(LINES, vocabulary_size=most, model_type=model_type)

@@ -1,9 +1,7 @@
 """The TensorFlow form gives the ids and the text of the library form."""
 
 import pytest
-
-tf = pytest.importorskip("tensorflow")
-pytest.importorskip("tensorflow_text")
+import tensorflow as tf
 
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tensorflow_sentencepiece import TensorFlowSentencePieceTokenizer

@@ -1,0 +1,144 @@
+"""Batches as arrays, against a reference that walks from sentence to sentence."""
+
+import itertools
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_transformer.data import (
+    BatchPlan,
+    BatchReader,
+    ParallelCorpus,
+    batch_stream,
+    token_weights,
+)
+from keras_transformer.special_tokens import SpecialTokens
+
+
+def corpus_of(sources, targets):
+    def side(sentences):
+        ids = np.array(list(itertools.chain(*sentences)), dtype="int32")
+        return ids, np.cumsum([0, *map(len, sentences)])
+
+    line_numbers = np.arange(1, len(sources) + 1)
+    return ParallelCorpus(*side(sources), *side(targets), line_numbers, metadata={})
+
+
+def random_corpus(pairs=200):
+    generator = np.random.default_rng(0)
+
+    def sentences():
+        return [generator.integers(4, 900, generator.integers(1, 30)) for _ in range(pairs)]
+
+    return corpus_of(sentences(), sentences())
+
+
+def reader_of(corpus, special_tokens=SpecialTokens(), **settings):  # noqa: B008
+    plan = BatchPlan.of(corpus, **{"batch_tokens": 256, "seed": 1, **settings})
+    return BatchReader(corpus, plan, special_tokens)
+
+
+def padded(rows, pad):
+    width = max(map(len, rows))
+    return [[*row, *[pad] * (width - len(row))] for row in rows]
+
+
+def test_a_batch_by_hand():
+    corpus = corpus_of([[5, 6, 7], [8]], [[9], [10, 11]])
+    inputs, labels, weights = reader_of(corpus, shuffle=False).batch(0)
+    assert inputs["source_ids"].tolist() == [[8, 2, 0, 0], [5, 6, 7, 2]]
+    assert inputs["target_ids"].tolist() == [[1, 10, 11], [1, 9, 0]]
+    assert labels.tolist() == [[10, 11, 2], [9, 2, 0]]
+    np.testing.assert_allclose(weights, [[0.2, 0.2, 0.2], [0.2, 0.2, 0]], rtol=1e-6)
+
+
+def test_types_of_a_batch():
+    inputs, labels, weights = reader_of(random_corpus()).batch(3)
+    assert sorted(inputs) == ["source_ids", "target_ids"]
+    types = [inputs["source_ids"].dtype, inputs["target_ids"].dtype, labels.dtype, weights.dtype]
+    assert types == ["int32", "int32", "int32", "float32"]
+    assert inputs["target_ids"].shape == labels.shape == weights.shape
+
+
+@pytest.mark.parametrize("special_tokens", [SpecialTokens(), SpecialTokens(903, 902, 901, 900)])
+def test_batches_equal_the_sentences(special_tokens):
+    corpus = random_corpus()
+    reader = reader_of(corpus, special_tokens)
+    pad, bos, eos = special_tokens.pad, special_tokens.bos, special_tokens.eos
+    for step in range(2 * reader.plan.steps_per_epoch):
+        inputs, labels, weights = reader.batch(step)
+        indices = reader.plan.batch(step)
+        sources = [[*corpus.source(i), eos] for i in indices]
+        assert inputs["source_ids"].tolist() == padded(sources, pad)
+        starts = [[bos, *corpus.target(i)] for i in indices]
+        assert inputs["target_ids"].tolist() == padded(starts, pad)
+        ends = [[*corpus.target(i), eos] for i in indices]
+        assert labels.tolist() == padded(ends, pad)
+        np.testing.assert_array_equal(weights > 0, labels != pad)
+        assert reader.plan.target_tokens(step) == np.count_nonzero(weights)
+
+
+def test_end_of_sentence_inside_a_sentence_is_kept():
+    inputs, labels, _ = reader_of(corpus_of([[5]], [[6, 2, 7]])).batch(0)
+    assert inputs["target_ids"].tolist() == [[1, 6, 2, 7]]
+    assert labels.tolist() == [[6, 2, 7, 2]]
+
+
+def test_weights_sum_to_one():
+    reader = reader_of(random_corpus(2000), batch_tokens=8192)
+    for step in range(reader.plan.steps_per_epoch):
+        _, _, weights = reader.batch(step)
+        assert weights.sum(dtype="float64") == pytest.approx(1, abs=1e-6)
+
+
+def test_token_weights_by_hand():
+    weights = token_weights(np.array([[7, 9, 9], [9, 9, 9], [1, 2, 3]]), padding_id=9)
+    np.testing.assert_array_equal(weights, [[0.25, 0, 0], [0, 0, 0], [0.25, 0.25, 0.25]])
+
+
+def test_plan_of_another_corpus_is_refused():
+    corpus = random_corpus()
+    without_end = BatchPlan(corpus.source_lengths, corpus.target_lengths, batch_tokens=256, seed=1)
+    with pytest.raises(ValueError, match=r"`BatchPlan.of\(corpus, ...\)`"):
+        BatchReader(corpus, without_end, SpecialTokens())
+
+
+def same(first, second):
+    return all(
+        np.array_equal(a, b)
+        for a, b in [
+            (first[0]["source_ids"], second[0]["source_ids"]),
+            (first[0]["target_ids"], second[0]["target_ids"]),
+            (first[1], second[1]),
+            (first[2], second[2]),
+        ]
+    )
+
+
+def test_stream_runs_from_start_to_stop():
+    reader = reader_of(random_corpus())
+    stop = reader.plan.steps_per_epoch + 2
+    batches = list(batch_stream(reader, start_step=4, stop_step=stop))
+    assert len(batches) == stop - 4
+    assert all(same(batch, reader.batch(step)) for step, batch in enumerate(batches, start=4))
+
+
+def test_stream_without_stop_runs_over_epochs():
+    reader = reader_of(random_corpus(20))
+    steps = 3 * reader.plan.steps_per_epoch
+    *_, last = itertools.islice(batch_stream(reader), steps)
+    assert same(last, reader.batch(steps - 1))
+
+
+def test_data_and_text_need_no_tensorflow():
+    program = (
+        "import sys, keras_transformer.data, keras_transformer.text\n"
+        "print([name for name in ('tensorflow', 'tensorflow_text') if name in sys.modules])\n"
+    )
+    environment = {**os.environ, "KERAS_BACKEND": "jax"}
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"

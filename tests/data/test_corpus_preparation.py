@@ -1,0 +1,226 @@
+"""Preparation of a corpus: once, whole or not at all, and in no way different from the text."""
+
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_transformer.data import ParallelCorpus, corpus_preparation, prepare_corpus
+from keras_transformer.errors import UserInputError
+
+SOURCES = ["a b", "c", "", "d e f", "  "]
+TARGETS = ["x", "y z", "w", "v v v v", ""]
+
+
+class LetterTokenizer:
+    """Words of one letter: ids 97 to 122. Counts how often it is asked."""
+
+    vocabulary_size = 128
+
+    def __init__(self, name="letters"):
+        self.fingerprint = hashlib.sha256(name.encode()).hexdigest()
+        self.calls = 0
+
+    def encode(self, sentences):
+        self.calls += 1
+        return [[ord(word) for word in sentence.split()] for sentence in sentences]
+
+
+def prepared(directory, sources=SOURCES, targets=TARGETS, tokenizer=None):
+    return prepare_corpus(sources, targets, tokenizer or LetterTokenizer(), directory)
+
+
+def pairs(corpus):
+    return [(corpus.source(i).tolist(), corpus.target(i).tolist()) for i in range(len(corpus))]
+
+
+def test_every_pair_is_kept_in_order(tmp_path):
+    corpus = prepared(tmp_path)
+    assert pairs(corpus) == [([97, 98], [120]), ([99], [121, 122]), ([100, 101, 102], [118] * 4)]
+    assert corpus.source(0).dtype == np.int32
+    np.testing.assert_array_equal(corpus.source_lengths, [2, 1, 3])
+    np.testing.assert_array_equal(corpus.target_lengths, [1, 2, 4])
+
+
+def test_pairs_with_an_empty_side_are_left_out_aloud(tmp_path, capsys):
+    for _ in range(2):
+        corpus = prepared(tmp_path)
+        assert capsys.readouterr().err == "Left out 2 of 5 pairs: a side is empty\n"
+    np.testing.assert_array_equal(corpus.line_numbers, [1, 2, 4])
+    assert corpus.metadata["pairs"] == 3
+    assert corpus.metadata["dropped_pairs"] == 2
+
+
+def test_nothing_is_said_of_a_clean_corpus(tmp_path, capsys):
+    prepared(tmp_path, ["a"], ["b"])
+    assert capsys.readouterr() == ("", "")
+
+
+def test_chunks_leave_no_trace(tmp_path, monkeypatch):
+    whole = prepared(tmp_path / "whole")
+    monkeypatch.setattr(corpus_preparation, "_CHUNK_PAIRS", 2)
+    chunked = prepared(tmp_path / "chunked")
+    assert pairs(chunked) == pairs(whole)
+    np.testing.assert_array_equal(chunked.line_numbers, whole.line_numbers)
+    assert chunked.metadata == whole.metadata
+
+
+def test_metadata(tmp_path):
+    assert prepared(tmp_path).metadata == {
+        "format_version": 1,
+        "pairs": 3,
+        "dropped_pairs": 2,
+        "source_tokens": 6,
+        "target_tokens": 7,
+        "vocabulary_size": 128,
+        "tokenizer_fingerprint": hashlib.sha256(b"letters").hexdigest(),
+    }
+
+
+def test_second_run_tokenizes_nothing(tmp_path):
+    tokenizer = LetterTokenizer()
+    first = prepared(tmp_path, tokenizer=tokenizer)
+    calls = tokenizer.calls
+    assert calls > 0
+    assert pairs(prepared(tmp_path, tokenizer=tokenizer)) == pairs(first)
+    assert tokenizer.calls == calls
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"sources": ["a b", "c", "", "d e g", "  "]},
+        {"targets": ["x", "y z", "w", "v v v w", ""]},
+        {"sources": TARGETS, "targets": SOURCES},
+        {"sources": [*SOURCES, "a"], "targets": [*TARGETS, "b"]},
+        # The same letters, another line.
+        {"sources": ["a", "b c", "", "d e f", "  "]},
+        {"tokenizer": LetterTokenizer("other letters")},
+    ],
+)
+def test_any_change_of_content_is_prepared_anew(tmp_path, changed):
+    prepared(tmp_path)
+    prepared(tmp_path, **changed)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_open_finds_what_was_prepared(tmp_path):
+    corpus = prepared(tmp_path)
+    (directory,) = tmp_path.iterdir()
+    opened = ParallelCorpus.open(directory)
+    assert pairs(opened) == pairs(corpus)
+    assert not opened.source_ids.flags.writeable
+
+
+class Interrupt(LetterTokenizer):
+    def encode(self, sentences):
+        raise KeyboardInterrupt
+
+
+def test_interrupted_preparation_leaves_nothing(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        prepared(tmp_path, tokenizer=Interrupt())
+    assert list(tmp_path.iterdir()) == []
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, {tests!r})
+import test_corpus_preparation as here
+from keras_transformer.data import corpus_preparation
+
+corpus_preparation._CHUNK_PAIRS = 1
+
+class Killed(here.LetterTokenizer):
+    def encode(self, sentences):
+        if self.calls == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().encode(sentences)
+
+here.prepared({directory!r}, tokenizer=Killed())
+"""
+
+
+def test_killed_preparation_is_never_taken_for_a_whole_one(tmp_path):
+    tests = str(pathlib.Path(__file__).parent)
+    program = KILLED.format(tests=tests, directory=str(tmp_path))
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
+    killed = subprocess.run([sys.executable, "-c", program], env=environment, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (partial,) = tmp_path.iterdir()
+    assert ".partial-" in partial.name
+    with pytest.raises(UserInputError, match="holds no prepared corpus"):
+        ParallelCorpus.open(partial)
+    assert len(prepared(tmp_path)) == 3
+
+
+def test_a_faster_process_wins(tmp_path):
+    class Overtaken(LetterTokenizer):
+        def encode(self, sentences):
+            if self.calls == 0:
+                prepared(tmp_path)
+            return super().encode(sentences)
+
+    corpus = prepared(tmp_path, tokenizer=Overtaken())
+    assert len(corpus) == 3
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OSError, match="file"):
+        prepared(tmp_path / "file")
+
+
+def test_unequal_lengths(tmp_path):
+    with pytest.raises(UserInputError, match="Received: 2 sources and 1 targets"):
+        prepared(tmp_path, ["a", "b"], ["c"])
+
+
+@pytest.mark.parametrize(("sources", "targets"), [([], []), (["", "a"], ["b", " "])])
+def test_no_pair_with_text_on_both_sides(tmp_path, sources, targets):
+    with pytest.raises(UserInputError, match=f"None of the {len(sources)} pairs has text"):
+        prepared(tmp_path, sources, targets)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_open_of_no_corpus(tmp_path):
+    with pytest.raises(UserInputError, match="holds no prepared corpus"):
+        ParallelCorpus.open(tmp_path)
+
+
+def cut_ids(directory):
+    path = directory / "target_ids.bin"
+    path.write_bytes(path.read_bytes()[:-4])
+
+
+def cut_offsets(directory):
+    np.save(directory / "source_offsets.npy", np.array([0, 2, 3]))
+
+
+def other_version(directory):
+    path = directory / "corpus.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 0}))
+
+
+@pytest.mark.parametrize("damage", [cut_ids, cut_offsets, other_version])
+def test_open_of_a_damaged_corpus(tmp_path, damage):
+    prepared(tmp_path)
+    (directory,) = tmp_path.iterdir()
+    damage(directory)
+    with pytest.raises(UserInputError, match="is damaged: delete it"):
+        ParallelCorpus.open(directory)
+
+
+def test_large_ids_survive(tmp_path):
+    class LargeIds(LetterTokenizer):
+        def encode(self, sentences):
+            return [[257, 65_537, 2**31 - 1] for _ in sentences]
+
+    assert prepared(tmp_path, tokenizer=LargeIds()).source(4).tolist() == [257, 65_537, 2**31 - 1]

@@ -1,0 +1,54 @@
+"""The `tf.data` form gives the batches of the plain reader."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.data import BatchPlan, BatchReader, ParallelCorpus
+from keras_transformer.data.tensorflow_dataset import as_dataset
+from keras_transformer.special_tokens import SpecialTokens
+
+
+@pytest.fixture(scope="module")
+def reader():
+    generator = np.random.default_rng(0)
+    sides = []
+    for _ in range(2):
+        offsets = np.cumsum([0, *generator.integers(1, 30, 100)])
+        sides += [generator.integers(4, 900, offsets[-1]).astype("int32"), offsets]
+    corpus = ParallelCorpus(*sides, np.arange(1, 101), metadata={})
+    plan = BatchPlan.of(corpus, batch_tokens=200, seed=1)
+    return BatchReader(corpus, plan, SpecialTokens())
+
+
+def assert_equal(batch, expected):
+    tf.nest.map_structure(np.testing.assert_array_equal, batch, expected)
+
+
+def test_fixed_spec(reader):
+    inputs, labels, weights = as_dataset(reader).element_spec
+    ids = tf.TensorSpec([None, None], tf.int32)
+    assert inputs == {"source_ids": ids, "target_ids": ids}
+    assert labels == ids
+    assert weights == tf.TensorSpec([None, None], tf.float32)
+
+
+def test_batches_equal_the_reader_and_can_be_read_twice(reader):
+    stop = 2 * reader.plan.steps_per_epoch + 1
+    dataset = as_dataset(reader, start_step=3, stop_step=stop)
+    assert int(dataset.cardinality()) == stop - 3
+    for _ in range(2):
+        batches = list(dataset.as_numpy_iterator())
+        assert len(batches) == stop - 3
+        for step, batch in enumerate(batches, start=3):
+            assert_equal(batch, reader.batch(step))
+
+
+def test_without_stop_it_is_infinite_and_says_so(reader):
+    dataset = as_dataset(reader, start_step=2)
+    assert dataset.cardinality() == tf.data.INFINITE_CARDINALITY
+    last = 3 * reader.plan.steps_per_epoch
+    *_, batch = itertools.islice(dataset.as_numpy_iterator(), last - 1)
+    assert_equal(batch, reader.batch(last))
