@@ -1,8 +1,8 @@
 """The command `keras-transformer`."""
 
-import os
 import sys
 
+from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_errors import CommandParser, run_command
 from keras_transformer.errors import UserInputError
 from keras_transformer.version import __version__
@@ -17,8 +17,6 @@ def main(arguments=None):
 
 def _run(arguments):
     options = _parser().parse_args(arguments)
-    # TensorFlow's start-up notes on CPU features and CUDA would stand between a user's own lines.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     options.verb(options)
 
 
@@ -51,6 +49,7 @@ def _parser():
 
 def _translate(options):
     _check_n_best(options.n_best, options.beam_size)
+    start_backend_quietly()
     from keras_transformer.translator import Translator  # takes seconds: not for `--help`
 
     translator = Translator.load(

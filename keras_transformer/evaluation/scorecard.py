@@ -1,16 +1,6 @@
 """The record of a measured score: what was measured, by which command, on which machine."""
 
-import importlib.metadata
-import os
-import platform
-
-import keras
-
-# The libraries that can change a score or a speed.
-VERSIONED = (
-    "keras-transformer", "keras", "tensorflow", "tensorflow-text", "jax", "numpy", "sentencepiece",
-    "sacrebleu",
-)  # fmt: skip
+from keras_transformer.environment import machine, package_versions
 
 
 def scorecard(*, bleu, signature, seconds, target_tokens_per_second, command, **others):
@@ -34,38 +24,6 @@ def scorecard(*, bleu, signature, seconds, target_tokens_per_second, command, **
         "seconds": seconds,
         "target_tokens_per_second": target_tokens_per_second,
         "command": command,
-        "versions": versions(),
+        "versions": package_versions(),
         "machine": machine(),
     }
-
-
-def versions():
-    """Version of Python, of the backend in use and of the libraries that matter here."""
-    found = {"python": platform.python_version(), "backend": keras.backend.backend()}
-    for name in VERSIONED:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = None  # not installed
-    return found
-
-
-def machine():
-    """Processor, number of its cores, the backend's devices and the system."""
-    return {
-        "processor": _processor_name(),
-        "cores": os.cpu_count(),
-        "devices": keras.distribution.list_devices(),
-        "system": platform.platform(),
-    }
-
-
-def _processor_name():
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            names = [
-                line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
-            ]
-    except OSError:
-        names = []
-    return names[0] if names else platform.machine()

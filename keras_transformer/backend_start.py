@@ -1,0 +1,43 @@
+"""Start of Keras's backend in a command, without the notes that would bury the user's own lines."""
+
+import contextlib
+import os
+import sys
+import tempfile
+
+LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+
+
+def start_backend_quietly():
+    """Import Keras with its backend and look for devices, without the notes these write to stderr.
+
+    TensorFlow's native code tells of CPU instructions and of missing CUDA drivers before any
+    setting can silence it. If the start fails, everything it wrote is shown. A user who sets the
+    environment variable `TF_CPP_MIN_LOG_LEVEL`, to 0 for instance, sees the notes as they come.
+    """
+    if LOG_LEVEL in os.environ:
+        return
+    os.environ[LOG_LEVEL] = "2"  # errors alone, from here on
+    with held_stderr():
+        import keras
+
+        keras.distribution.list_devices()
+
+
+@contextlib.contextmanager
+def held_stderr():
+    """Hold back what is written to the process's stderr, by native code too; show it on failure."""
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            held.seek(0)
+            os.write(stderr, held.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)

@@ -1,0 +1,51 @@
+"""What a result depends on besides the code: versions of libraries, and the machine."""
+
+import importlib.metadata
+import os
+import platform
+
+import keras
+
+# The libraries that can change a score or a speed.
+RECORDED_PACKAGES = (
+    "keras-transformer",
+    "keras",
+    "tensorflow",
+    "tensorflow-text",
+    "jax",
+    "numpy",
+    "sentencepiece",
+    "sacrebleu",
+)
+
+
+def package_versions():
+    """Versions of Python and of the recorded packages that are installed, and Keras's backend."""
+    versions = {"python": platform.python_version(), "backend": keras.backend.backend()}
+    for name in RECORDED_PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def machine():
+    """Processor, number of its cores, the backend's devices and the system."""
+    return {
+        "processor": _processor_name(),
+        "cores": os.cpu_count(),
+        "devices": keras.distribution.list_devices(),
+        "system": platform.platform(),
+    }
+
+
+def _processor_name():
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            names = [
+                line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")
+            ]
+    except OSError:
+        names = []
+    return names[0] if names else platform.machine()

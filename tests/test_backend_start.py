@@ -1,0 +1,46 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from keras_transformer.backend_start import held_stderr
+
+
+def start(script, **environment):
+    """Run a script in a process of its own; gives its stderr."""
+    variables = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(
+        command, env={**variables, **environment}, capture_output=True, text=True, check=True
+    )
+    return done.stderr
+
+
+START = "from keras_transformer.backend_start import start_backend_quietly as s; s(); import keras"
+
+
+def test_a_command_starts_without_a_word():
+    assert start(f"{START}; keras.ops.ones(3) + 1") == ""
+
+
+@pytest.mark.tensorflow
+def test_a_user_who_sets_the_log_level_sees_the_notes():
+    assert start(START, TF_CPP_MIN_LOG_LEVEL="0") != ""
+
+
+def test_what_was_held_is_shown_when_the_start_fails(capfd):
+    def fail():
+        os.write(2, b"native note\n")
+        raise ImportError("no backend")
+
+    with pytest.raises(ImportError), held_stderr():
+        fail()
+    assert capfd.readouterr().err == "native note\n"
+
+
+def test_stderr_works_again_afterwards(capfd):
+    with held_stderr():
+        os.write(2, b"native note\n")
+    os.write(2, b"later\n")
+    assert capfd.readouterr().err == "later\n"
