@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_transformer.argument_checks import check_rate
 from keras_transformer.losses.cross_entropy import smoothed_cross_entropy, to_ids, to_logits
+from keras_transformer.losses.replicas import replica_share
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -12,8 +13,8 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
     """Cross entropy against `1 - label_smoothing` on the label, the rest spread over all others.
 
     Every other token of the vocabulary gets `label_smoothing / (vocabulary_size - 1)`. Called
-    without `sample_weight` the loss is the mean over the tokens that are no padding. Called with it,
-    as `fit` does, it is the plain sum of token loss times weight: weights `mask / tokens of the
+    without `sample_weight` the loss is the mean over the tokens that are no padding. Called with
+    it, as `fit` does, it is the plain sum of token loss times weight: weights `mask / tokens of the
     global batch` then give the mean over real tokens exactly, also over replicas and micro-batches.
     The arithmetic is float32 under every dtype policy, and ids stay integers.
 
@@ -52,7 +53,8 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         token_losses = self.call(labels, logits)
         if sample_weight is None:
             mask = ops.cast(ops.not_equal(labels, self.padding_id), "float32")
-            return ops.divide_no_nan(ops.sum(token_losses * mask), ops.sum(mask))
+            mean = ops.divide_no_nan(ops.sum(token_losses * mask), ops.sum(mask))
+            return mean * replica_share()
         return ops.sum(token_losses * ops.cast(sample_weight, "float32"))
 
     def call(self, labels, logits):

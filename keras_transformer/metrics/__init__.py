@@ -3,5 +3,6 @@
 from keras_transformer.metrics.perplexity import Perplexity
 from keras_transformer.metrics.step_loss import StepLoss
 from keras_transformer.metrics.token_accuracy import TokenAccuracy
+from keras_transformer.metrics.token_loss import TokenLoss
 
-__all__ = ["Perplexity", "StepLoss", "TokenAccuracy"]
+__all__ = ["Perplexity", "StepLoss", "TokenAccuracy", "TokenLoss"]

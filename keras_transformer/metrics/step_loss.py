@@ -1,6 +1,9 @@
 """The loss of the last step alone."""
 
 import keras
+from keras import ops
+
+from keras_transformer.losses.replicas import replica_share
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -8,7 +11,7 @@ class StepLoss(keras.metrics.Metric):
     """The loss of the last step, not the running mean that Keras reports as `loss`.
 
     Goes into `weighted_metrics` of `compile`, so that it sees the data's weights as the loss does.
-    Replicas' parts are summed, as the loss is.
+    Under replicas it is the loss of the global batch.
 
     Args:
         loss: the `keras.losses.Loss` given to `compile`.
@@ -35,13 +38,15 @@ class StepLoss(keras.metrics.Metric):
     def __init__(self, loss, name="step_loss", dtype="float32"):
         super().__init__(name=name, dtype="float32")
         self.loss = loss
-        self.last = self.add_variable((), "zeros", dtype="float32", name="last")
+        # Keras shows the mean of the replicas' results after a step, so each holds its part of the
+        # loss times their number.
+        self.last = self.add_variable((), "zeros", "float32", aggregation="mean", name="last")
 
     def update_state(self, labels, logits, sample_weight=None):
-        self.last.assign(self.loss(labels, logits, sample_weight))
+        self.last.assign(self.loss(labels, logits, sample_weight) / replica_share())
 
     def result(self):
-        return self.last + 0.0  # a tensor, not the variable itself
+        return ops.add(self.last, 0.0)  # a tensor: what `fit` hands on must be no variable
 
     def get_config(self):
         return {"loss": keras.saving.serialize_keras_object(self.loss), "name": self.name}

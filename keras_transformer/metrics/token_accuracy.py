@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transformer.losses.cross_entropy import gold_logits
+from keras_transformer.losses.cross_entropy import gold_logits, largest_logits
 from keras_transformer.metrics.token_mean import TokenMean
 
 
@@ -35,4 +35,4 @@ class TokenAccuracy(TokenMean):
 
     def token_values(self, labels, logits):
         # One reduction that the loss needs as well; an argmax would be one more pass.
-        return ops.greater_equal(gold_logits(labels, logits), ops.max(logits, axis=-1))
+        return ops.greater_equal(gold_logits(labels, logits), largest_logits(logits))

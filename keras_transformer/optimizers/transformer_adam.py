@@ -6,7 +6,7 @@ from keras_transformer.schedules import TransformerSchedule
 
 
 def transformer_adam(hidden_dim, warmup_steps=4000, scale=1.0, **overrides):
-    """Return Adam as the paper sets it: beta 0.9 and 0.98, epsilon 1e-9, its learning rate schedule.
+    """Return the paper's Adam: beta 0.9 and 0.98, epsilon 1e-9, the warm-up schedule.
 
     Args:
         hidden_dim: positive integer, the model's width.

@@ -1,0 +1,69 @@
+"""Metrics and loss with two replicas of a `tf.distribute` strategy on one CPU."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+# The number of logical devices is fixed once per process, so this runs in one of its own.
+PROGRAM = """
+import contextlib, json
+import keras, numpy as np, tensorflow as tf
+from keras_transformer.losses import LabelSmoothingCrossEntropy
+from keras_transformer.metrics import Perplexity, StepLoss, TokenLoss
+
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+labels = np.random.default_rng(0).integers(1, 9, (4, 5)).astype("int32")
+labels[2:, 1:] = 0
+weights = ((labels != 0) / (labels != 0).sum()).astype("float32")
+
+
+def train(scope, weighted):
+    keras.utils.set_random_seed(1)
+    with scope:
+        inputs = keras.Input((None,), dtype="int32")
+        model = keras.Model(inputs, keras.layers.Dense(9)(keras.ops.one_hot(inputs, 9)))
+        loss = LabelSmoothingCrossEntropy(0.1)
+        model.compile(
+            keras.optimizers.SGD(1.0), loss, metrics=[Perplexity(), TokenLoss(loss)],
+            weighted_metrics=[StepLoss(loss)],
+        )
+    steps = []
+    record = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: steps.append(logs["step_loss"])
+    )
+    batch = (labels, labels, weights) if weighted else (labels[:2], labels[:2])
+    data = tf.data.Dataset.from_tensors(batch).repeat()
+    logs = model.fit(
+        data, steps_per_epoch=3, callbacks=[record], verbose=0, shuffle=False
+    ).history
+    return {"steps": steps, "epoch": {name: values[0] for name, values in logs.items()}}
+
+
+def strategy():
+    copy = tf.distribute.HierarchicalCopyAllReduce()
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=copy)
+
+
+print(json.dumps([
+    train(strategy().scope() if replicas else contextlib.nullcontext(), weighted)
+    for weighted in (True, False) for replicas in (False, True)
+]))
+"""
+
+
+@pytest.mark.tensorflow
+def test_two_replicas_report_and_learn_what_one_does():
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    one, two, one_unweighted, two_unweighted = json.loads(done.stdout.splitlines()[-1])
+    for alone, replicated in ((one, two), (one_unweighted, two_unweighted)):
+        assert alone["steps"][2] < alone["steps"][0]
+        assert replicated["steps"] == pytest.approx(alone["steps"], rel=1e-5)
+        assert replicated["epoch"] == pytest.approx(alone["epoch"], rel=1e-5)

@@ -1,0 +1,152 @@
+"""Perplexity, accuracy and losses over tokens, against NumPy in float64."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_transformer.losses import LabelSmoothingCrossEntropy
+from keras_transformer.metrics import Perplexity, StepLoss, TokenAccuracy, TokenLoss
+
+METRICS = {
+    "perplexity": lambda: Perplexity(padding_id=2),
+    "accuracy": lambda: TokenAccuracy(padding_id=2),
+    "token_loss": lambda: TokenLoss(LabelSmoothingCrossEntropy(0.3, padding_id=2), padding_id=2),
+    "step_loss": lambda: StepLoss(LabelSmoothingCrossEntropy(0.3, padding_id=2)),
+}
+
+
+def log_softmax(logits):
+    logits = np.asarray(logits, "float64")
+    shifted = logits - logits.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def negative_log_likelihood(labels, logits):
+    return -np.take_along_axis(log_softmax(logits), labels[..., None], -1)[..., 0]
+
+
+def batches():
+    """Two batches of different shapes, about half of it padding."""
+    rng = np.random.default_rng(3)
+    for batch, length in ((4, 3), (2, 9)):
+        labels = rng.integers(0, 7, (batch, length)).astype("int32")
+        labels[0, 1:] = 0
+        yield labels, rng.normal(scale=2, size=(batch, length, 7)).astype("float32")
+
+
+def after_batches(metric):
+    for labels, logits in batches():
+        metric.update_state(labels, logits)
+    return float(metric.result())
+
+
+def test_perplexity_is_exp_of_the_plain_likelihood_of_all_tokens():
+    likelihoods = np.concatenate([negative_log_likelihood(y, x)[y != 0] for y, x in batches()])
+    assert after_batches(Perplexity()) == pytest.approx(np.exp(likelihoods.mean()), rel=1e-5)
+
+
+def test_perplexity_of_uniform_logits_is_the_vocabulary_size():
+    assert float(Perplexity()(np.array([[1, 2]]), np.zeros((1, 2, 40)))) == pytest.approx(40)
+
+
+def test_accuracy_counts_every_token_alike():
+    hits = np.concatenate([(x.argmax(-1) == y)[y != 0] for y, x in batches()])
+    assert 0 < hits.mean() < 1
+    assert after_batches(TokenAccuracy()) == pytest.approx(hits.mean(), rel=1e-6)
+
+
+def test_token_loss_is_the_mean_over_tokens_not_over_batches():
+    losses = []
+    for labels, logits in batches():
+        log_probabilities = log_softmax(logits)
+        gold = -negative_log_likelihood(labels, logits)
+        others = (log_probabilities.sum(-1) - gold) * 0.3 / 6
+        losses.append(-(0.7 * gold + others)[labels != 0])
+    means = [values.mean() for values in losses]
+    expected = np.concatenate(losses).mean()
+    assert abs(np.mean(means) - expected) > 1e-3  # the batches tell the two apart
+    assert after_batches(TokenLoss(LabelSmoothingCrossEntropy(0.3))) == pytest.approx(
+        expected, rel=1e-5
+    )
+
+
+def test_step_loss_is_that_of_the_last_step():
+    loss = LabelSmoothingCrossEntropy(0.3)
+    *_, (labels, logits) = batches()
+    assert after_batches(StepLoss(loss)) == pytest.approx(float(loss(labels, logits)), rel=1e-6)
+
+
+def test_step_loss_takes_the_weights_of_the_data():
+    loss = LabelSmoothingCrossEntropy(0.3)
+    labels, logits = next(batches())
+    weights = np.linspace(0, 1, labels.size, dtype="float32").reshape(labels.shape)
+    expected = float(loss(labels, logits, weights))
+    assert expected != pytest.approx(float(loss(labels, logits)))
+    assert float(StepLoss(loss)(labels, logits, weights)) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["perplexity", "accuracy", "token_loss"])
+def test_padding_changes_nothing(name):
+    labels, logits = next(batches())
+    labels = labels % 2 + 3
+    padded_labels = np.pad(labels, ((0, 2), (0, 5)), constant_values=2)
+    padded_logits = np.pad(logits, ((0, 2), (0, 5), (0, 0)), constant_values=9.0)
+    alone, padded = METRICS[name](), METRICS[name]()
+    expected = float(alone(labels, logits))
+    assert float(padded(padded_labels, padded_logits)) == pytest.approx(expected, rel=1e-6)
+
+
+def test_weights_count_tokens_by_their_weight():
+    labels = np.array([[1, 1]])
+    logits = np.log(np.array([[[0.5, 0.5], [0.9, 0.1]]]))
+    weighted = Perplexity(padding_id=9)(labels, logits, np.array([[1.0, 3.0]]))
+    assert float(weighted) == pytest.approx((2 * 10**3) ** 0.25, rel=1e-5)
+
+
+@pytest.mark.parametrize("make", METRICS.values(), ids=METRICS)
+def test_nothing_seen_and_reset(make):
+    metric = make()
+    fresh = float(metric.result())
+    assert fresh == (1.0 if isinstance(metric, Perplexity) else 0.0)
+    labels, logits = next(batches())
+    metric.update_state(labels, logits)
+    assert float(metric.result()) != fresh
+    metric.reset_state()
+    assert float(metric.result()) == fresh
+
+
+@pytest.mark.parametrize("make", METRICS.values(), ids=METRICS)
+def test_ids_and_sums_under_a_half_precision_policy(make):
+    labels = np.full((1, 300), 2049, "int32")  # 2048 in bfloat16 and in float16
+    logits = np.zeros((1, 300, 2051), "float32")
+    logits[..., 2049] = 8.0
+    expected = float(make()(labels, logits))
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        metric = make()
+        assert float(metric(labels, logits)) == expected
+        assert {variable.dtype for variable in metric.variables} == {"float32"}
+    finally:
+        keras.config.set_dtype_policy("float32")
+
+
+@pytest.mark.parametrize("make", METRICS.values(), ids=METRICS)
+def test_stateless_update_equals_the_update(make):
+    labels, logits = next(batches())
+    metric = make()
+    zeros = [ops.zeros(variable.shape) for variable in metric.variables]
+    variables = metric.stateless_update_state(zeros, labels, logits)
+    stateless = float(metric.stateless_result(variables))
+    metric.update_state(labels, logits)
+    assert stateless == float(metric.result())
+
+
+@pytest.mark.parametrize("make", METRICS.values(), ids=METRICS)
+def test_config_round_trip(make):
+    metric = make()
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(metric))
+    assert type(again) is type(metric)
+    assert again.get_config() == metric.get_config()
+    labels, logits = next(batches())
+    assert float(again(labels, logits)) == float(metric(labels, logits))
