@@ -9,8 +9,8 @@ from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.errors import UserInputError
 
 # A cell grows while this share of it at most is padding, and until it holds this many full batches.
-# Larger cells pad more and mix better: on Multi30k (10,000 subwords, batches of 4,096 tokens) 0.08,
-# 0.095 and 0.11 give 7.0 %, 7.8 % and 9.3 % padding, and two sentences that shared a batch share one
+# Larger cells pad more and mix better. On Multi30k (10,000 subwords, batches of 4,096 tokens) 0.08,
+# 0.095 and 0.11 give 7.0 %, 7.8 % and 9.3 % padding, and two sentences that shared a batch meet
 # again in the next epoch in 18 %, 14 % and 10 % of cases.
 CELL_PADDING = 0.095
 CELL_BATCHES = 2

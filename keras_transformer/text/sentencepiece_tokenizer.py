@@ -93,29 +93,17 @@ class SentencePieceTokenizer:
         check_one_of("normalization", normalization, NORMALIZATIONS)
         _check_coverage(character_coverage)
         _refuse_single_string("lines", lines)
-        model = io.BytesIO()
-        try:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(lines),
-                model_writer=model,
-                vocab_size=vocabulary_size,
-                model_type=model_type,
-                byte_fallback=byte_fallback,
-                normalization_rule_name=normalization,
-                remove_extra_whitespaces=normalization != "identity",
-                character_coverage=character_coverage,
-                user_defined_symbols=list(user_defined_symbols),
-                **{f"{name}_id": value for name, value in asdict(SpecialTokens()).items()},
-                max_sentence_length=_LONGEST_LINE_BYTES,
-                num_threads=_TRAINING_THREADS,
-                minloglevel=_LOG_ERRORS_ONLY,
-            )
-        except RuntimeError as error:
-            message = _explain(str(error), vocabulary_size)
-            if message is None:
-                raise
-            raise UserInputError(message) from error
-        tokenizer = cls(model.getvalue())
+        model_bytes = _train_model(
+            lines,
+            vocab_size=vocabulary_size,
+            model_type=model_type,
+            byte_fallback=byte_fallback,
+            normalization_rule_name=normalization,
+            remove_extra_whitespaces=normalization != "identity",
+            character_coverage=character_coverage,
+            user_defined_symbols=list(user_defined_symbols),
+        )
+        tokenizer = cls(model_bytes)
         if path is not None:
             tokenizer.save(path)
         return tokenizer
@@ -198,6 +186,28 @@ def _check_coverage(character_coverage):
 def _refuse_single_string(name, sentences):
     if isinstance(sentences, (str, bytes)):
         raise ValueError(f"`{name}` must be a list of strings. Received: {name}={sentences!r}")
+
+
+def _train_model(lines, *, vocab_size, **options):
+    """Run SentencePiece's trainer, whose names the options bear; returns the model's bytes."""
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            vocab_size=vocab_size,
+            **options,
+            **{f"{name}_id": value for name, value in asdict(SpecialTokens()).items()},
+            max_sentence_length=_LONGEST_LINE_BYTES,
+            num_threads=_TRAINING_THREADS,
+            minloglevel=_LOG_ERRORS_ONLY,
+        )
+    except RuntimeError as error:
+        message = _explain(str(error), vocab_size)
+        if message is None:
+            raise
+        raise UserInputError(message) from error
+    return model.getvalue()
 
 
 def _explain(message, vocabulary_size):
