@@ -1,6 +1,5 @@
-"""A run on disk: one directory that holds all that a training made and all that translating needs."""
+"""A run on disk: one directory holds what a training made and what translating needs."""
 
-import importlib.metadata
 import json
 import os
 import re
@@ -10,21 +9,13 @@ from pathlib import Path
 
 import keras
 
+from keras_transformer.environment import package_versions
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import build_transformer  # noqa: F401  (registers the layers)
 from keras_transformer.text import SentencePieceTokenizer
 
 RUN_FORMAT = "keras_transformer run"
 FORMAT_VERSION = 1
-RECORDED_PACKAGES = (
-    "keras-transformer",
-    "keras",
-    "tensorflow",
-    "jax",
-    "numpy",
-    "sentencepiece",
-    "sacrebleu",
-)
 
 
 def write_text(path, text):
@@ -40,15 +31,12 @@ def write_json(path, value):
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def package_versions():
-    """Return the versions of the installed packages that a result depends on."""
-    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
-    for name in RECORDED_PACKAGES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return {**versions, "backend": keras.backend.backend()}
+def copy_file(source, destination):
+    """Copy a file beside `destination` and rename it."""
+    destination = Path(destination)
+    partial = destination.with_name(f".partial-{destination.name}")
+    shutil.copyfile(source, partial)
+    os.replace(partial, destination)
 
 
 class RunDirectory:
@@ -172,8 +160,8 @@ class RunDirectory:
 
     def _clear(self):
         """Remove an older run's files; a file that is none of ours stays."""
-        for name in self.FILES:
-            (self.path / name).unlink(missing_ok=True)
+        for path in [*(self.path / name for name in self.FILES), *self.path.glob(".partial-*")]:
+            path.unlink(missing_ok=True)
         shutil.rmtree(self.checkpoints_path, ignore_errors=True)
 
     def record(self):
@@ -202,6 +190,10 @@ class RunDirectory:
         """Return the step checkpoints on disk, oldest first."""
         paths = self.checkpoints_path.glob("step-*.weights.h5")
         return sorted(path for path in paths if re.fullmatch(r"step-\d+\.weights\.h5", path.name))
+
+    def publish(self, checkpoint):
+        """Make a file of weights the run's final ones, those that translate."""
+        copy_file(checkpoint, self.weights_path)
 
     def find_weights(self, checkpoint=None):
         """Return the file of weights to load.
@@ -232,10 +224,9 @@ class RunDirectory:
         """Return the run's `keras.Model` with weights; `checkpoint` as in `find_weights`."""
         weights = self.find_weights(checkpoint)
         try:
-            text = self.model_path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise UserInputError(f"Cannot read {self.model_path}: {error.strerror}.") from error
-        model = keras.models.model_from_json(text)
+            model = keras.models.model_from_json(self.model_path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, TypeError) as error:
+            raise UserInputError(f"Cannot read the model {self.model_path}.") from error
         try:
             model.load_weights(weights)
         except (OSError, ValueError, KeyError) as error:
@@ -243,7 +234,7 @@ class RunDirectory:
         return model
 
     def load_tokenizer(self):
-        """Return the run's tokenizer; UserInputError if it is not the one the model learned with."""
+        """Return the run's tokenizer; UserInputError if the model learned with another one."""
         tokenizer = SentencePieceTokenizer.load(self.tokenizer_path)
         record = self.record()
         if tokenizer.vocabulary_size != record["vocabulary_size"]:

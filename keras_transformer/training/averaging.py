@@ -1,5 +1,6 @@
 """The mean of several checkpoints' weights."""
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -13,60 +14,60 @@ from keras_transformer.errors import UserInputError
 def average_checkpoints(paths, destination):
     """Write the arithmetic mean of weight files, computed in float64, one tensor at a time.
 
-    Only floating-point weights of the model are averaged; integers, such as the state of random
-    generators, are the last file's, and an optimizer's variables are left out.
+    Only floating-point weights of the model are averaged. Integers, such as the state of random
+    generators, are the last file's; an optimizer's variables are left out.
 
     Args:
         paths: `.weights.h5` files of one model, oldest first.
         destination: the file to write.
 
     Raises:
-        UserInputError: no files, or files of different models.
+        UserInputError: no files, a file that cannot be read, or files of different models.
     """
     paths = [Path(path) for path in paths]
     if not paths:
         raise UserInputError("There are no checkpoints to average.")
     destination = Path(destination)
     partial = destination.with_name(f".partial-{destination.name}")
-    shutil.copyfile(paths[-1], partial)
-    with h5py.File(partial, "r+") as mean:
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(_open(path)) for path in paths]
+        shapes = _shapes(files[-1])
+        for path, file in zip(paths, files, strict=True):
+            _check_shapes(path, _shapes(file), paths[-1], shapes)
+        shutil.copyfile(paths[-1], partial)
+        mean = stack.enter_context(h5py.File(partial, "r+"))
         mean.pop("optimizer", None)
-        shapes = _shapes(mean)
-        for path in paths[:-1]:
-            _check_same_shapes(path, paths[-1], shapes)
-        for name in _names_to_average(mean):
-            mean[name][...] = _mean_of(paths, name)
+        for name in shapes:
+            if np.issubdtype(mean[name].dtype, np.floating):
+                mean[name][...] = sum(file[name][...].astype("float64") for file in files) / len(
+                    files
+                )
     os.replace(partial, destination)
 
 
+def _open(path):
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        raise UserInputError(f"Cannot read the checkpoint {path}.") from error
+
+
 def _shapes(file):
+    """Return name and shape of every tensor but the optimizer's."""
     shapes = {}
-    file.visititems(
-        lambda name, item: shapes.update({name: item.shape})
-        if isinstance(item, h5py.Dataset) and not name.startswith("optimizer/")
-        else None
-    )
+
+    def visit(name, item):
+        if isinstance(item, h5py.Dataset) and not name.startswith("optimizer/"):
+            shapes[name] = item.shape
+
+    file.visititems(visit)
     return shapes
 
 
-def _check_same_shapes(path, last_path, shapes):
-    with h5py.File(path, "r") as file:
-        other = _shapes(file)
-    for name in sorted(shapes.keys() | other.keys()):
-        if shapes.get(name) != other.get(name):
+def _check_shapes(path, shapes, last_path, last_shapes):
+    for name in sorted(shapes.keys() | last_shapes.keys()):
+        if shapes.get(name) != last_shapes.get(name):
             raise UserInputError(
-                f"The checkpoints are of different models: {name} has shape {other.get(name)} "
-                f"in {path} and {shapes.get(name)} in {last_path}."
+                f"The checkpoints are of different models: {name} has shape {shapes.get(name)} "
+                f"in {path} and {last_shapes.get(name)} in {last_path}."
             )
-
-
-def _names_to_average(file):
-    return [name for name in _shapes(file) if np.issubdtype(file[name].dtype, np.floating)]
-
-
-def _mean_of(paths, name):
-    total = 0.0
-    for path in paths:
-        with h5py.File(path, "r") as file:
-            total = total + file[name][...].astype(np.float64)
-    return total / len(paths)

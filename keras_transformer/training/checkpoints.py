@@ -2,12 +2,10 @@
 
 import json
 import math
-import os
-import shutil
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.errors import TrainingDiverged
-from keras_transformer.run_directory import write_json
+from keras_transformer.run_directory import copy_file, write_json
 from keras_transformer.training.step_callback import StepCallback
 from keras_transformer.training.weights import save_weights, weights_are_finite
 
@@ -82,9 +80,7 @@ class Checkpoints(StepCallback):
         return value < self.best_value if self.mode == "min" else value > self.best_value
 
     def _keep_best(self, path, value):
-        partial = self.run.best_path.with_name(f".partial-{self.run.best_path.name}")
-        shutil.copyfile(path, partial)
-        os.replace(partial, self.run.best_path)
+        copy_file(path, self.run.best_path)
         self.best_value = value
         record = {"step": self.step, "monitor": self.monitor, "value": value}
         write_json(self.run.best_record_path, record)

@@ -3,17 +3,19 @@
 import keras
 
 
-def make_reproducible(seed):
-    """Seed every random generator and ask for operations that always add in the same order.
+def make_reproducible(seed, deterministic=True):
+    """Seed every random generator and, on demand, ask for operations that add in a fixed order.
 
-    Two trainings with one seed on one machine then have bit-equal losses on a CPU. To be called
+    With both, two trainings with one seed on one machine have bit-equal losses on a CPU. With the
+    seed alone they draw the same numbers, and their losses part slowly by rounding. To be called
     before the model is built. JAX's operations on a CPU are deterministic as they are.
 
     Args:
         seed: integer.
+        deterministic: whether TensorFlow's operations must be deterministic; they are slower.
     """
     keras.utils.set_random_seed(seed)
-    if keras.backend.backend() == "tensorflow":
+    if deterministic and keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
         tf.config.experimental.enable_op_determinism()

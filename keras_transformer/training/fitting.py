@@ -11,7 +11,7 @@ from keras_transformer.training.interruption import StopOnInterrupt
 from keras_transformer.training.limits import StepLimit, StopOnNaN, TimeLimit
 from keras_transformer.training.metrics_log import MetricsLog
 from keras_transformer.training.progress_bar import ProgressBar
-from keras_transformer.training.step_callback import StepCallback, TokenRate
+from keras_transformer.training.step_callback import StepMeter
 from keras_transformer.training.validation_log import ValidationLog
 
 # `fit` wants a number of epochs; a training limited by minutes never comes near this one.
@@ -25,8 +25,10 @@ class FitRecord:
     Args:
         steps: updates done, over the training's whole life.
         seconds: time on the clock, validation and saving included.
-        target_tokens_per_second: in training steps alone, without the first, which traces the graph.
-        stopped_because: "steps", "minutes", "interrupted" or "data" (the data ended).
+        target_tokens_per_second: of the training steps alone, without the first, which traces the
+            graph.
+        stopped_because: "steps" or "minutes", the limit that was reached; "interrupted", by Ctrl-C;
+            "data", which came to its end.
     """
 
     steps: int
@@ -38,23 +40,6 @@ class FitRecord:
     def interrupted(self):
         """Whether Ctrl-C ended it; a program then exits with code 130."""
         return self.stopped_because == "interrupted"
-
-
-class StepMeter(StepCallback):
-    """Measures the target tokens per second of all steps but the first."""
-
-    def __init__(self, target_tokens):
-        super().__init__()
-        self.rate = TokenRate(target_tokens)
-        self.step = 0
-
-    def on_train_begin(self, logs=None):
-        super().on_train_begin(logs)
-        self._first_step = self.step
-
-    def on_step_end(self, logs):
-        if self.previous_step > self._first_step:
-            self.rate.add(self)
 
 
 def fit_model(
@@ -77,8 +62,8 @@ def fit_model(
 ):
     """Train a compiled model until a number of steps or minutes, or Ctrl-C.
 
-    Every `save_every` steps are one epoch to Keras: then the model is validated and saved. The last
-    step ends such an epoch, so what was learned last is validated and saved as well.
+    Every `save_every` steps are one epoch to Keras: then the model is validated and saved. It is
+    at the end as well. After Ctrl-C it is saved, not validated.
 
     Args:
         model: a `keras.Model` compiled with `metrics.StepLoss` among its weighted metrics.
@@ -95,7 +80,7 @@ def fit_model(
         mode: "min" or "max", which values of `monitor` are better.
         log_every: updates between two rows of metrics.csv.
         show_progress: whether to show the progress bar.
-        callbacks: further callbacks, called last.
+        callbacks: further callbacks, called after those that save.
 
     Returns:
         A `FitRecord`.
@@ -104,31 +89,16 @@ def fit_model(
         TrainingDiverged: the loss or a weight is no finite number.
     """
     check_positive_int("save_every", save_every)
-    if steps is None and minutes is None:
-        raise ValueError("One of `steps` and `minutes` is needed. Received: both are None")
+    limits = _limits(steps, minutes)
     meter = StepMeter(target_tokens)
     checkpoints = Checkpoints(run, keep_last, monitor=monitor, mode=mode)
-    interrupt = StopOnInterrupt()
-    limits = {}
-    if steps is not None:
-        limits["steps"] = StepLimit(steps)
-    if minutes is not None:
-        limits["minutes"] = TimeLimit(minutes)
     writers = [MetricsLog(run.metrics_path, target_tokens, log_every)]
     if show_progress:
         writers.append(ProgressBar(target_tokens, steps, minutes))
-    all_callbacks = [
-        StopOnNaN(checkpoints.last_good),
-        meter,
-        *writers,
-        ValidationLog(run.validation_path),
-        checkpoints,
-        *limits.values(),
-        *callbacks,
-        interrupt,
-    ]
+    interrupt = StopOnInterrupt()
+    before_saving = [StopOnNaN(checkpoints.last_good), meter, *writers]
+    after_saving = [ValidationLog(run.validation_path), *limits.values(), *callbacks, interrupt]
     began = time.perf_counter()
-    stopped_because = "data"
     try:
         with interrupt:
             model.fit(
@@ -137,26 +107,36 @@ def fit_model(
                 steps_per_epoch=save_every,
                 validation_data=validation_data,
                 validation_steps=validation_steps,
-                callbacks=all_callbacks,
+                callbacks=[*before_saving, checkpoints, *after_saving],
                 shuffle=False,  # the batches come in the order of their plan
                 verbose=0,
             )
+        stopped_because = next((name for name in limits if limits[name].reached), "data")
     except KeyboardInterrupt:
         stopped_because = "interrupted"
         _report_interrupt(interrupt, checkpoints)
     finally:
         for writer in writers:
             writer.close()
-    for name, limit in limits.items():
-        if limit.reached and stopped_because == "data":
-            stopped_because = name
     return FitRecord(meter.step, time.perf_counter() - began, meter.rate.value, stopped_because)
+
+
+def _limits(steps, minutes):
+    """Return the callbacks that end the training, by the name of what they limit."""
+    if steps is None and minutes is None:
+        raise ValueError("One of `steps` and `minutes` must be given. Received: None for both")
+    limits = {}
+    if steps is not None:
+        limits["steps"] = StepLimit(steps)
+    if minutes is not None:
+        limits["minutes"] = TimeLimit(minutes)
+    return limits
 
 
 def _report_interrupt(interrupt, checkpoints):
     """Save the weights if they are whole, and say what can be used."""
     if interrupt.between_steps:
-        message = f"Interrupted. The weights are in {checkpoints.save()}."
+        message = f"Interrupted. The weights are saved: {checkpoints.save()}."
     else:
         message = f"Interrupted within a step. {checkpoints.last_good()}"
     print(message, file=sys.stderr)

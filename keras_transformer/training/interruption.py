@@ -14,7 +14,7 @@ class StopOnInterrupt(keras.callbacks.Callback):
     interrupts at once.
 
     Attributes:
-        between_steps: whether the interrupt came at the end of a step.
+        between_steps: whether it was raised between two steps.
     """
 
     def __init__(self):
@@ -24,13 +24,15 @@ class StopOnInterrupt(keras.callbacks.Callback):
         self._previous_handler = None
 
     def __enter__(self):
-        # Only the main thread may handle signals.
+        # Python lets only the main thread handle signals.
         if threading.current_thread() is threading.main_thread():
             self._previous_handler = signal.signal(signal.SIGINT, self._request)
         return self
 
-    def __exit__(self, *exception):
-        self._restore()
+    def __exit__(self, exception_type, exception, traceback):
+        self._restore_handler()
+        if exception_type is None:
+            self._interrupt_if_requested()  # it came after the last step
 
     def on_train_batch_end(self, batch, logs=None):
         self._interrupt_if_requested()
@@ -40,10 +42,10 @@ class StopOnInterrupt(keras.callbacks.Callback):
 
     def _request(self, signal_number, frame):
         self._requested = True
-        self._restore()
+        self._restore_handler()
         print("\nStopping after this step. Press Ctrl-C again to stop at once.", file=sys.stderr)
 
-    def _restore(self):
+    def _restore_handler(self):
         if self._previous_handler is not None:
             signal.signal(signal.SIGINT, self._previous_handler)
             self._previous_handler = None

@@ -1,4 +1,4 @@
-"""Callbacks that end a training: at a step, after some minutes, or because the loss is no number."""
+"""Callbacks that end a training: at a step, after minutes, or when the loss is no number."""
 
 import math
 import time

@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.training.step_callback import StepCallback, TokenRate
 
 HEADER = "step,loss,learning_rate,target_tokens_per_second"
@@ -13,7 +14,7 @@ def learning_rate_function(optimizer):
     rate = optimizer.get_config()["learning_rate"]
     if isinstance(rate, dict):
         rate = keras.optimizers.schedules.deserialize(rate)
-    if not isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+    if not callable(rate):
         return lambda step: float(rate)
     return lambda step: float(keras.ops.convert_to_numpy(rate(step)))
 
@@ -22,16 +23,17 @@ class MetricsLog(StepCallback):
     """Writes `step,loss,learning_rate,target_tokens_per_second`: the first 10 steps, then some.
 
     `loss` is the smoothed token mean of that one step, with 9 significant digits, so that equal
-    numbers mean equal float32 values. The rate counts the steps since the row before.
+    digits mean equal float32 values. The rate counts the steps since the row before.
 
     Args:
         path: the file; rows are appended if it exists.
         target_tokens: function from a zero-based step to its number of target tokens.
-        every: every how many steps a row is written after the first 10.
+        every: after the first 10 steps, a row is written at every multiple of it.
     """
 
     def __init__(self, path, target_tokens, every=50):
         super().__init__()
+        check_positive_int("every", every)
         self.path = path
         self.every = every
         self._rate = TokenRate(target_tokens)
@@ -40,23 +42,24 @@ class MetricsLog(StepCallback):
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
         self._learning_rate = learning_rate_function(self.model.optimizer)
-        self._file = open(self.path, "a", encoding="utf-8", newline="\n")
+        self._file = open(self.path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115
         if self._file.tell() == 0:
             self._write(HEADER)
 
     def on_step_end(self, logs):
+        if "step_loss" not in logs:
+            raise ValueError("`MetricsLog` needs `metrics.StepLoss` among `weighted_metrics`")
         self._rate.add(self)
-        if self.step <= FIRST_STEPS or self.step // self.every > self.previous_step // self.every:
+        if self.step <= FIRST_STEPS or self.passed_multiple_of(self.every):
             rate = self._learning_rate(self.step - 1)
-            loss = logs["step_loss"]
-            self._write(f"{self.step},{loss:.9g},{rate:.9g},{self._rate.value:.1f}")
+            self._write(f"{self.step},{logs['step_loss']:.9g},{rate:.9g},{self._rate.value:.1f}")
             self._rate.restart()
 
     def on_train_end(self, logs=None):
         self.close()
 
     def close(self):
-        """Close the file; an interrupted training calls this itself."""
+        """Close the file; whoever catches an error of `fit` calls this."""
         if self._file is not None:
             self._file.close()
             self._file = None

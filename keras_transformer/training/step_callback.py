@@ -12,15 +12,20 @@ class StepCallback(keras.callbacks.Callback):
     for several. The count starts from the optimizer's, so it goes on when a training does.
 
     Attributes:
+        first_step: updates done before this call of `fit`.
         step: updates done.
         previous_step: updates done at the call before this one.
         step_seconds: seconds that the updates since `previous_step` took, input included.
     """
 
-    def on_train_begin(self, logs=None):
-        self.step = int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
-        self.previous_step = self.step
+    def __init__(self):
+        super().__init__()
+        self.first_step = self.step = self.previous_step = 0
         self.step_seconds = 0.0
+
+    def on_train_begin(self, logs=None):
+        self.first_step = int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
+        self.step = self.previous_step = self.first_step
 
     def on_epoch_begin(self, epoch, logs=None):
         self._steps_before_epoch = self.step
@@ -36,6 +41,10 @@ class StepCallback(keras.callbacks.Callback):
 
     def on_step_end(self, logs):
         """Called after `step` updates, with the values of the model's metrics."""
+
+    def passed_multiple_of(self, steps):
+        """Whether the updates since `previous_step` reached a multiple of `steps`."""
+        return self.step // steps > self.previous_step // steps
 
 
 class TokenRate:
@@ -64,3 +73,19 @@ class TokenRate:
     def value(self):
         """Tokens per second, 0 before the first step."""
         return self.tokens / self.seconds if self.seconds > 0 else 0.0
+
+
+class StepMeter(StepCallback):
+    """Measures target tokens per second of all steps but the first, which traces the graph.
+
+    Args:
+        target_tokens: function from a zero-based step to its number of target tokens.
+    """
+
+    def __init__(self, target_tokens):
+        super().__init__()
+        self.rate = TokenRate(target_tokens)
+
+    def on_step_end(self, logs):
+        if self.previous_step > self.first_step:
+            self.rate.add(self)

@@ -1,13 +1,18 @@
-"""validation.csv: what the validation after each virtual epoch gave."""
+"""validation.csv: what the validation after each epoch of `fit` gave."""
 
 import time
 from pathlib import Path
 
 from keras_transformer.training.step_callback import StepCallback
 
+LEFT_OUT = ("val_loss", "val_step_loss")
+
 
 class ValidationLog(StepCallback):
-    """Writes step, seconds since the start and every `val_` value, one row a validation.
+    """Writes step, seconds since the start and the `val_` values, one row a validation.
+
+    Two are left out: `val_loss`, which Keras averages over batches by their sentences (use
+    `metrics.TokenLoss`), and `val_step_loss`, which is that of the last batch.
 
     Args:
         path: the file; rows are appended if it exists.
@@ -22,10 +27,10 @@ class ValidationLog(StepCallback):
         self._began = time.perf_counter()
 
     def on_epoch_end(self, epoch, logs=None):
-        values = {name: value for name, value in (logs or {}).items() if name.startswith("val_")}
-        if not values:
+        values = logs or {}
+        names = sorted(name for name in values if name.startswith("val_") and name not in LEFT_OUT)
+        if not names:
             return
-        names = sorted(values)
         is_new = not self.path.is_file()
         seconds = time.perf_counter() - self._began
         with open(self.path, "a", encoding="utf-8", newline="\n") as file:

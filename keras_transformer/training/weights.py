@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import keras
-import numpy as np
+from keras import ops
 
 
 def save_weights(model, path):
@@ -21,7 +21,4 @@ def save_weights(model, path):
 
 def weights_are_finite(model):
     """Whether no weight of the model is NaN or infinite."""
-    return all(
-        np.isfinite(keras.ops.convert_to_numpy(keras.ops.cast(weight, "float32"))).all()
-        for weight in model.trainable_variables
-    )
+    return all(bool(ops.all(ops.isfinite(weight))) for weight in model.trainable_variables)
