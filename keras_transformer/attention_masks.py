@@ -28,12 +28,3 @@ def causal_mask(length):
     positions = ops.arange(length)
     allowed = ops.greater_equal(ops.expand_dims(positions, 1), ops.expand_dims(positions, 0))
     return ops.expand_dims(allowed, 0)
-
-
-def combine(*masks):
-    """Logical and of the masks that are not None, or None if all are."""
-    combined = None
-    for mask in masks:
-        if mask is not None:
-            combined = mask if combined is None else ops.logical_and(combined, mask)
-    return combined

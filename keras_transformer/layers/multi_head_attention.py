@@ -83,9 +83,7 @@ class MultiHeadAttention(keras.layers.Layer):
     Reference: Vaswani et al. (2017), section 3.2.
     """
 
-    def __init__(
-        self, num_heads, key_dim, value_dim=None, use_bias=False, dropout=0.0, **kwargs
-    ):
+    def __init__(self, num_heads, key_dim, value_dim=None, use_bias=False, dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         value_dim = key_dim if value_dim is None else value_dim
         check_positive_int("num_heads", num_heads)
@@ -224,9 +222,11 @@ class MultiHeadAttention(keras.layers.Layer):
             )
 
     def _project(self, inputs, name):
-        outputs = ops.matmul(inputs, getattr(self, f"{name}_kernel"))
+        # Keras casts inputs and weights in `call` alone; steps must compute in the same dtype.
+        inputs = ops.cast(inputs, self.compute_dtype)
+        outputs = ops.matmul(inputs, ops.cast(getattr(self, f"{name}_kernel"), self.compute_dtype))
         bias = getattr(self, f"{name}_bias")
-        return outputs if bias is None else outputs + bias
+        return outputs if bias is None else outputs + ops.cast(bias, self.compute_dtype)
 
     def _project_query(self, query):
         self._check_built_for(self_attention=False)

@@ -86,9 +86,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
             layer.build(inputs_shape)
 
     def call(self, inputs, mask=None, training=None):
-        attended = self.attention(
-            self.attention_block.enter(inputs), mask=mask, training=training
-        )
+        attended = self.attention(self.attention_block.enter(inputs), mask=mask, training=training)
         hidden = self.attention_block(inputs, attended, training=training)
         fed = self.feed_forward(self.feed_forward_block.enter(hidden), training=training)
         return self.feed_forward_block(hidden, fed, training=training)

@@ -151,9 +151,7 @@ class TransformerLayers:
             memory_mask,
             [layer.project_memory(memory) for layer in self.decoder_layers],
         )
-        cache = [
-            layer.start_cache(batch_size, beam_size, length) for layer in self.decoder_layers
-        ]
+        cache = [layer.start_cache(batch_size, beam_size, length) for layer in self.decoder_layers]
         return memory_state, cache
 
     def step(self, token_ids, index, memory_state, cache):

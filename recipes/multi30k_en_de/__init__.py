@@ -1,0 +1,1 @@
+"""Image captions of Multi30k, English into German."""

@@ -1,0 +1,41 @@
+"""The formulas of the paper in NumPy float64, as plainly as they can be written."""
+
+import numpy as np
+
+
+def softmax(logits):
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def attention(query, key, value, mask):
+    """One head: query (T, d), key (S, d), value (S, e), mask (T, S)."""
+    logits = query @ key.T / np.sqrt(query.shape[1])
+    weights = softmax(np.where(mask, logits, -np.inf))
+    return weights @ value, weights
+
+
+def multi_head_attention(query, value, kernels, num_heads, mask):
+    """All heads of one sentence: query (T, m), value (S, n), kernels q, k, v, o as matrices."""
+    heads, weights = [], []
+    for head in range(num_heads):
+        parts = []
+        for kernel in kernels[:3]:
+            width = kernel.shape[1] // num_heads
+            parts.append(kernel[:, head * width : (head + 1) * width])
+        context, weight = attention(query @ parts[0], value @ parts[1], value @ parts[2], mask)
+        heads.append(context)
+        weights.append(weight)
+    return np.concatenate(heads, axis=1) @ kernels[3], np.stack(weights)
+
+
+def position(pos, i, d):
+    """Component i of position pos."""
+    angle = pos / 10000 ** ((i - i % 2) / d)
+    return np.sin(angle) if i % 2 == 0 else np.cos(angle)
+
+
+def layer_norm(x, gamma, beta):
+    mean = x.mean(axis=-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(axis=-1, keepdims=True)
+    return (x - mean) / np.sqrt(variance + 1e-6) * gamma + beta

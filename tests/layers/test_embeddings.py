@@ -1,0 +1,113 @@
+import math
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_transformer.layers import PaddingMask, PositionalEmbedding, TokenEmbedding
+from keras_transformer.layers.positional_embedding import sinusoidal_positions
+from tests.layers.layer_contract import check_layer_contract
+from tests.layers.numpy_layers import position
+
+IDS = np.array([[5, 2, 9], [1, 0, 0]], dtype="int32")
+
+
+@pytest.mark.parametrize("hidden_dim", [6, 7, 512])
+def test_sinusoids_equal_the_closed_formula(hidden_dim):
+    positions = np.array([0, 1, 2, 500, 1999])
+    actual = ops.convert_to_numpy(sinusoidal_positions(positions, hidden_dim))
+    expected = [[position(pos, i, hidden_dim) for i in range(hidden_dim)] for pos in positions]
+    # float32 angles of about 2,000 are known to 1.2e-4
+    np.testing.assert_allclose(actual[:3], expected[:3], atol=1e-6)
+    np.testing.assert_allclose(actual, expected, atol=2e-4)
+
+
+def test_sum_of_scaled_token_and_position():
+    layer = PositionalEmbedding(10, 6)
+    output = ops.convert_to_numpy(layer(IDS))
+    matrix = np.asarray(layer.token_embedding.matrix, "float64")
+    for row, column in np.ndindex(IDS.shape):
+        expected = matrix[IDS[row, column]] * math.sqrt(6)
+        expected = expected + [position(column, i, 6) for i in range(6)]
+        np.testing.assert_allclose(output[row, column], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_steps_equal_a_call(positions):
+    layer = PositionalEmbedding(10, 6, positions=positions, max_length=4, num_tables=2)
+    expected = ops.convert_to_numpy(layer(IDS, table=1))
+    for index in range(3):
+        output = layer.step(IDS[:, index : index + 1], index, table=1)
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(output)[:, 0], expected[:, index], atol=1e-6
+        )
+
+
+def test_learned_tables_are_separate():
+    layer = PositionalEmbedding(10, 6, positions="learned", max_length=4, num_tables=2)
+    source, target = (ops.convert_to_numpy(layer(IDS, table=table)) for table in (0, 1))
+    assert not np.allclose(source, target)
+    assert [tuple(table.shape) for table in layer.tables] == [(4, 6), (4, 6)]
+
+
+def test_more_tokens_than_learned_positions_are_refused():
+    layer = PositionalEmbedding(10, 6, positions="learned", max_length=2)
+    with pytest.raises(ValueError, match=r"length=3, max_length=2"):
+        layer(IDS)
+
+
+def test_logits_are_products_with_the_embeddings():
+    layer = TokenEmbedding(10, 6)
+    vectors = np.random.default_rng(0).normal(size=(2, 3, 6)).astype("float32")
+    layer(IDS)
+    logits = ops.convert_to_numpy(layer(vectors, reverse=True))
+    np.testing.assert_allclose(
+        logits, vectors.astype("float64") @ np.asarray(layer.matrix, "float64").T, atol=1e-5
+    )
+    assert len(layer.trainable_weights) == 1
+
+
+def test_the_matrix_has_the_scale_of_the_paper():
+    keras.utils.set_random_seed(1)
+    layer = TokenEmbedding(5000, 64)
+    layer(IDS)
+    assert np.asarray(layer.matrix).std() == pytest.approx(64**-0.5, rel=0.01)
+
+
+def test_ids_and_positions_are_exact_under_bfloat16():
+    layer = PositionalEmbedding(600, 8, dtype="mixed_bfloat16")
+    ids = np.array([[256, 257, 258, 511, 513]])
+    output = ops.convert_to_numpy(ops.cast(layer(ids), "float32"))[0]
+    full = PositionalEmbedding(600, 8)
+    full(ids)
+    full.set_weights(layer.get_weights())
+    np.testing.assert_allclose(output, ops.convert_to_numpy(full(ids))[0], atol=0.06)
+    # An angle computed in bfloat16 would be off by up to 4 at position 1001.
+    late = np.zeros((1, 1002), "int32")
+    difference = ops.cast(layer(late), "float32") - full(late)
+    assert np.abs(ops.convert_to_numpy(difference)).max() < 0.06
+
+
+def test_padding_mask():
+    mask = ops.convert_to_numpy(PaddingMask(padding_id=9)(IDS))
+    assert mask.tolist() == [[[True, True, False]], [[True, True, True]]]
+
+
+def test_contracts():
+    vectors = np.ones((2, 3, 6), "float32")
+    check_layer_contract(PaddingMask(3), IDS)
+    check_layer_contract(TokenEmbedding(10, 6), IDS)
+    check_layer_contract(TokenEmbedding(10, 6), vectors, reverse=True)
+    check_layer_contract(PositionalEmbedding(10, 6, dropout=0.1), IDS)
+    check_layer_contract(
+        PositionalEmbedding(10, 6, positions="learned", max_length=5, num_tables=2), IDS, table=1
+    )
+    check_layer_contract(PositionalEmbedding(10, 6, dtype="mixed_bfloat16"), IDS)
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(ValueError, match=r"`positions` must be one of .*Received: .*'rotary'"):
+        PositionalEmbedding(10, 6, positions="rotary")
+    with pytest.raises(ValueError, match=r"`vocabulary_size` must be a positive integer"):
+        TokenEmbedding(0, 6)

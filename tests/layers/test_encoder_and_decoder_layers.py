@@ -1,0 +1,172 @@
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_transformer.layers import (
+    FeedForward,
+    ResidualBlock,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+)
+from tests.layers.layer_contract import check_layer_contract
+from tests.layers.numpy_layers import layer_norm, multi_head_attention
+
+HIDDEN, HEADS, KEY_DIM, INNER = 8, 2, 4, 12
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def options(normalize_first):
+    return {
+        "num_heads": HEADS,
+        "key_dim": KEY_DIM,
+        "intermediate_dim": INNER,
+        "normalize_first": normalize_first,
+    }
+
+
+def randomize(layer):
+    """Give every weight, also the norms' ones and zeros, a value of its own."""
+    for number, weight in enumerate(layer.weights):
+        weight.assign(random(*weight.shape, seed=number + 10))
+
+
+def self_kernels(attention):
+    fused = np.asarray(attention.query_key_value_kernel, "float64")
+    return (*np.split(fused, 3, axis=1), np.asarray(attention.output_kernel, "float64"))
+
+
+def feed_forward(layer, x):
+    w1, b1, w2, b2 = (np.asarray(weight, "float64") for weight in layer.weights)
+    return np.maximum(x @ w1 + b1, 0) @ w2 + b2
+
+
+def block(layer, x, sublayer):
+    gamma, beta = (np.asarray(weight, "float64") for weight in layer.norm.weights)
+    if layer.normalize_first:
+        return x + sublayer(layer_norm(x, gamma, beta))
+    return layer_norm(x + sublayer(x), gamma, beta)
+
+
+@pytest.mark.parametrize("normalize_first", [False, True])
+def test_encoder_layer_equals_the_formula(normalize_first):
+    layer = TransformerEncoderLayer(**options(normalize_first))
+    inputs = random(1, 5, HIDDEN)
+    mask = np.arange(5)[None, None] < 4
+    layer(inputs, mask=mask)
+    randomize(layer)
+
+    def attend(x):
+        full_mask = np.broadcast_to(mask[0], (5, 5))
+        return multi_head_attention(x, x, self_kernels(layer.attention), HEADS, full_mask)[0]
+
+    expected = block(layer.attention_block, inputs[0].astype("float64"), attend)
+    expected = block(
+        layer.feed_forward_block, expected, lambda x: feed_forward(layer.feed_forward, x)
+    )
+    actual = ops.convert_to_numpy(layer(inputs, mask=mask))[0]
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("normalize_first", [False, True])
+def test_decoder_layer_equals_the_formula(normalize_first):
+    layer = TransformerDecoderLayer(**options(normalize_first))
+    inputs, memory = random(1, 5, HIDDEN), random(1, 7, HIDDEN, seed=1)
+    mask = np.arange(7)[None, None] < 6
+    layer(inputs, memory, memory_mask=mask)
+    randomize(layer)
+
+    def attend_self(x):
+        causal = np.tril(np.ones((5, 5), bool))
+        return multi_head_attention(x, x, self_kernels(layer.self_attention), HEADS, causal)[0]
+
+    def attend_memory(x):
+        cross = layer.cross_attention
+        kernels = (
+            np.asarray(cross.query_kernel, "float64"),
+            *np.split(np.asarray(cross.key_value_kernel, "float64"), 2, axis=1),
+            np.asarray(cross.output_kernel, "float64"),
+        )
+        values = memory[0].astype("float64")
+        return multi_head_attention(x, values, kernels, HEADS, np.broadcast_to(mask[0], (5, 7)))[0]
+
+    expected = block(layer.self_attention_block, inputs[0].astype("float64"), attend_self)
+    expected = block(layer.cross_attention_block, expected, attend_memory)
+    expected = block(
+        layer.feed_forward_block, expected, lambda x: feed_forward(layer.feed_forward, x)
+    )
+    actual = ops.convert_to_numpy(layer(inputs, memory, memory_mask=mask))[0]
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("normalize_first", [False, True])
+def test_decoder_steps_equal_a_call(normalize_first):
+    layer = TransformerDecoderLayer(**options(normalize_first))
+    inputs, memory = random(2, 5, HIDDEN), random(2, 7, HIDDEN, seed=1)
+    mask = np.arange(7)[None, None] < np.array([7, 3])[:, None, None]
+    expected = ops.convert_to_numpy(layer(inputs, memory, memory_mask=mask))
+    cache, projected = layer.start_cache(2, 1, 6), layer.project_memory(memory)
+    for index in range(5):
+        output, cache = layer.step(
+            ops.convert_to_tensor(inputs[:, None, index]), index, projected, mask, cache
+        )
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(output)[:, 0], expected[:, index], atol=1e-5
+        )
+
+
+def test_later_targets_do_not_change_earlier_outputs():
+    layer = TransformerDecoderLayer(**options(False))
+    inputs, memory = random(1, 5, HIDDEN), random(1, 7, HIDDEN, seed=1)
+    changed = inputs.copy()
+    changed[0, 3:] += 1
+    before, after = (ops.convert_to_numpy(layer(x, memory)) for x in (inputs, changed))
+    np.testing.assert_allclose(before[0, :3], after[0, :3], atol=1e-6)
+    assert not np.allclose(before[0, 3:], after[0, 3:])
+
+
+def test_dropout_is_on_each_sublayer_output():
+    for layer in (
+        TransformerEncoderLayer(**options(False), dropout=0.3),
+        TransformerDecoderLayer(**options(False), dropout=0.3),
+    ):
+        blocks = [part for part in layer._layers if isinstance(part, ResidualBlock)]
+        assert [part.dropout for part in blocks] == [0.3] * len(blocks)
+        assert len(blocks) == (2 if isinstance(layer, TransformerEncoderLayer) else 3)
+    block_layer = ResidualBlock(dropout=0.3, normalize_first=True)
+    total = ops.convert_to_numpy(
+        block_layer(np.zeros((1, 100, 100), "f"), np.ones((1, 100, 100), "f"), training=True)
+    )
+    assert set(np.unique(total.round(4))) == {0, np.float32(1.4286)}
+    assert (total == 0).mean() == pytest.approx(0.3, abs=0.02)
+
+
+def test_contracts():
+    x, memory = random(2, 4, HIDDEN), random(2, 6, HIDDEN)
+    everything = {
+        **options(True),
+        "value_dim": 3,
+        "dropout": 0.1,
+        "attention_dropout": 0.2,
+        "activation_dropout": 0.3,
+        "use_bias": True,
+    }
+    mask = np.ones((2, 1, 4), bool)
+    check_layer_contract(FeedForward(INNER, dropout=0.1), x)
+    check_layer_contract(ResidualBlock(0.1, normalize_first=True), x, x)
+    check_layer_contract(TransformerEncoderLayer(**options(False)), x)
+    check_layer_contract(TransformerEncoderLayer(**everything), x, mask=mask)
+    check_layer_contract(TransformerDecoderLayer(**options(False)), x, memory)
+    check_layer_contract(TransformerDecoderLayer(**everything), x, memory)
+    check_layer_contract(
+        TransformerDecoderLayer(**options(False), dtype="mixed_bfloat16"), x, memory
+    )
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(ValueError, match=r"`intermediate_dim` must be a positive integer"):
+        FeedForward(0)
+    with pytest.raises(ValueError, match=r"`dropout` must be a number in \[0, 1\)"):
+        ResidualBlock(dropout=1.5)

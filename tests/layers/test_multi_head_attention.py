@@ -1,0 +1,166 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_transformer.attention_masks import causal_mask
+from keras_transformer.layers import MultiHeadAttention
+from tests.layers.layer_contract import check_layer_contract
+from tests.layers.numpy_layers import multi_head_attention
+
+HEADS, KEY_DIM, VALUE_DIM, HIDDEN, MEMORY = 3, 4, 5, 8, 6
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def separate_kernels(layer):
+    """The query, key, value and output matrices, from the layer's fused ones, in float64."""
+    weights = {weight.name: np.asarray(weight, "float64") for weight in layer.weights}
+    if "query_key_value_kernel" in weights:
+        fused = weights["query_key_value_kernel"]
+    else:
+        fused = None
+    width = HEADS * KEY_DIM
+    if fused is not None:
+        query, key, value = np.split(fused, [width, 2 * width], axis=1)
+    else:
+        query = weights["query_kernel"]
+        key, value = np.split(weights["key_value_kernel"], [width], axis=1)
+    return query, key, value, weights["output_kernel"]
+
+
+def test_self_attention_equals_the_formula():
+    layer = MultiHeadAttention(HEADS, KEY_DIM, VALUE_DIM)
+    x = random(2, 7, HIDDEN)
+    mask = np.random.default_rng(1).random((2, 7, 7)) < 0.6
+    mask |= np.eye(7, dtype=bool)
+    output, scores = layer(x, mask=mask), layer.attend(x, mask=mask)[1]
+    for row in range(2):
+        expected, weights = multi_head_attention(
+            x[row].astype("float64"),
+            x[row].astype("float64"),
+            separate_kernels(layer),
+            HEADS,
+            mask[row],
+        )
+        np.testing.assert_allclose(ops.convert_to_numpy(output)[row], expected, atol=1e-5)
+        np.testing.assert_allclose(ops.convert_to_numpy(scores)[row], weights, atol=1e-5)
+
+
+def test_attention_to_a_memory_equals_the_formula():
+    layer = MultiHeadAttention(HEADS, KEY_DIM, VALUE_DIM)
+    query, memory = random(1, 4, HIDDEN), random(1, 9, MEMORY, seed=1)
+    mask = np.arange(9)[None, None] < 6
+    output = ops.convert_to_numpy(layer(query, memory, mask=mask))
+    expected, _ = multi_head_attention(
+        query[0].astype("float64"),
+        memory[0].astype("float64"),
+        separate_kernels(layer),
+        HEADS,
+        np.broadcast_to(mask[0], (4, 9)),
+    )
+    np.testing.assert_allclose(output[0], expected, atol=1e-5)
+
+
+def test_biases_are_added_to_every_projection():
+    layer = MultiHeadAttention(HEADS, KEY_DIM, use_bias=True)
+    x = random(1, 3, HIDDEN)
+    layer(x)
+    biases = [weight for weight in layer.weights if weight.name.endswith("_bias")]
+    assert sorted(tuple(bias.shape) for bias in biases) == [(HIDDEN,), (3 * HEADS * KEY_DIM,)]
+    for weight in layer.weights:
+        weight.assign(np.zeros(weight.shape))
+    layer.output_bias.assign(np.arange(HIDDEN))
+    np.testing.assert_allclose(ops.convert_to_numpy(layer(x))[0, 1], np.arange(HIDDEN))
+
+
+def test_a_fully_masked_row_is_uniform_and_finite():
+    layer = MultiHeadAttention(HEADS, KEY_DIM)
+    _, scores = attend_built(layer, random(1, 4, HIDDEN), mask=np.zeros((1, 4, 4), bool))
+    np.testing.assert_allclose(ops.convert_to_numpy(scores), 0.25, atol=1e-6)
+
+
+def attend_built(layer, x, **arguments):
+    layer(x)
+    return layer.attend(x, **arguments)
+
+
+@pytest.mark.parametrize("use_bias", [False, True])
+def test_steps_equal_a_causal_call(use_bias):
+    layer = MultiHeadAttention(HEADS, KEY_DIM, VALUE_DIM, use_bias=use_bias)
+    x = random(2, 6, HIDDEN)
+    expected = ops.convert_to_numpy(layer(x, mask=causal_mask(6)))
+    beams = np.stack([x, x[::-1]], axis=1)  # (batch, beams, length, hidden): beams differ
+    cache = layer.start_cache(2, 2, 8)
+    for index in range(6):
+        output, cache = layer.step(ops.convert_to_tensor(beams[:, :, index]), cache, index)
+        output = ops.convert_to_numpy(output)
+        np.testing.assert_allclose(output[:, 0], expected[:, index], atol=1e-5)
+        np.testing.assert_allclose(output[:, 1], expected[::-1, index], atol=1e-5)
+
+
+def test_projected_memory_equals_a_call():
+    layer = MultiHeadAttention(HEADS, KEY_DIM, VALUE_DIM)
+    query, memory = random(2, 4, HIDDEN), random(2, 9, MEMORY, seed=1)
+    mask = np.arange(9)[None, None] < np.array([9, 5])[:, None, None]
+    expected = ops.convert_to_numpy(layer(query, memory, mask=mask))
+    output = layer.attend_memory(query, layer.project_memory(memory), mask)
+    np.testing.assert_allclose(ops.convert_to_numpy(output), expected, atol=1e-6)
+
+
+def test_fused_matrices_are_initialised_as_separate_ones():
+    keras.utils.set_random_seed(1)
+    layer = MultiHeadAttention(num_heads=8, key_dim=64, value_dim=16)
+    layer(random(1, 2, 512))
+    fused = np.asarray(layer.query_key_value_kernel)
+    for start, stop in ((0, 512), (512, 1024), (1024, 1152)):
+        limit = np.sqrt(6 / (512 + stop - start))
+        part = np.abs(fused[:, start:stop])
+        assert 0.999 * limit < part.max() <= limit
+        assert part.mean() == pytest.approx(limit / 2, rel=0.01)
+    assert not np.allclose(fused[:, :512], fused[:, 512:1024])
+
+
+def test_dropout_acts_on_the_weights_in_training_alone():
+    layer = MultiHeadAttention(HEADS, KEY_DIM, dropout=0.5)
+    x = random(1, 6, HIDDEN)
+    still = ops.convert_to_numpy(layer(x))
+    np.testing.assert_array_equal(ops.convert_to_numpy(layer(x, training=False)), still)
+    assert not np.allclose(ops.convert_to_numpy(layer(x, training=True)), still)
+
+
+def test_softmax_is_float32_under_a_mixed_policy():
+    layer = MultiHeadAttention(HEADS, KEY_DIM, dtype="mixed_bfloat16")
+    output, scores = attend_built(layer, random(1, 300, HIDDEN))
+    assert keras.backend.standardize_dtype(output.dtype) == "bfloat16"
+    assert keras.backend.standardize_dtype(scores.dtype) == "float32"
+    np.testing.assert_allclose(ops.convert_to_numpy(scores).sum(axis=-1), 1, atol=1e-5)
+
+
+def test_contract():
+    x, memory = random(2, 4, HIDDEN), random(2, 9, MEMORY)
+    check_layer_contract(MultiHeadAttention(2, 3, 5, use_bias=True, dropout=0.1), x)
+    check_layer_contract(MultiHeadAttention(2, 3), x, memory)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"num_heads": 0, "key_dim": 4},
+        {"num_heads": 2, "key_dim": 4.5},
+        {"num_heads": 2, "key_dim": 4, "value_dim": -1},
+        {"num_heads": 2, "key_dim": 4, "dropout": 1.0},
+    ],
+)
+def test_bad_arguments_are_named(arguments):
+    with pytest.raises(ValueError, match=r"`(num_heads|key_dim|value_dim|dropout)` must be"):
+        MultiHeadAttention(**arguments)
+
+
+def test_a_layer_keeps_to_what_it_was_built_for():
+    layer = MultiHeadAttention(2, 4)
+    layer(random(1, 3, HIDDEN))
+    with pytest.raises(ValueError, match="built for self-attention"):
+        layer(random(1, 3, HIDDEN), random(1, 3, HIDDEN))

@@ -1,0 +1,190 @@
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_transformer.models import PRESETS, TransformerLayers, build_transformer
+
+VOCABULARY = 37
+VARIANTS = {
+    "post-norm": {},
+    "pre-norm": {"normalize_first": True},
+    "learned positions": {"positions": "learned", "max_length": 9},
+    "attention biases": {"use_bias": True},
+    "free head sizes": {"num_heads": 3, "key_dim": 4, "value_dim": 5},
+    "separate vocabularies": {"source_vocabulary_size": 29},
+}
+# Millions of parameters in Table 3, and how close ours are at 37,000 tokens.
+PAPER_PARAMETERS = {
+    "base": 65, "B-dk16": 58, "B-dk32": 60, "C-N2": 36, "C-N4": 50, "C-N8": 80, "C-d256": 28,
+    "C-d1024": 168, "C-ff1024": 53, "C-ff4096": 90, "big": 213,
+}  # fmt: skip
+
+
+def small_model(**overrides):
+    sizes = {
+        "num_encoder_layers": 2,
+        "num_decoder_layers": 2,
+        "hidden_dim": 12,
+        "intermediate_dim": 16,
+        "num_heads": 2,
+    }
+    return build_transformer("tiny", vocabulary_size=VOCABULARY, **{**sizes, **overrides})
+
+
+def batch(seed=0):
+    generator = np.random.default_rng(seed)
+    source_ids = generator.integers(4, 29, (3, 7)).astype("int32")
+    source_ids[1, 4:] = 0
+    target_ids = generator.integers(4, VOCABULARY, (3, 5)).astype("int32")
+    return {"source_ids": source_ids, "target_ids": target_ids}
+
+
+def logits_of(model, inputs):
+    return ops.convert_to_numpy(model(inputs))
+
+
+@pytest.mark.parametrize("overrides", VARIANTS.values(), ids=VARIANTS)
+def test_steps_equal_the_model(overrides):
+    model, inputs = small_model(**overrides), batch()
+    expected = logits_of(model, inputs)
+    layers = TransformerLayers.of(model)
+    memory, memory_mask = layers.encode(inputs["source_ids"])
+    memory_state, cache = layers.start(memory, memory_mask, beam_size=2, length=6)
+    other_beam = batch(seed=1)["target_ids"]
+    for index in range(5):
+        token_ids = np.stack([other_beam[:, index], inputs["target_ids"][:, index]], axis=1)
+        logits, cache = layers.step(ops.convert_to_tensor(token_ids), index, memory_state, cache)
+        actual = ops.convert_to_numpy(logits)[:, 1]
+        np.testing.assert_allclose(actual, expected[:, index], atol=1e-5)
+
+
+@pytest.mark.parametrize("overrides", VARIANTS.values(), ids=VARIANTS)
+def test_saved_models_reload_in_safe_mode(overrides, tmp_path):
+    import keras
+
+    model, inputs = small_model(**overrides), batch()
+    model.save(tmp_path / "model.keras")
+    reloaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=True)
+    np.testing.assert_allclose(logits_of(reloaded, inputs), logits_of(model, inputs), atol=1e-6)
+    rebuilt = keras.models.model_from_json(model.to_json())
+    rebuilt.set_weights(model.get_weights())
+    np.testing.assert_allclose(logits_of(rebuilt, inputs), logits_of(model, inputs), atol=1e-6)
+    assert TransformerLayers.of(reloaded).vocabulary_size == VOCABULARY
+
+
+def test_one_matrix_embeds_source_and_target_and_gives_the_logits():
+    model = small_model()
+    matrices = [weight for weight in model.weights if VOCABULARY in weight.shape]
+    assert len(matrices) == 1
+    assert len([w for w in small_model(source_vocabulary_size=29).weights if 29 in w.shape]) == 1
+
+
+def test_padding_of_the_source_changes_nothing():
+    model, inputs = small_model(), batch()
+    padded = np.pad(inputs["source_ids"], ((0, 0), (0, 4)))
+    expected = logits_of(model, inputs)
+    actual = logits_of(model, {**inputs, "source_ids": padded})
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
+    alone = {name: ids[1:2] for name, ids in inputs.items()}
+    alone["source_ids"] = alone["source_ids"][:, :4]
+    np.testing.assert_allclose(logits_of(model, alone)[0], expected[1], atol=1e-5)
+
+
+def test_the_padding_id_is_free():
+    model, inputs = small_model(padding_id=9), batch()
+    inputs["source_ids"][inputs["source_ids"] == 9] = 10
+    inputs["source_ids"][inputs["source_ids"] == 0] = 9
+    shorter = {**inputs, "source_ids": inputs["source_ids"][:, :4]}
+    np.testing.assert_allclose(logits_of(model, inputs)[1], logits_of(model, shorter)[1], atol=1e-5)
+    assert TransformerLayers.of(model).padding_id == 9
+
+
+def test_logits_are_float32_and_the_model_is_functional():
+    model = small_model(dtype="mixed_bfloat16")
+    assert model.output.dtype == "float32"
+    assert [tensor.name for tensor in model.inputs] == ["source_ids", "target_ids"]
+    assert {tensor.dtype for tensor in model.inputs} == {"int32"}
+    assert type(model).__name__ == "Functional"
+    assert tuple(model.output.shape) == (None, None, VOCABULARY)
+    steps_equal = TransformerLayers.of(model)
+    memory, mask = steps_equal.encode(batch()["source_ids"])
+    state, cache = steps_equal.start(memory, mask, beam_size=1, length=2)
+    logits, new_cache = steps_equal.step(np.ones((3, 1), "int32"), 0, state, cache)
+    assert logits.dtype == model.output.dtype
+    assert [keys.dtype for keys, _ in new_cache] == [keys.dtype for keys, _ in cache]
+
+
+@pytest.mark.parametrize("preset", PAPER_PARAMETERS)
+def test_parameters_of_table_3(preset):
+    sizes = PRESETS[preset]
+    millions = PAPER_PARAMETERS[preset]
+    count = count_parameters(sizes, 37_000)
+    assert count / 1e6 == pytest.approx(millions, rel=0.07 if preset == "C-N2" else 0.05)
+
+
+def count_parameters(sizes, vocabulary_size):
+    """By hand: embeddings, attention matrices, feed-forward networks, norms."""
+    d, inner, heads = sizes.hidden_dim, sizes.intermediate_dim, sizes.num_heads
+    key, value = sizes.key_dim or d // heads, sizes.value_dim or d // heads
+    attention = 2 * d * heads * (key + value)
+    feed_forward = 2 * d * inner + inner + d
+    encoder_layer = attention + feed_forward + 2 * 2 * d
+    decoder_layer = 2 * attention + feed_forward + 3 * 2 * d
+    return (
+        vocabulary_size * d
+        + sizes.num_encoder_layers * encoder_layer
+        + sizes.num_decoder_layers * decoder_layer
+    )
+
+
+@pytest.mark.parametrize("preset", ["tiny", "B-dk16", "C-N2", "C-d256", "A-h32"])
+def test_built_models_have_the_counted_parameters(preset):
+    model = build_transformer(preset, vocabulary_size=50)
+    assert model.count_params() == count_parameters(PRESETS[preset], 50)
+
+
+def test_every_row_of_table_3_builds():
+    rows = (
+        "A-h1 A-h4 A-h16 A-h32 B-dk16 B-dk32 C-N2 C-N4 C-N8 C-d256 C-d1024 C-ff1024 C-ff4096 "
+        "D-drop0 D-drop2 D-ls0 D-ls2 E-learned"
+    ).split()
+    assert set(PRESETS) == {"tiny", "base", "big", *rows}
+    for row in rows:
+        # A thinner model of the same kind: the sizes themselves are checked above.
+        model = build_transformer(
+            row, vocabulary_size=20, num_encoder_layers=1, num_decoder_layers=1
+        )
+        assert model.output_shape == (None, None, 20)
+
+
+def test_training_values_of_table_3():
+    assert PRESETS["base"].training_steps == 100_000
+    assert PRESETS["big"].training_steps == 300_000
+    assert (PRESETS["big"].dropout, PRESETS["D-drop0"].dropout) == (0.3, 0.0)
+    assert (PRESETS["D-ls0"].label_smoothing, PRESETS["D-ls2"].label_smoothing) == (0.0, 0.2)
+    assert PRESETS["A-h1"].hidden_dim // PRESETS["A-h1"].num_heads == 512
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"preset": "huge"}, r"`preset` must be one of .*'base'"),
+        ({"hidden": 3}, r"`overrides` must be among .*'hidden_dim'.*Received: \['hidden'\]"),
+        ({"num_heads": 7}, r"num_heads=7, hidden_dim=128"),
+        ({"num_encoder_layers": 0}, r"`num_encoder_layers` must be a positive integer"),
+        ({"vocabulary_size": 0}, r"`vocabulary_size` must be a positive integer"),
+        ({"dropout": 2}, r"`dropout` must be a number in \[0, 1\)"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, message):
+    arguments = {"preset": "tiny", "vocabulary_size": 20, **arguments}
+    with pytest.raises(ValueError, match=message):
+        build_transformer(**arguments)
+
+
+def test_a_foreign_model_is_refused():
+    import keras
+
+    inputs = keras.Input((4,))
+    with pytest.raises(ValueError, match="must come from `build_transformer`"):
+        TransformerLayers.of(keras.Model(inputs, inputs + 1))
