@@ -1,0 +1,58 @@
+"""The Transformer of "Attention Is All You Need" as a Keras 3 package.
+
+Every name below is imported on first use: the package itself loads neither Keras nor TensorFlow.
+"""
+
+import importlib
+
+from keras_transformer.version import __version__
+
+_SUBPACKAGES = (
+    "data",
+    "decoding",
+    "evaluation",
+    "layers",
+    "losses",
+    "metrics",
+    "models",
+    "optimizers",
+    "schedules",
+    "text",
+    "training",
+)
+_HOMES = {
+    "BatchPlan": "data",
+    "BatchReader": "data",
+    "LabelSmoothingCrossEntropy": "losses",
+    "MultiHeadAttention": "layers",
+    "PRESETS": "models",
+    "Perplexity": "metrics",
+    "PositionalEmbedding": "layers",
+    "RunDirectory": "run_directory",
+    "SentencePieceTokenizer": "text",
+    "SequenceGenerator": "sequence_generation",
+    "SpecialTokens": "special_tokens",
+    "TokenAccuracy": "metrics",
+    "TokenEmbedding": "layers",
+    "TransformerDecoderLayer": "layers",
+    "TransformerEncoderLayer": "layers",
+    "TransformerSchedule": "schedules",
+    "Translator": "translator",
+    "UserInputError": "errors",
+    "build_transformer": "models",
+    "transformer_adam": "optimizers",
+}
+
+__all__ = ["__version__", *sorted(_SUBPACKAGES), *sorted(_HOMES)]
+
+
+def __getattr__(name):
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})
