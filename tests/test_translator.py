@@ -1,0 +1,202 @@
+import math
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transformer.decoding import length_penalty
+from keras_transformer.errors import UserInputError
+from keras_transformer.models import build_transformer
+from keras_transformer.run_directory import RunDirectory
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.translator import Translator
+
+pytestmark = pytest.mark.core
+
+WORDS = ["house", "tree", "river", "cloud", "stone", "bread", "lamp", "green", "small", "old"]
+
+
+def sentences(number, seed=0):
+    """Sentences of 1 to 12 words."""
+    generator = np.random.default_rng(seed)
+    return [" ".join(generator.choice(WORDS, generator.integers(1, 13))) for _ in range(number)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return SentencePieceTokenizer.train(sentences(200), vocabulary_size=64)
+
+
+def build(tokenizer, **overrides):
+    sizes = {"num_encoder_layers": 2, "num_decoder_layers": 2, "hidden_dim": 16}
+    sizes |= {"intermediate_dim": 32, "num_heads": 2}
+    model = build_transformer(
+        "tiny", vocabulary_size=tokenizer.vocabulary_size, **sizes, **overrides
+    )
+    generator = np.random.default_rng(0)
+    model.set_weights([w + generator.normal(0, 0.4, w.shape) for w in model.get_weights()])
+    return model
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer):
+    return build(tokenizer)
+
+
+@pytest.fixture(scope="module")
+def translator(model, tokenizer):
+    return Translator(model, tokenizer, batch_size=4, extra_length=4)
+
+
+def assert_equal_but_for_ties(n_best, other):
+    """Equal scores, and equal texts wherever a score stands clear of its neighbors."""
+    scores = np.array([score for _, score in n_best])
+    np.testing.assert_allclose([score for _, score in other], scores, atol=1e-4)
+    is_clear = np.diff(scores, prepend=np.inf, append=-np.inf) < -1e-4
+    for rank in np.flatnonzero(is_clear[:-1] & is_clear[1:]):
+        assert n_best[rank][0] == other[rank][0]
+
+
+def test_results_keep_the_order_of_the_input(translator, model, tokenizer):
+    lines = sentences(11, seed=1)
+    one_by_one = Translator(model, tokenizer, batch_size=1, extra_length=4)
+    translations = translator.translate(iter(lines))
+    assert translations == one_by_one.translate(lines)
+    assert translations[::-1] == translator.translate(lines[::-1])
+    assert len(set(translations)) > 5
+
+
+@pytest.mark.tensorflow  # for the time it takes JAX to compile the shapes
+def test_a_sentence_alone_and_among_others(model, tokenizer):
+    lines = sentences(200, seed=2)
+    translator = Translator(model, tokenizer, extra_length=4)
+    for line, n_best in zip(lines, translator.translate_nbest(lines, 4), strict=True):
+        (alone,) = translator.translate_nbest([line], 4)
+        assert_equal_but_for_ties(alone, n_best)
+
+
+def test_n_best_is_best_first_and_begins_with_the_translation(translator):
+    lines = sentences(5, seed=3)
+    n_best = translator.translate_nbest(lines, 3)
+    assert [candidates[0][0] for candidates in n_best] == translator.translate(lines)
+    for candidates in n_best:
+        scores = [score for _, score in candidates]
+        assert len(scores) == 3
+        assert scores == sorted(scores, reverse=True)
+        assert all(isinstance(score, float) and score < 0 for score in scores)
+
+
+def test_an_empty_line_gives_an_empty_line(translator):
+    assert translator.translate([]) == []
+    assert translator.translate(["", "  \t"]) == ["", ""]
+    empty, full, blank = translator.translate_nbest(["", "old house", " "], 2)
+    assert empty == blank == [("", 0.0)]
+    assert full == translator.translate_nbest(["old house"], 2)[0]
+
+
+def test_score_is_the_log_probability_of_each_pair(translator, model, tokenizer):
+    sources, targets = sentences(7, seed=4), [*sentences(6, seed=5), ""]
+    scores = translator.score(sources, targets)
+    for source, target, score in zip(sources, targets, scores, strict=True):
+        source_ids, target_ids = tokenizer.encode([source, target])
+        inputs = {"source_ids": [[*source_ids, 2]], "target_ids": [[1, *target_ids]]}
+        logits = keras.ops.convert_to_numpy(
+            model({name: np.array(ids) for name, ids in inputs.items()})
+        )[0].astype("float64")
+        log_probs = logits - np.log(np.sum(np.exp(logits), axis=-1, keepdims=True))
+        expected = sum(log_probs[i, token] for i, token in enumerate([*target_ids, 2]))
+        assert score == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_beam_of_one_is_greedy_search(translator, model, tokenizer):
+    greedy = Translator(model, tokenizer, beam_size=1, alpha=0.5, extra_length=4)
+    source_ids = np.array([[*tokenizer.encode(["green river"])[0], 2]])
+    ids, log_probs = greedy._generator.greedy(source_ids, extra_length=4)
+    ids = keras.ops.convert_to_numpy(ids)
+    penalty = length_penalty(np.sum(ids != 0), 0.5)
+    (((text, score),),) = greedy.translate_nbest(["green river"], 1)
+    assert text == tokenizer.decode(ids)[0]
+    assert score == pytest.approx(float(log_probs[0]) / penalty, abs=1e-4)
+
+
+def test_batches_of_long_sentences_are_smaller(translator, monkeypatch):
+    lines = sentences(12, seed=6)
+    expected = translator.translate(lines)
+    shapes = []
+
+    def search(ids, search=translator._search):
+        shapes.append(ids.shape)
+        return search(ids)
+
+    monkeypatch.setattr("keras_transformer.translator.FULL_BATCH_LENGTH", 8)
+    monkeypatch.setattr(translator, "_search", search)
+    assert translator.translate(lines) == expected
+    assert {rows for rows, _ in shapes} >= {1, 2, 4}
+    assert all(rows == 1 or rows * length <= 4 * 8 for rows, length in shapes)
+
+
+def test_loads_a_run(tmp_path, translator, model, tokenizer):
+    run = RunDirectory.create(tmp_path / "run")
+    run.start(model=model, tokenizer=tokenizer, settings={})
+    model.save_weights(run.weights_path)
+    loaded = Translator.load(tmp_path / "run", extra_length=4)
+    assert loaded.translate(["old green tree"]) == translator.translate(["old green tree"])
+    with pytest.raises(UserInputError, match="There is no run directory"):
+        Translator.load(tmp_path / "nothing")
+
+
+def test_sees_what_training_changes(tokenizer):
+    model = build(tokenizer)
+    translator = Translator(model, tokenizer)
+    (before,) = translator.score(["old tree"], ["small house"])
+    model.set_weights([0.5 * weight for weight in model.get_weights()])
+    (after,) = translator.score(["old tree"], ["small house"])
+    assert not math.isclose(before, after, rel_tol=0.01)
+
+
+def test_progress_bar_counts_sentences(translator, capsys):
+    translator.translate(sentences(3, seed=7))
+    assert capsys.readouterr().err == ""
+    translator.translate(sentences(3, seed=7), progress=True)
+    assert "3/3" in capsys.readouterr().err
+
+
+def test_refuses_a_sentence_longer_than_the_learned_positions(tokenizer):
+    model = build(tokenizer, positions="learned", max_length=8)
+    translator = Translator(model, tokenizer)
+    assert len(translator.translate(["old tree"])) == 1
+    with pytest.raises(UserInputError, match="fewer tokens than the model has positions, 8. Rec"):
+        translator.translate(["old tree", "house " * 9])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam_size": 0}, "`beam_size` must be a positive integer. Received: beam_size=0"),
+        ({"alpha": -1}, "`alpha` must be a number >= 0. Received: alpha=-1"),
+        ({"batch_size": 2.5}, "`batch_size` must be a positive integer. Received: batch_size=2.5"),
+        ({"extra_length": -3}, "`extra_length` must be a positive integer. Received: extra_leng"),
+    ],
+)
+def test_refuses_bad_options(model, tokenizer, options, message):
+    with pytest.raises(ValueError, match=message):
+        Translator(model, tokenizer, **options)
+
+
+def test_refuses_a_tokenizer_of_another_size(model):
+    other = SentencePieceTokenizer.train(sentences(50), vocabulary_size=40)
+    with pytest.raises(UserInputError, match="Received: 40 pieces, 64 tokens of the model"):
+        Translator(model, other)
+
+
+def test_refuses_bad_calls(translator):
+    with pytest.raises(ValueError, match="`sentences` must be a list of strings. Received: sent"):
+        translator.translate("old house")
+    with pytest.raises(ValueError, match=r"Received: sentences\[1\]=None"):
+        translator.translate(["old house", None])
+    with pytest.raises(UserInputError, match="at most the beam size. Received: n=5, beam_size=4"):
+        translator.translate_nbest(["old house"], 5)
+    with pytest.raises(ValueError, match="`n` must be a positive integer. Received: n=0"):
+        translator.translate_nbest(["old house"], 0)
+    with pytest.raises(UserInputError, match="Received: 1 sources, 2 targets"):
+        translator.score(["old house"], ["a", "b"])
