@@ -13,11 +13,10 @@ def start_backend_quietly():
 
     TensorFlow's native code tells of CPU instructions and of missing CUDA drivers before any
     setting can silence it. If the start fails, everything it wrote is shown. A user who sets the
-    environment variable `TF_CPP_MIN_LOG_LEVEL`, to 0 for instance, sees the notes as they come.
+    environment variable `TF_CPP_MIN_LOG_LEVEL` to 0 or 1 sees the notes as they come.
     """
-    if LOG_LEVEL in os.environ:
+    if os.environ.setdefault(LOG_LEVEL, "2") < "2":  # 2: errors alone, from here on
         return
-    os.environ[LOG_LEVEL] = "2"  # errors alone, from here on
     with held_stderr():
         import keras
 

@@ -32,22 +32,24 @@ def run_command(main):
     """Call `main()` and return the exit code of the process.
 
     Args:
-        main: a function without arguments. A `UserInputError` or a file that cannot be opened is
-            told on stderr in one line (exit code 2), Ctrl-C ends with 130, and a reader that
-            closed our output early (`| head`) ends it without a word.
+        main: a function without arguments that returns an exit code, or None for success. A
+            `UserInputError` or a file that cannot be opened is told on stderr in one line (exit
+            code 2), Ctrl-C ends with 130, and a reader that closed our output early (`| head`)
+            ends it without a word.
 
     Example:
         >>> run_command(lambda: None)
         0
     """
     try:
-        main()
+        code = main()
         sys.stdout.flush()
     except UserInputError as error:
         return _user_error(str(error))
     except BrokenPipeError:
         # The interpreter flushes stdout once more as it ends: there is nobody left to read it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except OSError as error:
         if error.filename is None:
             raise
@@ -55,7 +57,7 @@ def run_command(main):
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
-    return 0
+    return code or 0
 
 
 def _user_error(message):

@@ -1,0 +1,53 @@
+"""What the demo shows at its end."""
+
+from keras_transformer.evaluation import exact_match
+from keras_transformer.run_directory import write_text
+from recipes.run_scores import write_scores
+
+ROWS = 10
+
+
+def translation_lines(pairs, hypotheses):
+    """One line a number, from the least: number, words, translation; a wrong one is marked."""
+    rows = sorted(zip(pairs.numbers, pairs.sources, hypotheses, pairs.targets, strict=True))
+    widths = [max(len(str(row[column])) for row in rows) for column in (0, 1)]
+    lines = []
+    for number, source, hypothesis, target in rows:
+        mark = "" if hypothesis == target else f"  (wrong: {target})"
+        lines.append(f"{number:>{widths[0]}}  {source:<{widths[1]}}  {hypothesis}{mark}")
+    return lines
+
+
+def report(run, pairs, hypotheses, *, record, command):
+    """Write `scores.json` and `samples.txt`; print them and what to try next, last the run's path.
+
+    Args:
+        run: the `RunDirectory`.
+        pairs: the held-out `NumberPairs`.
+        hypotheses: their translations.
+        record: the `training.FitRecord`.
+        command: the command line of the run.
+    """
+    scores = write_scores(
+        run,
+        hypotheses,
+        pairs.targets,
+        record=record,
+        command=command,
+        tokenize="char",  # a German number is one word: BLEU's 4-grams are of characters
+        exact_match=exact_match(hypotheses, pairs.targets),
+    )
+    lines = translation_lines(pairs, hypotheses)
+    write_text(run.samples_path, "\n".join(lines) + "\n")
+    print(f"\nOn {len(lines):,} numbers that were held out of the training:")
+    print(f"  exact match {scores['exact_match']:.1%}   BLEU {scores['bleu']:.2f}")
+    print(f"  {scores['signature']}\n")
+    print("\n".join(lines[:: max(1, len(lines) // ROWS)][:ROWS]))
+    print(f"""
+All of them: {run.samples_path}
+Next, try
+  echo "six thousand, two hundred and seven" | .venv/bin/keras-transformer translate {run.path}
+  .venv/bin/python -m recipes.number_words.train --help
+  recipes/multi30k_en_de/README.md, the same with real sentences
+""")
+    print(run.path)

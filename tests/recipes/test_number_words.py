@@ -1,0 +1,144 @@
+"""The demo: its numbers, its report, and the whole of it with few numbers and a small model."""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from keras_transformer.errors import UserInputError
+from recipes.number_words.number_pairs import NumberPairs, split_numbers
+from recipes.number_words.report import translation_lines
+from recipes.number_words.settings import NumberWordsSettings
+
+ROOT = pathlib.Path(__file__).parents[2]
+TRANSLATE = pathlib.Path(sys.executable).with_name("keras-transformer")
+SMALL = ["--numbers=300", "--held-out=30", "--validation=30", "--num-layers=1"]
+SMALL += ["--hidden-dim=64", "--intermediate-dim=128", "--vocabulary-size=80"]
+SMALL += ["--batch-tokens=1024", "--steps=300", "--warmup-steps=100", "--save-every=100"]
+
+
+def train_command(*arguments):
+    return [sys.executable, "-m", "recipes.number_words.train", *arguments]
+
+
+def train(*arguments):
+    return subprocess.run(train_command(*arguments), cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A small demo: its run directory and what it printed."""
+    path = tmp_path_factory.mktemp("demo") / "run"
+    done = train("--run", str(path), *SMALL)
+    assert done.returncode == 0, done.stderr
+    return path, done
+
+
+def test_words_are_those_of_num2words():
+    pairs = NumberPairs.of([4321, 16])
+    assert pairs.sources == ["four thousand, three hundred and twenty-one", "sixteen"]
+    assert pairs.targets == ["viertausenddreihunderteinundzwanzig", "sechzehn"]
+
+
+def test_every_number_is_in_one_part():
+    settings = NumberWordsSettings(numbers=50, held_out=10, validation=5)
+    parts = [part.numbers for part in split_numbers(settings)]
+    assert [len(part) for part in parts] == [35, 5, 10]
+    assert sorted(number for part in parts for number in part) == list(range(50))
+
+
+def test_the_seed_decides_what_is_held_out():
+    first, again, other = (
+        split_numbers(NumberWordsSettings(numbers=100, held_out=10, validation=5, seed=seed))[2]
+        for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert set(first.numbers) != set(other.numbers)
+
+
+def test_numbers_must_remain_to_train_on():
+    with pytest.raises(UserInputError, match="must leave numbers to train on"):
+        split_numbers(NumberWordsSettings(numbers=30, held_out=20, validation=10))
+
+
+def test_a_wrong_translation_is_marked():
+    lines = translation_lines(NumberPairs.of([20, 3]), ["zwanzich", "drei"])
+    assert lines == [" 3  three   drei", "20  twenty  zwanzich  (wrong: zwanzig)"]
+
+
+def test_the_trained_model_translates_numbers_that_were_held_out(trained):
+    path, done = trained
+    scores = json.loads((path / "scores.json").read_text())
+    assert scores["exact_match"] >= 0.9
+    assert scores["bleu"] >= 90
+    assert "tok:char" in scores["signature"]
+    assert (
+        scores["command"] == f"python -m recipes.number_words.train --run {path} {' '.join(SMALL)}"
+    )
+    assert done.stdout.splitlines()[-1] == str(path)
+    assert f"exact match {scores['exact_match']:.1%}" in done.stdout
+
+
+def test_the_run_logs_the_first_steps_and_every_fiftieth(trained):
+    rows = (trained[0] / "metrics.csv").read_text().splitlines()
+    assert rows[0] == "step,loss,learning_rate,target_tokens_per_second"
+    steps = [int(row.split(",")[0]) for row in rows[1:]]
+    assert steps == [*range(1, 11), 50, 100, 150, 200, 250, 300]
+
+
+def test_the_command_line_translates_with_the_run(trained):
+    command = [TRANSLATE, "translate", str(trained[0])]
+    text = "two hundred and forty-six\n\nninety-nine\n"
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    expected = "zweihundertsechsundvierzig\n\nneunundneunzig\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+
+
+def test_an_existing_run_is_kept(trained):
+    done = train("--run", str(trained[0]), *SMALL)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "--overwrite" in done.stderr
+    assert (trained[0] / "scores.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("flag", "complaint"),
+    [
+        ("--vocabulary-size=30", "`vocabulary_size` is too small"),
+        ("--batch-tokens=5", "`batch_tokens`"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_one_line(tmp_path, flag, complaint):
+    done = train("--run", str(tmp_path / "run"), *SMALL, flag)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert complaint in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_interrupting_leaves_a_checkpoint_that_translates(tmp_path):
+    path = tmp_path / "run"
+    command = train_command("--run", str(path), *SMALL, "--steps", "100000")
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 120
+        while not list(path.glob("checkpoints/best.weights.h5")):
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    command = [TRANSLATE, "translate", str(path)]
+    done = subprocess.run(command, input="ninety-nine\n", capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout.count("\n") == 1
+    assert "did not reach its end" in done.stderr
