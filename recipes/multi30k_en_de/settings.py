@@ -21,7 +21,7 @@ class Multi30kSettings(Settings):
     vocabulary_size: int = setting(
         6000,
         "shared subwords: 6 % more tokens than with 10,000, and logits that cost 40 % less",
-        minimum=300,
+        minimum=1,
     )
     byte_fallback: bool = setting(
         False, "spell unknown characters in bytes; the captions have none, and it takes 256 ids"

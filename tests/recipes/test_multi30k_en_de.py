@@ -1,0 +1,154 @@
+"""The Multi30k recipe on invented captions: whole runs, and what it says to bad input."""
+
+import csv
+import gzip
+import itertools
+import json
+
+import pytest
+
+from keras_transformer.command_errors import run_command
+from keras_transformer.text import SentencePieceTokenizer
+from recipes.multi30k_en_de.train import main
+
+pytestmark = pytest.mark.tensorflow
+
+WORDS = {"a": "ein", "dog": "hund", "man": "mann", "runs": "läuft", "sits": "sitzt", "here": "hier"}
+SMALL = [
+    "--vocabulary-size",
+    "40",
+    "--batch-tokens",
+    "300",
+    "--save-every",
+    "2",
+    "--log-every",
+    "4",
+]
+
+
+def captions(number):
+    sources = [" ".join(words) for words in itertools.product(WORDS, repeat=4)][:number]
+    return sources, [" ".join(WORDS[word] for word in source.split()) for source in sources]
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A folder laid out as Multi30k is, with one file compressed."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for part, number in (("train", 120), ("val", 20), ("test_2016_flickr", 10)):
+        for side, sentences in zip(("en", "de"), captions(number), strict=True):
+            text = "\n".join(sentences) + "\n"
+            (folder / f"{part}.{side}").write_text(text, encoding="utf-8")
+    english = (folder / "train.en").read_bytes()
+    (folder / "train.en").unlink()
+    (folder / "train.en.gz").write_bytes(gzip.compress(english))
+    return folder
+
+
+@pytest.fixture
+def train(data, tmp_path):
+    """Call the recipe as its command does; returns the exit code."""
+
+    def call(*arguments):
+        run = ["--data", str(data), "--run", str(tmp_path / "run")]
+        return run_command(lambda: main([*run, *SMALL, *arguments]))
+
+    return call
+
+
+def test_a_run_leaves_what_the_readme_promises(train, tmp_path, capsys):
+    assert train("--steps", "12", "--average", "3") == 0
+    run = tmp_path / "run"
+    assert capsys.readouterr().out.splitlines()[-1] == str(run)
+
+    scores = json.loads((run / "scores.json").read_text())
+    assert {"bleu", "signature", "seconds", "target_tokens_per_second", "command"} <= set(scores)
+    assert "tok:none" in scores["signature"]
+    assert scores["command"].startswith("python -m recipes.multi30k_en_de.train --data")
+    assert scores["versions"]["keras"]
+
+    rows = list(csv.DictReader((run / "metrics.csv").open()))
+    assert list(rows[0]) == ["step", "loss", "learning_rate", "target_tokens_per_second"]
+    assert [int(row["step"]) for row in rows] == [*range(1, 11), 12]
+    # The first loss of an untrained model is about that of a guess among 40 tokens.
+    assert 3 < float(rows[0]["loss"]) < 8
+    assert float(rows[1]["learning_rate"]) == pytest.approx(2 * float(rows[0]["learning_rate"]))
+
+    assert len((run / "samples.txt").read_text().splitlines()) == 10
+    kept = sorted(path.name for path in (run / "checkpoints").glob("step-*"))
+    assert kept == [f"step-{step:08d}.weights.h5" for step in (8, 10, 12)]
+    assert (run / "model.weights.h5").is_file()
+
+
+def test_an_existing_run_is_refused_or_replaced(train, tmp_path, capsys):
+    assert train("--steps", "2") == 0
+    before = (tmp_path / "run" / "metrics.csv").read_text()
+    assert train("--steps", "2") == 2
+    assert "--overwrite" in one_line(capsys)
+    assert (tmp_path / "run" / "metrics.csv").read_text() == before
+    assert train("--steps", "4", "--overwrite") == 0
+    assert (tmp_path / "run" / "metrics.csv").read_text() != before
+
+
+def test_a_given_tokenizer_is_used(train, tmp_path):
+    tokenizer = SentencePieceTokenizer.train(
+        sum(captions(120), []), tmp_path / "own.model", vocabulary_size=45
+    )
+    assert train("--steps", "1", "--tokenizer", str(tmp_path / "own.model")) == 0
+    kept = SentencePieceTokenizer.load(tmp_path / "run" / "tokenizer.model")
+    assert kept.fingerprint == tokenizer.fingerprint
+
+
+def test_a_diverged_training_stops_with_the_step(train, tmp_path, capsys):
+    assert train("--steps", "50", "--learning-rate-scale", "1e30", "--warmup-steps", "1") == 2
+    assert "step" in one_line(capsys)
+    assert not (tmp_path / "run" / "model.weights.h5").exists()
+
+
+def one_line(capsys):
+    """What stderr says last; it is a single line behind `error:`."""
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
+    assert len(lines) == 1
+    return lines[0]
+
+
+def replace(data, name, content):
+    for path in (data / name, data / f"{name}.gz"):
+        path.unlink(missing_ok=True)
+    if content is not None:
+        (data / name).write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("train.en", None, ["train.en", "train.en.gz"]),
+        ("train.en", b"", ["train.en", "empty"]),
+        ("train.en", b"a dog\n", ["train.en", "has 1", "train.de", "has 120"]),
+        ("train.en", b"a dog\n" * 77 + b"\xff\n" + b"a man\n" * 42, ["train.en", "line 78"]),
+        ("val.de", b"ein hund\n", ["val.en", "val.de", "has 20", "has 1"]),
+        ("test_2016_flickr.de", None, ["test_2016_flickr.de"]),
+        ("train.en", b"a dog runs " * 200 + b"\n" + b"a man\n" * 119, ["line 1", "300"]),
+    ],
+    ids=["missing", "empty", "unequal", "not UTF-8", "unequal validation", "no test", "too long"],
+)
+def test_bad_files_end_in_one_line_and_leave_no_run(
+    train, data, tmp_path, capsys, name, content, says
+):
+    replace(data, name, content)
+    assert train("--steps", "2") == 2
+    message = one_line(capsys)
+    assert all(text in message for text in says), message
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_vocabulary_too_small_for_the_characters_is_named(train, tmp_path, capsys):
+    assert train("--vocabulary-size", "8") == 2
+    assert "`vocabulary_size`" in one_line(capsys)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_tokenizer_file_is_named(train, capsys):
+    assert train("--tokenizer", "nowhere.model") == 2
+    assert "nowhere.model" in one_line(capsys)
