@@ -92,10 +92,10 @@ def test_an_existing_run_is_refused_or_replaced(train, tmp_path, capsys):
 
 
 def test_a_given_tokenizer_is_used(train, tmp_path):
-    tokenizer = SentencePieceTokenizer.train(
-        sum(captions(120), []), tmp_path / "own.model", vocabulary_size=45
-    )
-    assert train("--steps", "1", "--tokenizer", str(tmp_path / "own.model")) == 0
+    sources, targets = captions(120)
+    path = tmp_path / "own.model"
+    tokenizer = SentencePieceTokenizer.train(sources + targets, path, vocabulary_size=45)
+    assert train("--steps", "1", "--tokenizer", str(path)) == 0
     kept = SentencePieceTokenizer.load(tmp_path / "run" / "tokenizer.model")
     assert kept.fingerprint == tokenizer.fingerprint
 
