@@ -6,7 +6,10 @@
 # make clean     remove .venv and caches; runs/ stays
 
 SHELL := /bin/bash
-PYTHON ?= python3
+NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
+# The first Python that is new enough; `make PYTHON=...` names another.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+  $$python $(NEW_ENOUGH) 2> /dev/null && echo $$python && break; done)
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --durations 5
@@ -47,8 +50,7 @@ clean:
 	@touch $@
 
 .venv/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "Python 3.11 or newer is needed; '$(PYTHON)' is not. Name another: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	@$(PYTHON) -m venv .venv || { \
-	  rm -rf .venv; \
+	@test -n '$(PYTHON)' && $(PYTHON) $(NEW_ENOUGH) 2> /dev/null || { \
+	  echo "Python 3.11 or newer is needed. Name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; \
 	  echo "'$(PYTHON) -m venv' failed. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }

@@ -10,6 +10,7 @@ class NumberWordsSettings(Settings):
     """English number words into German, in about a minute and a half on two cores."""
 
     seed: int = setting(1, "decides the held-out numbers, the weights and the batches", minimum=0)
+    deterministic: bool = setting(True, "the same seed gives the same losses, bit by bit")
     numbers: int = setting(10_000, "0 to 9,999: German has no spaces there", minimum=20)
     held_out: int = setting(1000, "a wrong one costs 0.1 % of exact match", minimum=1)
     validation: int = setting(200, "training numbers that choose the best checkpoint", minimum=1)

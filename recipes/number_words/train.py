@@ -19,7 +19,7 @@ def main(arguments=None):
     options = recipe_options("number_words", NumberWordsSettings, __doc__, arguments=arguments)
     settings = options.settings
     run = RunDirectory.create(options.run, overwrite=options.overwrite)
-    training.make_reproducible(settings.seed)
+    training.make_reproducible(settings.seed, settings.deterministic)
 
     # Data
     train_pairs, validation_pairs, held_out = split_numbers(settings)
