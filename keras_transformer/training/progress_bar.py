@@ -54,7 +54,8 @@ class ProgressBar(StepMeter):
             self._bar.update(done - self._bar.n)
         elif done >= self._fraction_of_next_line:
             print(f"{done:4.0%}  {line}", file=self._file, flush=True)
-            self._fraction_of_next_line = done + 1 / LINES_WITHOUT_TERMINAL
+            lines = math.floor(done * LINES_WITHOUT_TERMINAL) + 1
+            self._fraction_of_next_line = lines / LINES_WITHOUT_TERMINAL
 
     def on_train_end(self, logs=None):
         self.close()

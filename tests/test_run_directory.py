@@ -1,0 +1,190 @@
+"""The run directory: what it keeps, what it refuses, what it never deletes."""
+
+import json
+import shutil
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.models import build_transformer
+from keras_transformer.run_directory import RunDirectory, write_json, write_text
+from keras_transformer.text import SentencePieceTokenizer
+
+LINES = ["a small house by the sea", "ein kleines Haus am Meer", "the tree and the house"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return SentencePieceTokenizer.train(LINES, vocabulary_size=40)
+
+
+def build(tokenizer):
+    return build_transformer(
+        "tiny",
+        vocabulary_size=tokenizer.vocabulary_size,
+        hidden_dim=8,
+        intermediate_dim=16,
+        num_heads=2,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+    )
+
+
+@pytest.fixture
+def model(tokenizer):
+    return build(tokenizer)
+
+
+@pytest.fixture
+def run(tmp_path, model, tokenizer):
+    """A run with two checkpoints and no final weights."""
+    run = RunDirectory.create(tmp_path / "runs" / "first")
+    run.start(model=model, tokenizer=tokenizer, settings={"seed": 1, "name": "größer"})
+    for step in (9, 10):
+        model.save_weights(run.checkpoint_path(step))
+    return run
+
+
+def logits(model):
+    ids = np.array([[5, 6, 7]], "int32")
+    return model.predict({"source_ids": ids, "target_ids": ids}, verbose=0)
+
+
+def snapshot(path):
+    return {file: file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def test_a_run_can_be_opened_and_its_model_used(run, model, tokenizer):
+    run.publish(run.checkpoint_path(10))
+    again = RunDirectory.open(run.path)
+    np.testing.assert_allclose(logits(again.load_model()), logits(model), atol=1e-6)
+    assert again.load_tokenizer().encode(LINES) == tokenizer.encode(LINES)
+    assert again.settings() == {"seed": 1, "name": "größer"}
+    record = again.record()
+    assert record["format"] == "keras_transformer run"
+    assert record["vocabulary_size"] == tokenizer.vocabulary_size
+    assert record["tokenizer_fingerprint"] == tokenizer.fingerprint
+    assert record["versions"]["keras"] == keras.__version__
+
+
+def test_the_architecture_is_written_without_the_way_it_is_trained(tmp_path, tokenizer):
+    model = build(tokenizer)
+    model.compile("adam", "mse")
+    run = RunDirectory.create(tmp_path / "run")
+    run.start(model=model, tokenizer=tokenizer, settings={})
+    assert "compile_config" not in json.loads(run.model_path.read_text())
+    model.save_weights(run.weights_path)
+    assert not run.load_model().compiled
+
+
+def test_an_unfinished_run_says_which_weights_it_uses(run, model, capsys):
+    assert run.find_weights() == run.checkpoint_path(10)
+    assert "did not reach its end: using step-00000010.weights.h5" in capsys.readouterr().err
+    shutil.copyfile(run.checkpoint_path(9), run.best_path)
+    assert run.find_weights() == run.best_path
+    assert "using best.weights.h5" in capsys.readouterr().err
+    run.publish(run.best_path)
+    assert run.find_weights() == run.weights_path
+    assert capsys.readouterr().err == ""
+
+
+def test_checkpoints_by_name_and_path(run):
+    assert run.find_weights("step-00000009") == run.checkpoint_path(9)
+    assert run.find_weights(run.checkpoint_path(9)) == run.checkpoint_path(9)
+    with pytest.raises(UserInputError, match="There is no checkpoint step-77"):
+        run.find_weights("step-77")
+
+
+def test_checkpoints_are_in_the_order_of_their_steps(run, model):
+    model.save_weights(run.checkpoint_path(123_456_789))  # nine digits
+    (run.checkpoints_path / ".partial-step-00000011.weights.h5").touch()
+    names = [path.name for path in run.checkpoints()]
+    assert names == [
+        "step-00000009.weights.h5", "step-00000010.weights.h5", "step-123456789.weights.h5"
+    ]  # fmt: skip
+
+
+def test_a_run_without_weights(tmp_path, model, tokenizer):
+    run = RunDirectory.create(tmp_path / "run")
+    run.start(model=model, tokenizer=tokenizer, settings={})
+    with pytest.raises(UserInputError, match="holds no weights yet"):
+        run.load_model()
+
+
+def test_a_truncated_checkpoint_and_one_of_another_model(run, tokenizer):
+    path = run.checkpoint_path(10)
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(UserInputError, match="step-00000010.* do not fit .*model.json"):
+        run.load_model()
+    other = build_transformer("tiny", vocabulary_size=9, hidden_dim=8, num_heads=2)
+    other.save_weights(path)
+    with pytest.raises(UserInputError, match="step-00000010.* do not fit .*model.json"):
+        run.load_model()
+    run.model_path.write_text("{")
+    with pytest.raises(UserInputError, match="Cannot read the model .*model.json"):
+        run.load_model()
+
+
+def test_another_tokenizer_is_refused(run):
+    SentencePieceTokenizer.train(LINES, run.tokenizer_path, vocabulary_size=41)
+    with pytest.raises(UserInputError, match="has 41 pieces; the model was trained with 40"):
+        run.load_tokenizer()
+    SentencePieceTokenizer.train(LINES[:2] * 2, run.tokenizer_path, vocabulary_size=40)
+    with pytest.raises(UserInputError, match="is not the one the model was trained with"):
+        run.load_tokenizer()
+
+
+def test_an_existing_run_is_refused_and_kept(run):
+    before = snapshot(run.path)
+    with pytest.raises(UserInputError, match="exists.*--overwrite"):
+        RunDirectory.create(run.path)
+    RunDirectory.create(run.path, overwrite=True)  # deletes nothing before `start`
+    assert snapshot(run.path) == before
+
+
+def test_overwrite_replaces_the_run_and_nothing_else(run, model, tokenizer):
+    run.publish(run.checkpoint_path(10))
+    run.metrics_path.write_text("old")
+    (run.path / "notes.txt").write_text("mine")
+    new = RunDirectory.create(run.path, overwrite=True)
+    new.start(model=model, tokenizer=tokenizer, settings={"seed": 2})
+    assert new.settings() == {"seed": 2}
+    assert new.checkpoints() == []
+    assert not new.metrics_path.exists()
+    assert not new.weights_path.exists()
+    assert (run.path / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_directory_that_is_no_run_is_never_taken(tmp_path, overwrite):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(UserInputError, match="holds no run of keras_transformer"):
+        RunDirectory.create(tmp_path, overwrite=overwrite)
+    with pytest.raises(UserInputError, match="exists and is a file"):
+        RunDirectory.create(tmp_path / "thesis.txt", overwrite=overwrite)
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
+def test_an_empty_directory_is_taken(tmp_path, model, tokenizer):
+    run = RunDirectory.create(tmp_path)
+    run.start(model=model, tokenizer=tokenizer, settings={})
+    assert RunDirectory.open(tmp_path).is_run()
+
+
+def test_open_wants_a_run(tmp_path):
+    with pytest.raises(UserInputError, match="There is no run directory"):
+        RunDirectory.open(tmp_path / "missing")
+    (tmp_path / "run.json").write_text('{"format": "another"}')
+    with pytest.raises(UserInputError, match="is no run of keras_transformer"):
+        RunDirectory.open(tmp_path)
+
+
+def test_writes_are_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "scores.json"
+    write_json(path, {"bleu": 41.0, "satz": "größer"})
+    assert json.loads(path.read_text(encoding="utf-8")) == {"bleu": 41.0, "satz": "größer"}
+    with pytest.raises(UnicodeEncodeError):
+        write_text(path, "half \ud800")
+    assert json.loads(path.read_text(encoding="utf-8"))["bleu"] == 41.0

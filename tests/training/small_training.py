@@ -1,0 +1,57 @@
+"""A training that takes a second: a table of logits that learns to repeat its input."""
+
+import keras
+import numpy as np
+
+from keras_transformer.losses import LabelSmoothingCrossEntropy
+from keras_transformer.metrics import Perplexity, StepLoss, TokenAccuracy, TokenLoss
+from keras_transformer.optimizers import transformer_adam
+from keras_transformer.run_directory import RunDirectory
+
+VOCABULARY_SIZE = 12
+TOKENS = 20
+
+
+class TokenizerStub:
+    """As much of a tokenizer as a run directory asks for."""
+
+    vocabulary_size = VOCABULARY_SIZE
+    fingerprint = "0" * 64
+
+    def save(self, path):
+        path.write_bytes(b"no real tokenizer")
+
+
+def small_model(**compile_options):
+    inputs = keras.Input((None,), dtype="int32")
+    outputs = keras.layers.Dense(VOCABULARY_SIZE)(
+        keras.layers.Dropout(0.1)(keras.layers.Embedding(VOCABULARY_SIZE, 8)(inputs))
+    )
+    model = keras.Model(inputs, outputs)
+    loss = LabelSmoothingCrossEntropy(0.1)
+    model.compile(
+        transformer_adam(8, warmup_steps=5, scale=0.1),
+        loss,
+        metrics=[Perplexity(), TokenAccuracy(), TokenLoss(loss)],
+        weighted_metrics=[StepLoss(loss)],
+        **compile_options,
+    )
+    return model
+
+
+def batches():
+    """Endless batches of 4 x 5 tokens, all different."""
+    rng = np.random.default_rng(0)
+    while True:
+        labels = rng.integers(1, VOCABULARY_SIZE, (4, 5)).astype("int32")
+        yield labels, labels, np.full(labels.shape, 1 / TOKENS, "float32")
+
+
+def target_tokens(step):
+    return TOKENS
+
+
+def started_run(path, model):
+    run = RunDirectory.create(path)
+    run.start(model=model, tokenizer=TokenizerStub(), settings={})
+    return run

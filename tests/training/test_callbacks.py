@@ -1,0 +1,236 @@
+"""Each callback by itself."""
+
+import io
+import json
+import math
+
+import h5py
+import keras
+import numpy as np
+import pytest
+
+from keras_transformer.errors import TrainingDiverged
+from keras_transformer.training import (
+    Checkpoints,
+    MetricsLog,
+    ProgressBar,
+    StepLimit,
+    StopOnNaN,
+    TimeLimit,
+)
+from keras_transformer.training import limits as limits_module
+from keras_transformer.training import progress_bar as progress_bar_module
+from tests.training.small_training import batches, small_model, started_run, target_tokens
+
+
+class Clock:
+    """Stands for the `time` module: an hour hand that the test turns."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def perf_counter(self):
+        return self.now
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def drive(callback, model, steps, logs=None, before_step=lambda step: None):
+    """Call a callback as `fit` would, in one epoch."""
+    callback.set_model(model)
+    callback.on_train_begin()
+    callback.on_epoch_begin(0)
+    for batch in range(steps):
+        callback.on_train_batch_begin(batch)
+        before_step(batch + 1)
+        values = {"loss": 2.0, "step_loss": 2.0, "perplexity": 7.389}
+        callback.on_train_batch_end(batch, {**values, **(logs or {})})
+
+
+def test_checkpoints_keep_the_last_and_the_best(tmp_path):
+    model = small_model()
+    run = started_run(tmp_path / "run", model)
+    checkpoints = Checkpoints(run, keep_last=2)
+    for epoch, value in enumerate([5.0, 3.0, math.nan, 4.0]):
+        model.set_weights([np.full_like(weight, epoch) for weight in model.get_weights()])
+        model.optimizer.iterations.assign(epoch)
+        drive(checkpoints, model, 1)
+        checkpoints.on_epoch_end(epoch, {"val_perplexity": value})
+    assert [path.name[:13] for path in run.checkpoints()] == ["step-00000003", "step-00000004"]
+    record = json.loads(run.best_record_path.read_text())
+    assert record == {"step": 2, "monitor": "val_perplexity", "value": 3.0}
+    assert run.load_model("best").get_weights()[0].max() == 1.0
+    assert run.load_model("step-00000004").get_weights()[0].max() == 3.0
+    assert not list(run.checkpoints_path.glob(".*"))
+
+
+def test_a_continued_training_knows_the_best_so_far(tmp_path):
+    model = small_model()
+    run = started_run(tmp_path / "run", model)
+    for values in ([3.0], [4.0, 2.0]):
+        checkpoints = Checkpoints(run)
+        drive(checkpoints, model, 1)
+        for value in values:
+            checkpoints.on_epoch_end(0, {"val_perplexity": value})
+            assert json.loads(run.best_record_path.read_text())["value"] == min(3.0, value)
+
+
+def test_the_best_may_be_the_largest(tmp_path):
+    model = small_model()
+    run = started_run(tmp_path / "run", model)
+    checkpoints = Checkpoints(run, monitor="val_accuracy", mode="max")
+    drive(checkpoints, model, 1)
+    for value in (0.5, 0.7, 0.6):
+        checkpoints.on_epoch_end(0, {"val_accuracy": value})
+    assert json.loads(run.best_record_path.read_text())["value"] == 0.7
+
+
+def test_checkpoints_every_few_steps(tmp_path):
+    model = small_model()
+    run = started_run(tmp_path / "run", model)
+    drive(Checkpoints(run, save_every=3), model, 7)
+    assert [path.name[:13] for path in run.checkpoints()] == ["step-00000003", "step-00000006"]
+
+
+def test_a_checkpoint_holds_weights_alone(tmp_path):
+    model = small_model()
+    model.fit(*next(batches())[:2], verbose=0)  # makes the optimizer's variables
+    run = started_run(tmp_path / "run", model)
+    checkpoints = Checkpoints(run)
+    drive(checkpoints, model, 1)
+    with h5py.File(checkpoints.save()) as file:
+        groups = set(file)
+        sizes = []
+        file.visititems(lambda _, item: sizes.append(getattr(item, "size", 0)))
+    assert "optimizer" not in groups
+    assert sum(sizes) == model.count_params()
+
+
+@pytest.mark.parametrize("value", ["middle", None])
+def test_a_wrong_mode_is_refused(tmp_path, value):
+    with pytest.raises(ValueError, match="`mode` must be one of"):
+        Checkpoints(None, mode=value)
+
+
+def test_metrics_log_rows(tmp_path):
+    path = tmp_path / "metrics.csv"
+    log = MetricsLog(path, target_tokens, every=6)
+    drive(log, small_model(), 19, {"step_loss": np.float32(1 / 3)})
+    log.on_train_end()
+    header, *rows = path.read_text().splitlines()
+    assert header == "step,loss,learning_rate,target_tokens_per_second"
+    cells = [row.split(",") for row in rows]
+    assert [int(row[0]) for row in cells] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 18]
+    assert {row[1] for row in cells} == {"0.333333343"}
+    # scale * hidden_dim^-0.5 * min(n^-0.5, n * warmup^-1.5), with 0.1, 8 and 5
+    expected = [0.1 * 8**-0.5 * min(n**-0.5, n * 5**-1.5) for n in (1, 2, 18)]
+    measured = [float(cells[index][2]) for index in (0, 1, -1)]
+    assert measured == pytest.approx(expected, rel=1e-6)
+
+
+def test_metrics_log_goes_on_in_its_file(tmp_path):
+    path = tmp_path / "metrics.csv"
+    model = small_model()
+    for _ in range(2):
+        log = MetricsLog(path, target_tokens)
+        drive(log, model, 2)
+        log.on_train_end()
+        model.optimizer.iterations.assign(2)
+    assert [line.split(",")[0] for line in path.read_text().splitlines()] == [
+        "step", "1", "2", "3", "4"
+    ]  # fmt: skip
+
+
+def test_metrics_log_counts_tokens_since_the_last_row(tmp_path, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("keras_transformer.training.step_callback.time", clock)
+    log = MetricsLog(tmp_path / "metrics.csv", lambda step: 1000 + step, every=5)
+    drive(log, small_model(), 15, before_step=lambda step: setattr(clock, "now", clock.now + 2))
+    log.close()
+    rates = [float(row.split(",")[3]) for row in log.path.read_text().splitlines()[1:]]
+    assert rates[:2] == [500.0, 500.5]  # 1000 and 1001 tokens in 2 seconds each
+    assert rates[-1] == 506.0  # steps 11 to 15: 1010 to 1014 tokens in 10 seconds
+
+
+def test_metrics_log_works_with_a_constant_rate_and_tells_what_it_needs(tmp_path):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.5), "mse")
+    log = MetricsLog(tmp_path / "metrics.csv", target_tokens)
+    drive(log, model, 1)
+    assert log.path.read_text().splitlines()[1].split(",")[2] == "0.5"
+    with pytest.raises(ValueError, match=r"needs `metrics\.StepLoss`"):
+        log.on_step_end({"loss": 1.0})
+    log.close()
+
+
+def test_time_limit_counts_from_the_start(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(limits_module, "time", clock)
+    model = small_model()
+    model.stop_training = False
+    limit = TimeLimit(minutes=1.5)
+    stopped = []
+
+    def next_step(step):
+        stopped.append(model.stop_training)
+        clock.now += 30
+
+    drive(limit, model, 4, before_step=next_step)
+    assert stopped == [False, False, False, True]
+    assert limit.reached
+
+
+@pytest.mark.parametrize("value", [0, -1, "5"])
+def test_wrong_limits_are_refused(value):
+    with pytest.raises(ValueError, match="`minutes` must be a number > 0"):
+        TimeLimit(value)
+    with pytest.raises(ValueError, match="`steps` must be a positive integer"):
+        StepLimit(value)
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
+def test_stop_on_nan(loss):
+    with pytest.raises(TrainingDiverged, match="step 1: training stopped. Take the third."):
+        drive(StopOnNaN(lambda: "Take the third."), small_model(), 1, {"step_loss": loss})
+
+
+def test_progress_without_a_terminal_is_a_few_lines():
+    file = io.StringIO()
+    drive(ProgressBar(target_tokens, steps=1000, file=file), small_model(), 1000)
+    lines = file.getvalue().splitlines()
+    assert len(lines) == 21
+    assert lines[0].split()[:3] == ["0%", "step", "1/1000"]
+    assert lines[10].split()[:3] == ["50%", "step", "500/1000"]
+    assert lines[-1].split()[:3] == ["100%", "step", "1000/1000"]
+    for part in ("loss 2.0000", "perplexity 7.39", "target tokens/s", "left"):
+        assert part in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({"steps": 11}, "00:14 left"),  # 7 steps of 2 s; the first, of 50 s, says nothing
+        ({"minutes": 2}, "01:04 left"),  # 120 s - 50 s - 3 steps of 2 s
+        ({"steps": 11, "minutes": 2}, "00:14 left"),
+        ({"steps": 1000, "minutes": 2}, "01:04 left"),
+    ],
+)
+def test_time_left_is_that_of_the_first_limit(monkeypatch, limits, expected):
+    clock = Clock()
+    monkeypatch.setattr(progress_bar_module, "time", clock)
+    monkeypatch.setattr("keras_transformer.training.step_callback.time", clock)
+    file = Terminal()
+    bar = ProgressBar(target_tokens, file=file, **limits)
+
+    def next_step(step):
+        clock.now += 50 if step == 1 else 2
+
+    drive(bar, small_model(), 4, before_step=next_step)
+    bar.on_train_end()
+    last = file.getvalue().split("\r")[-1]
+    assert expected in last
+    assert "step 4" in last
+    assert "10 target tokens/s" in last

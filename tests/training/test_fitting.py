@@ -1,0 +1,212 @@
+"""`fit_model` from its first step to each of its ends."""
+
+import csv
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transformer.errors import TrainingDiverged
+from keras_transformer.training import fit_model
+from tests.training.small_training import batches, small_model, started_run, target_tokens
+
+
+class At(keras.callbacks.Callback):
+    """Calls a function with the model at the end of the n-th step."""
+
+    def __init__(self, step, function):
+        super().__init__()
+        self.step, self.function, self.done = step, function, 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.done += 1
+        if self.done == self.step:
+            self.function(self.model)
+
+
+def fit(path, model=None, **options):
+    model = model or small_model()
+    run = started_run(path / "run", model)
+    defaults = {
+        "save_every": 10,
+        "validation_data": next(batches()),
+        "show_progress": False,
+        "log_every": 4,
+    }
+    record = fit_model(
+        model, batches(), run=run, target_tokens=target_tokens, **{**defaults, **options}
+    )
+    return run, model, record
+
+
+def rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def names(run):
+    return [path.name.removesuffix(".weights.h5") for path in run.checkpoints()]
+
+
+def equal_weights(model, run, checkpoint):
+    loaded = run.load_model(checkpoint)
+    return all(
+        np.array_equal(a, b) for a, b in zip(loaded.get_weights(), model.get_weights(), strict=True)
+    )
+
+
+def interrupt(model):
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def break_weights(model):
+    model.set_weights([np.full_like(weight, np.nan) for weight in model.get_weights()])
+
+
+def test_steps_are_exact_and_everything_is_written(tmp_path):
+    run, model, record = fit(tmp_path, steps=23, keep_last=2)
+    assert (record.steps, record.stopped_because, record.interrupted) == (23, "steps", False)
+    assert record.seconds > 0
+    assert record.target_tokens_per_second > 0
+    assert names(run) == ["step-00000020", "step-00000023"]
+    assert equal_weights(model, run, "step-00000023")
+    assert [int(row["step"]) for row in rows(run.metrics_path)] == [*range(1, 11), 12, 16, 20]
+    validation = rows(run.validation_path)
+    assert [int(row["step"]) for row in validation] == [10, 20, 23]
+    assert set(validation[0]) == {
+        "step", "seconds", "val_accuracy", "val_perplexity", "val_token_loss"
+    }  # fmt: skip
+    perplexities = [float(row["val_perplexity"]) for row in validation]
+    assert perplexities[2] < perplexities[0]
+    best = run.load_model("best")
+    assert np.isfinite(best.get_weights()[0]).all()
+
+
+def test_minutes_end_it_too(tmp_path):
+    run, model, record = fit(tmp_path, minutes=0.02, steps=1_000_000, save_every=1_000_000)
+    assert record.stopped_because == "minutes"
+    assert 1.2 <= record.seconds < 30
+    assert names(run) == [f"step-{record.steps:08d}"]
+    assert equal_weights(model, run, names(run)[0])
+
+
+def test_finite_data_end_it(tmp_path):
+    three_batches = (batch for batch in itertools.islice(batches(), 3))
+    model = small_model()
+    run = started_run(tmp_path / "run", model)
+    options = {"target_tokens": target_tokens, "steps": 5, "show_progress": False}
+    with pytest.warns(UserWarning, match="ran out of data"):
+        record = fit_model(model, three_batches, run=run, **options)
+    assert (record.steps, record.stopped_because) == (3, "data")
+
+
+def test_ctrl_c_saves_the_step_it_waited_for(tmp_path, capsys):
+    handler = signal.getsignal(signal.SIGINT)
+    run, model, record = fit(tmp_path, steps=100, callbacks=[At(14, interrupt)])
+    assert record.interrupted
+    assert record.steps == 14
+    assert names(run) == ["step-00000010", "step-00000014"]
+    assert equal_weights(model, run, "step-00000014")
+    assert "The weights are saved" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_the_second_ctrl_c_does_not_wait(tmp_path, capsys):
+    def twice(model):
+        interrupt(model)
+        interrupt(model)
+
+    run, _, record = fit(tmp_path, steps=100, callbacks=[At(14, twice)])
+    assert record.interrupted
+    assert names(run) == ["step-00000010"]
+    assert "The last good checkpoint is" in capsys.readouterr().err
+
+
+def test_outside_the_main_thread_signals_are_left_alone(tmp_path):
+    records = []
+    thread = threading.Thread(target=lambda: records.append(fit(tmp_path, steps=3)[2]))
+    thread.start()
+    thread.join()
+    assert records[0].steps == 3
+
+
+def test_a_loss_that_is_no_number_names_step_and_checkpoint(tmp_path):
+    with pytest.raises(TrainingDiverged, match=r"step 13: .*step-00000010\.weights\.h5"):
+        fit(tmp_path, steps=100, callbacks=[At(12, break_weights)])
+    kept = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
+    assert kept == ["best.json", "best.weights.h5", "step-00000010.weights.h5"]
+    assert len(rows(tmp_path / "run" / "metrics.csv")) == 11  # 1 to 10 and 12
+
+
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
+    """The loss of the step that breaks the weights is still a number."""
+    with pytest.raises(TrainingDiverged, match="step 20.*step-00000010"):
+        fit(tmp_path, steps=100, callbacks=[At(20, break_weights)])
+    kept = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
+    assert kept == ["best.json", "best.weights.h5", "step-00000010.weights.h5"]
+
+
+def test_several_steps_an_execution(tmp_path):
+    run, _, record = fit(tmp_path, small_model(steps_per_execution=4), steps=24, save_every=12)
+    assert record.steps == 24
+    assert names(run) == ["step-00000012", "step-00000024"]
+    assert [int(row["step"]) for row in rows(run.metrics_path)] == [4, 8, 12, 16, 20, 24]
+
+
+def test_a_limit_is_needed(tmp_path):
+    with pytest.raises(ValueError, match="One of `steps` and `minutes` must be given"):
+        fit(tmp_path)
+
+
+PROGRAM = """
+import sys
+from keras_transformer.losses import LabelSmoothingCrossEntropy
+from keras_transformer.metrics import StepLoss
+from keras_transformer.models import build_transformer
+from keras_transformer.optimizers import transformer_adam
+from keras_transformer.training import fit_model, make_reproducible
+from tests.training.small_training import batches, started_run
+
+folder, *seeds = sys.argv[1:]
+for seed in seeds:
+    make_reproducible(int(seed))
+    model = build_transformer(
+        "tiny", vocabulary_size=12, hidden_dim=16, intermediate_dim=32, num_heads=2,
+        num_encoder_layers=1, num_decoder_layers=1,
+    )
+    loss = LabelSmoothingCrossEntropy(0.1)
+    model.compile(transformer_adam(16, 10), loss, weighted_metrics=[StepLoss(loss)])
+    data = (({"source_ids": x, "target_ids": x}, y, w) for x, y, w in batches())
+    run = started_run(f"{folder}/{seed}", model)
+    fit_model(model, data, run=run, target_tokens=lambda step: 20, steps=12, log_every=1)
+"""
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_one_seed_gives_bit_equal_losses(tmp_path, backend):
+    environment = {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": os.pathsep.join(sys.path)}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, tmp_path / name, *seeds],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name, seeds in (("first", ["5", "6"]), ("second", ["5"]))
+    ]
+    for process in processes:
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
+    losses = {
+        name: [row["loss"] for row in rows(tmp_path / name / "metrics.csv")]
+        for name in ("first/5", "first/6", "second/5")
+    }
+    assert len(losses["first/5"]) == 12
+    assert losses["first/5"] == losses["second/5"]
+    assert losses["first/5"] != losses["first/6"]
