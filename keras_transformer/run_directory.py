@@ -123,12 +123,18 @@ class RunDirectory:
             raise UserInputError(f"There is no run directory {path}.")
         if not run.is_run():
             raise UserInputError(f"The directory {path} is no run of keras_transformer.")
+        version = run.record()["format_version"]
+        if version > FORMAT_VERSION:
+            raise UserInputError(
+                f"The run {path} has format version {version}; this keras_transformer reads "
+                f"{FORMAT_VERSION} and older. A newer one is needed."
+            )
         return run
 
     def is_run(self):
         """Whether the directory says of itself that it is a run."""
         try:
-            record = json.loads(self.record_path.read_text(encoding="utf-8"))
+            record = self.record()
         except (OSError, ValueError):
             return False
         return isinstance(record, dict) and record.get("format") == RUN_FORMAT

@@ -181,6 +181,12 @@ def test_open_wants_a_run(tmp_path):
         RunDirectory.open(tmp_path)
 
 
+def test_a_run_of_a_newer_format_is_refused(run):
+    write_json(run.record_path, {**run.record(), "format_version": 2})
+    with pytest.raises(UserInputError, match="has format version 2; .* reads 1 and older"):
+        RunDirectory.open(run.path)
+
+
 def test_writes_are_whole_or_not_at_all(tmp_path):
     path = tmp_path / "scores.json"
     write_json(path, {"bleu": 41.0, "satz": "größer"})
