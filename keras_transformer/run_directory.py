@@ -56,6 +56,10 @@ class RunDirectory:
 
     Args:
         path: the directory.
+
+    Example:
+        >>> run = RunDirectory.open("runs/first")  # doctest: +SKIP
+        >>> model, tokenizer = run.load_model(), run.load_tokenizer()  # doctest: +SKIP
     """
 
     FILES = (

@@ -87,6 +87,14 @@ def fit_model(
 
     Raises:
         TrainingDiverged: the loss or a weight is no finite number.
+
+    Example:
+        >>> run = RunDirectory.create("runs/first")  # doctest: +SKIP
+        >>> run.start(model=model, tokenizer=tokenizer, settings={})  # doctest: +SKIP
+        >>> record = fit_model(  # doctest: +SKIP
+        ...     model, data, run=run, target_tokens=plan.target_tokens, steps=10_000
+        ... )
+        >>> average_checkpoints(run.checkpoints(), run.weights_path)  # doctest: +SKIP
     """
     check_positive_int("save_every", save_every)
     limits = _limits(steps, minutes)

@@ -11,6 +11,8 @@ FIRST_STEPS = 10
 
 def learning_rate_function(optimizer):
     """Return a function from a zero-based step to the optimizer's learning rate there."""
+    # Under "mixed_float16" Keras wraps the optimizer in one that scales the loss.
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     rate = optimizer.get_config()["learning_rate"]
     if isinstance(rate, dict):
         rate = keras.optimizers.schedules.deserialize(rate)

@@ -155,9 +155,16 @@ def test_metrics_log_counts_tokens_since_the_last_row(tmp_path, monkeypatch):
     assert rates[-1] == 506.0  # steps 11 to 15: 1010 to 1014 tokens in 10 seconds
 
 
-def test_metrics_log_works_with_a_constant_rate_and_tells_what_it_needs(tmp_path):
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        lambda: keras.optimizers.SGD(0.5),
+        lambda: keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.5)),
+    ],
+)
+def test_metrics_log_works_with_a_constant_rate_and_tells_what_it_needs(tmp_path, optimizer):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    model.compile(keras.optimizers.SGD(0.5), "mse")
+    model.compile(optimizer(), "mse")
     log = MetricsLog(tmp_path / "metrics.csv", target_tokens)
     drive(log, model, 1)
     assert log.path.read_text().splitlines()[1].split(",")[2] == "0.5"
