@@ -71,7 +71,7 @@ class BatchPlan:
             most_padding=CELL_PADDING if shuffle else 0.0,
         )
         self._batches = _cut_batches(self._cells)
-        self._cached_epoch = (None, None, None)
+        self._epochs = {}
 
     @classmethod
     def of(cls, corpus, *, batch_tokens, seed, shuffle=True):
@@ -118,8 +118,8 @@ class BatchPlan:
         return 1 - tokens / slots
 
     def _epoch_order(self, epoch):
-        cached_epoch, order, sequence = self._cached_epoch
-        if cached_epoch != epoch:
+        """Order of the sentences and of the batches in an epoch."""
+        if epoch not in self._epochs:
             order, sequence = self._order, np.arange(self.steps_per_epoch)
             if self.shuffle:
                 generator = np.random.default_rng([self.seed, epoch])
@@ -127,8 +127,11 @@ class BatchPlan:
                 for start, stop, _ in self._cells:
                     generator.shuffle(order[start:stop])
                 sequence = generator.permutation(self.steps_per_epoch)
-            self._cached_epoch = (epoch, order, sequence)
-        return order, sequence
+            # Two are kept: one thread reads ahead while another asks about the epoch before.
+            kept = list(self._epochs.items())[-1:]
+            self._epochs = dict([*kept, (epoch, (order, sequence))])
+            return order, sequence
+        return self._epochs[epoch]
 
     def _check_lengths(self):
         sources, targets = self.source_lengths, self.target_lengths
