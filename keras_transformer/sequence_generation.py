@@ -40,22 +40,23 @@ class SequenceGenerator:
                 f"{self.special_tokens}, padding id {self.layers.padding_id}"
             )
 
-    def beam_search(self, source_ids, *, beam_size=4, alpha=0.6, extra_length=50):
+    def beam_search(self, source_ids, *, beam_size=4, alpha=0.6, extra_length=50, num_results=None):
         """The best target sequences of each source, by beam search.
 
         Args:
             source_ids: integer tensor (batch, source_length): tokens, EOS, padding.
-            beam_size: number of hypotheses kept, and returned.
+            beam_size: number of hypotheses kept.
             alpha: exponent of the length penalty, at least 0.
             extra_length: most output tokens beyond the source's own number, EOS counted in neither.
+            num_results: how many of the hypotheses are wanted; None: all.
 
         Returns:
-            `(ids, scores)`, best first: int32 (batch, beam_size, length) without BOS, with EOS,
-            then padding; float32 (batch, beam_size), log-probabilities divided by the length
+            `(ids, scores)`, best first: int32 (batch, num_results, length) without BOS, with EOS,
+            then padding; float32 (batch, num_results), log-probabilities divided by the length
             penalty. See `decoding.beam_search`.
         """
         search = self._prepare(source_ids, beam_size, extra_length)
-        return beam_search(**search, beam_size=beam_size, alpha=alpha)
+        return beam_search(**search, beam_size=beam_size, alpha=alpha, num_results=num_results)
 
     def greedy(self, source_ids, *, extra_length=50):
         """The target sequence of each source that takes the most probable token at each position.

@@ -1,5 +1,7 @@
 """Strings in, strings out: a trained model with its tokenizer."""
 
+import functools
+
 import keras
 import numpy as np
 from keras import ops
@@ -58,8 +60,9 @@ class Translator:
                 f"Received: {tokenizer.vocabulary_size} pieces, "
                 f"{self._generator.layers.vocabulary_size} tokens of the model"
             )
-        self._search = compile_function(self._search_ids, 1, model.variables)
-        self._score = compile_function(self._generator.score, 3, model.variables)
+        self._variables = model.variables
+        self._searches = {}  # number of results -> compiled search
+        self._score = compile_function(self._generator.score, 3, self._variables)
 
     @classmethod
     def load(cls, run_directory, checkpoint=None, **options):
@@ -145,11 +148,11 @@ class Translator:
         not_empty = [i for i, row in enumerate(rows) if row]
         for indices in self._batches(not_empty, [1 + len(row) for row in rows], progress):
             eos = self.tokenizer.special_tokens.eos
-            ids, scores = self._search(self._pad([[*rows[i], eos] for i in indices]))
+            ids, scores = self._search(self._pad([[*rows[i], eos] for i in indices]), n)
             for i, ids_of_one, scores_of_one in zip(indices, ids, scores, strict=False):
-                found = np.isfinite(scores_of_one[:n])
-                texts = self.tokenizer.decode(ids_of_one[:n][found])
-                results[i] = list(zip(texts, scores_of_one[:n][found].tolist(), strict=True))
+                found = np.isfinite(scores_of_one)
+                texts = self.tokenizer.decode(ids_of_one[found])
+                results[i] = list(zip(texts, scores_of_one[found].tolist(), strict=True))
         return results
 
     def _encode(self, name, sentences):
@@ -172,14 +175,22 @@ class Translator:
                 )
         return rows
 
-    def _search_ids(self, source_ids):
-        """Ids (batch, beam_size, length) and scores (batch, beam_size) of ids (batch, length)."""
+    def _search(self, source_ids, n):
+        """The n best outputs of an array of ids (batch, length), with their scores."""
+        if n not in self._searches:
+            search = functools.partial(self._search_ids, num_results=n)
+            self._searches[n] = compile_function(search, 1, self._variables)
+        return self._searches[n](source_ids)
+
+    def _search_ids(self, source_ids, num_results):
+        """Ids (batch, num_results, length) and scores of a tensor of ids (batch, length)."""
         if self.beam_size > 1:
             return self._generator.beam_search(
                 source_ids,
                 beam_size=self.beam_size,
                 alpha=self.alpha,
                 extra_length=self.extra_length,
+                num_results=num_results,
             )
         ids, log_probs = self._generator.greedy(source_ids, extra_length=self.extra_length)
         is_token = ops.cast(ids != self.tokenizer.special_tokens.pad, "float32")

@@ -133,9 +133,9 @@ def test_batches_of_long_sentences_are_smaller(translator, monkeypatch):
     expected = translator.translate(lines)
     shapes = []
 
-    def search(ids, search=translator._search):
+    def search(ids, n, search=translator._search):
         shapes.append(ids.shape)
-        return search(ids)
+        return search(ids, n)
 
     monkeypatch.setattr("keras_transformer.translator.FULL_BATCH_LENGTH", 8)
     monkeypatch.setattr(translator, "_search", search)

@@ -40,13 +40,24 @@ class Candidates(NamedTuple):
     parents: Any  # (batch, candidates) place in the beam of the hypothesis that was extended
 
 
-def beam_search(step, state, *, batch_size, beam_size, alpha, limits, special_tokens, max_length):
+def beam_search(
+    step,
+    state,
+    *,
+    batch_size,
+    beam_size,
+    alpha,
+    limits,
+    special_tokens,
+    max_length,
+    num_results=None,
+):
     """Search for the n best outputs of each sentence.
 
     Finished hypotheses live in a pool of their own, and pay nothing after EOS. Each step expands
     twice as many candidates as there are beams, so that `beam_size` of them go on even if as many
-    end. The search stops when no sentence can improve its pool any more, which changes no result;
-    nor does a sentence's result depend on the others of its batch.
+    end. The search stops when no sentence can improve its results any more, which changes none of
+    them; nor does a sentence's result depend on the others of its batch.
 
     Args:
         step: callable `(tokens, index, state) -> (logits, state)`: int32 (batch, beam_size) tokens
@@ -55,20 +66,23 @@ def beam_search(step, state, *, batch_size, beam_size, alpha, limits, special_to
         state: what `step` needs besides: a nest of tensors (batch, beam_size, ...) whose shapes
             stay, reordered by the search as hypotheses fork and die.
         batch_size: number of sentences, an int or an int32 scalar.
-        beam_size: number of hypotheses kept, and returned.
+        beam_size: number of hypotheses kept.
         alpha: exponent of the length penalty, at least 0.
         limits: int32 (batch,), most output tokens of each sentence, EOS not counted. A hypothesis
             that reaches its limit ends with EOS.
         special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
         max_length: an int or an int32 scalar, at least the largest of `limits`.
+        num_results: how many outputs are wanted, at most `beam_size`; None: all. The fewer, the
+            sooner the search can stop; the best one is the same.
 
     Returns:
-        `(ids, scores)`, best first: int32 (batch, beam_size, max_length + 1), without BOS, with
-        EOS, then padding; float32 (batch, beam_size), the log-probability divided by
+        `(ids, scores)`, best first: int32 (batch, num_results, max_length + 1), without BOS, with
+        EOS, then padding; float32 (batch, num_results), the log-probability divided by
         `length_penalty`, EOS counted. A place that no hypothesis took has padding and -inf.
 
     Raises:
-        ValueError: `beam_size` is no positive integer, or `alpha` no number >= 0.
+        ValueError: `beam_size` or `num_results` is no positive integer, `num_results` is more than
+            `beam_size`, or `alpha` is no number >= 0.
 
     Example:
         >>> import keras
@@ -91,6 +105,8 @@ def beam_search(step, state, *, batch_size, beam_size, alpha, limits, special_to
     """
     check_positive_int("beam_size", beam_size)
     check_alpha(alpha)
+    num_results = beam_size if num_results is None else num_results
+    check_num_results(num_results, beam_size)
     limits = ops.cast(limits, "int32")
 
     def advance(beams):
@@ -109,11 +125,21 @@ def beam_search(step, state, *, batch_size, beam_size, alpha, limits, special_to
         )
 
     (beams,) = ops.while_loop(
-        lambda beams: should_continue(beams, limits, alpha),
+        lambda beams: should_continue(beams, limits, alpha, num_results),
         lambda beams: (advance(beams),),
         (start(state, batch_size, beam_size, max_length, special_tokens),),
     )
-    return beams.finished_ids, beams.finished_scores
+    return beams.finished_ids[:, :num_results], beams.finished_scores[:, :num_results]
+
+
+def check_num_results(num_results, beam_size):
+    """Require an integer from 1 to `beam_size`."""
+    check_positive_int("num_results", num_results)
+    if num_results > beam_size:
+        raise ValueError(
+            "`num_results` must be at most `beam_size`. "
+            f"Received: num_results={num_results}, beam_size={beam_size}"
+        )
 
 
 def start(model_state, batch_size, beam_size, max_length, special_tokens):
@@ -131,15 +157,15 @@ def start(model_state, batch_size, beam_size, max_length, special_tokens):
     )
 
 
-def should_continue(beams, limits, alpha):
-    """Whether a live hypothesis of any sentence could still come into the pool.
+def should_continue(beams, limits, alpha, num_results):
+    """Whether a live hypothesis of any sentence could still become one of its results.
 
     Its log-probability can only fall, and no penalty it can get is more favorable than the one at
     its sentence's limit.
     """
     penalty = length_penalty(ops.cast(limits + 1, "float32"), alpha)  # (batch,)
     best_possible = beams.live_log_probs[:, 0] / penalty  # (batch,)
-    return ops.any(beams.finished_scores[:, -1] < best_possible)
+    return ops.any(beams.finished_scores[:, num_results - 1] < best_possible)
 
 
 def expand(beams, logits, limits, special_tokens):

@@ -15,7 +15,17 @@ TOKENS = SpecialTokens()
 BOS = TOKENS.bos
 
 
-def search(step, state=(), *, limits=(8,), beam_size=2, alpha=0.0, max_length=None, tokens=TOKENS):
+def search(
+    step,
+    state=(),
+    *,
+    limits=(8,),
+    beam_size=2,
+    alpha=0.0,
+    max_length=None,
+    tokens=TOKENS,
+    num_results=None,
+):
     """Run the search; return ids and scores as NumPy arrays."""
     ids, scores = beam_search(
         step,
@@ -26,6 +36,7 @@ def search(step, state=(), *, limits=(8,), beam_size=2, alpha=0.0, max_length=No
         limits=list(limits),
         special_tokens=tokens,
         max_length=max(limits) if max_length is None else max_length,
+        num_results=num_results,
     )
     return ops.convert_to_numpy(ids), ops.convert_to_numpy(scores)
 
@@ -183,27 +194,41 @@ def test_scores_are_float32_for_logits_of_less_precision():
 
 
 @pytest.mark.parametrize(
-    ("live", "worst_finished", "goes_on"),
+    ("live", "finished", "num_results", "goes_on"),
     [
-        (-2.0, -math.inf, True),  # an empty place can always be taken
-        (-2.0, -1.01, True),  # -2 / ((5 + 7) / 6) = -1 at the limit, which is better
-        (-2.0, -0.99, False),
-        (-math.inf, -math.inf, False),  # nothing lives, at the limit for instance
+        (-2.0, [-0.1, -math.inf], 2, True),  # an empty place can always be taken
+        (-2.0, [-0.1, -1.01], 2, True),  # -2 / ((5 + 7) / 6) = -1 at the limit, which is better
+        (-2.0, [-0.1, -0.99], 2, False),
+        (-2.0, [-0.99, -math.inf], 1, False),  # the second place is not asked for
+        (-2.0, [-1.01, -math.inf], 1, True),
+        (-math.inf, [-0.1, -math.inf], 2, False),  # nothing lives, at the limit for instance
     ],
 )
-def test_stops_when_the_best_live_hypothesis_cannot_come_into_the_pool(
-    live, worst_finished, goes_on
-):
+def test_stops_when_no_live_hypothesis_can_become_a_result(live, finished, num_results, goes_on):
     beams = BeamState(
         index=ops.convert_to_tensor(3),
         tokens=ops.convert_to_tensor([[A, A]]),
         live_ids=ops.convert_to_tensor([[[A], [A]]]),
         live_log_probs=ops.convert_to_tensor([[live, -math.inf]]),
         finished_ids=ops.convert_to_tensor([[[A], [A]]]),
-        finished_scores=ops.convert_to_tensor([[-0.1, worst_finished]]),
+        finished_scores=ops.convert_to_tensor([finished]),
         model_state=(),
     )
-    assert bool(should_continue(beams, ops.convert_to_tensor([6]), alpha=1.0)) is goes_on
+    limits = ops.convert_to_tensor([6])
+    assert bool(should_continue(beams, limits, 1.0, num_results)) is goes_on
+
+
+def test_fewer_results_are_the_best_of_all():
+    model = HistoryModel(seed=5, sharpness=0.7)
+    sentences = np.random.default_rng(5).normal(size=(12, 8))
+    state, limits = model.start(sentences, 4), [12] * 12
+    ids, scores = search(model.step, state, limits=limits, beam_size=4, alpha=0.6)
+    for n in (1, 3):
+        best_ids, best_scores = search(
+            model.step, state, limits=limits, beam_size=4, alpha=0.6, num_results=n
+        )
+        assert best_ids.tolist() == ids[:, :n].tolist()
+        np.testing.assert_allclose(best_scores, scores[:, :n], atol=1e-6)
 
 
 def test_the_state_may_be_any_nest_and_follows_its_hypothesis():
@@ -226,6 +251,8 @@ def test_the_state_may_be_any_nest_and_follows_its_hypothesis():
     [
         ({"beam_size": 0}, "`beam_size` must be a positive integer. Received: beam_size=0"),
         ({"alpha": -0.5}, "`alpha` must be a number >= 0. Received: alpha=-0.5"),
+        ({"num_results": 0}, "`num_results` must be a positive integer. Received: num_results=0"),
+        ({"num_results": 3}, "at most `beam_size`. Received: num_results=3, beam_size=2"),
         ({"alpha": "much"}, "`alpha` must be a number >= 0. Received: alpha='much'"),
     ],
 )
