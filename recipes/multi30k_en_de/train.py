@@ -4,12 +4,11 @@ import sys
 
 from keras_transformer import losses, metrics, models, optimizers, training
 from keras_transformer.command_errors import INTERRUPTED, run_command
-from keras_transformer.data import find_text, read_parallel_text
+from keras_transformer.data import find_text, fit_batches, prepare_batches, read_parallel_text
 from keras_transformer.run_directory import RunDirectory, write_text
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.translator import Translator
 from recipes.multi30k_en_de.settings import Multi30kSettings
-from recipes.prepared_batches import fit_batches, prepared_batches
 from recipes.recipe_options import recipe_options
 from recipes.run_scores import write_scores
 
@@ -46,8 +45,8 @@ def main(arguments=None):
     )
     corpora = run.path.parent / "prepared"
     plan = {"batch_tokens": settings.batch_tokens, "seed": settings.seed}
-    train = prepared_batches(*train_text, tokenizer, corpora, **plan)
-    validation = prepared_batches(*validation_text, tokenizer, corpora, **plan)
+    train = prepare_batches(*train_text, tokenizer, corpora, **plan)
+    validation = prepare_batches(*validation_text, tokenizer, corpora, **plan)
     print(
         f"{len(train.corpus):,} training pairs, {train.plan.steps_per_epoch} steps an epoch, "
         f"{train.plan.padding_share:.1%} of the tokens are padding"
@@ -71,7 +70,11 @@ def main(arguments=None):
             settings.learning_rate_scale,
         ),
         loss=loss,
-        metrics=[metrics.Perplexity(padding_id), metrics.TokenAccuracy(padding_id)],
+        metrics=[
+            metrics.TokenLoss(loss, padding_id),
+            metrics.Perplexity(padding_id),
+            metrics.TokenAccuracy(padding_id),
+        ],
         weighted_metrics=[metrics.StepLoss(loss)],
     )
 

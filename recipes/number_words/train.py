@@ -4,13 +4,13 @@ import sys
 
 from keras_transformer import losses, metrics, models, optimizers, training
 from keras_transformer.command_errors import INTERRUPTED, run_command
+from keras_transformer.data import fit_batches, prepare_batches
 from keras_transformer.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.translator import Translator
 from recipes.number_words.number_pairs import split_numbers
 from recipes.number_words.report import report
 from recipes.number_words.settings import NumberWordsSettings
-from recipes.prepared_batches import fit_batches, prepared_batches
 from recipes.recipe_options import recipe_options
 
 
@@ -29,7 +29,7 @@ def main(arguments=None):
     corpora = run.path.parent / "prepared"
     plan = {"batch_tokens": settings.batch_tokens, "seed": settings.seed}
     train, validation = (
-        prepared_batches(pairs.sources, pairs.targets, tokenizer, corpora, **plan)
+        prepare_batches(pairs.sources, pairs.targets, tokenizer, corpora, **plan)
         for pairs in (train_pairs, validation_pairs)
     )
 
