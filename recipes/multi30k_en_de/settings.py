@@ -64,3 +64,11 @@ class Multi30kSettings(Settings):
         False,
         "bit-equal losses of two trainings with one seed; costs a third of the speed on a CPU",
     )
+
+    def model_options(self):
+        """The arguments of `build_transformer` besides the preset and the vocabulary."""
+        return {
+            "dropout": self.dropout,
+            "normalize_first": self.normalize_first,
+            "dtype": self.precision,
+        }

@@ -4,15 +4,14 @@ import sys
 
 from keras_transformer import losses, metrics, models, optimizers, training
 from keras_transformer.command_errors import INTERRUPTED, run_command
-from keras_transformer.data import find_text, fit_batches, prepare_batches, read_parallel_text
-from keras_transformer.run_directory import RunDirectory, write_text
-from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.data import fit_batches, prepare_batches
+from keras_transformer.run_directory import RunDirectory
 from keras_transformer.translator import Translator
+from recipes.multi30k_en_de.captions import load_or_train_tokenizer, read_captions
+from recipes.multi30k_en_de.report import report
 from recipes.multi30k_en_de.settings import Multi30kSettings
 from recipes.recipe_options import recipe_options
-from recipes.run_scores import write_scores
 
-SIDES = ("en", "de")
 DATA_HELP = "folder with train, val and test_2016_flickr, each as .en and .de, .gz or not"
 
 
@@ -27,29 +26,18 @@ def main(arguments=None):
     )
     settings = options.settings
     run = RunDirectory.create(options.run, overwrite=options.overwrite)
-    training.make_reproducible(settings.seed, deterministic=settings.deterministic)
+    training.make_reproducible(settings.seed, settings.deterministic)
 
     # Data
-    train_text, validation_text, test_text = (
-        read_parallel_text(*(find_text(options.paths["data"], f"{part}.{side}") for side in SIDES))
-        for part in ("train", "val", "test_2016_flickr")
-    )
-    tokenizer = (
-        SentencePieceTokenizer.load(settings.tokenizer)
-        if settings.tokenizer
-        else SentencePieceTokenizer.train(
-            train_text[0] + train_text[1],
-            vocabulary_size=settings.vocabulary_size,
-            byte_fallback=settings.byte_fallback,
-        )
-    )
+    train_text, validation_text, test_text = read_captions(options.paths["data"])
+    tokenizer = load_or_train_tokenizer(settings, *train_text)
     corpora = run.path.parent / "prepared"
     plan = {"batch_tokens": settings.batch_tokens, "seed": settings.seed}
     train = prepare_batches(*train_text, tokenizer, corpora, **plan)
-    validation = prepare_batches(*validation_text, tokenizer, corpora, **plan)
+    validation = prepare_batches(*validation_text, tokenizer, corpora, **plan, shuffle=False)
     print(
-        f"{len(train.corpus):,} training pairs, {train.plan.steps_per_epoch} steps an epoch, "
-        f"{train.plan.padding_share:.1%} of the tokens are padding"
+        f"{len(train.corpus):,} pairs, {train.plan.steps_per_epoch} steps an epoch, "
+        f"{train.plan.padding_share:.1%} padding"
     )
 
     # Model
@@ -57,10 +45,8 @@ def main(arguments=None):
     model = models.build_transformer(
         settings.preset,
         vocabulary_size=tokenizer.vocabulary_size,
-        dropout=settings.dropout,
-        normalize_first=settings.normalize_first,
         padding_id=padding_id,
-        dtype=settings.precision,
+        **settings.model_options(),
     )
     loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing, padding_id)
     model.compile(
@@ -99,20 +85,7 @@ def main(arguments=None):
 
     # Evaluation
     translator = Translator.load(run.path, beam_size=settings.beam_size, alpha=settings.alpha)
-    hypotheses = translator.translate(test_text[0], progress=sys.stderr.isatty())
-    write_text(run.samples_path, "\n".join(hypotheses) + "\n")
-    scores = write_scores(
-        run,
-        hypotheses,
-        test_text[1],
-        record=record,
-        command=options.command,
-        tokenize=settings.bleu_tokenize,
-    )
-    for source, hypothesis in list(zip(test_text[0], hypotheses, strict=True))[:5]:
-        print(f"{source}\n  {hypothesis}")
-    print(f"test_2016_flickr: BLEU {scores['bleu']:.2f}  {scores['signature']}")
-    print(run.path)
+    report(run, translator, test_text, record=record, settings=settings, command=options.command)
 
 
 if __name__ == "__main__":
