@@ -3,7 +3,12 @@
 import sys
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_errors import CommandParser, run_command
+from keras_transformer.command_errors import (
+    CommandParser,
+    number_from_zero,
+    positive_int,
+    run_command,
+)
 from keras_transformer.errors import UserInputError
 from keras_transformer.version import __version__
 
@@ -34,12 +39,24 @@ def _parser():
     add = translate.add_argument
     add("run", metavar="RUN", help="run directory of a training")
     add("--checkpoint", metavar="FILE", help="weights to use (default: the run's final ones)")
-    add("--beam-size", type=int, default=4, metavar="N", help="default: 4")
-    add("--alpha", type=float, default=0.6, metavar="A", help="length penalty (default: 0.6)")
-    add("--batch-size", type=int, default=32, metavar="N", help="sentences a batch (default: 32)")
+    add("--beam-size", type=positive_int, default=4, metavar="N", help="default: 4")
+    add(
+        "--alpha",
+        type=number_from_zero,
+        default=0.6,
+        metavar="A",
+        help="exponent of the length penalty (default: 0.6)",
+    )
+    add(
+        "--batch-size",
+        type=positive_int,
+        default=32,
+        metavar="N",
+        help="most sentences a batch (default: 32)",
+    )
     add(
         "--n-best",
-        type=int,
+        type=positive_int,
         metavar="N",
         help="print the N best translations of each line, best first, as `index ||| text ||| "
         "score`: the line's index from 0, the score after the length penalty (N <= beam size)",
@@ -72,9 +89,9 @@ def _translate(options):
 
 
 def _check_n_best(n_best, beam_size):
-    if n_best is not None and not 1 <= n_best <= beam_size:
+    if n_best is not None and n_best > beam_size:
         raise UserInputError(
-            "`--n-best` must be from 1 to the beam size. "
+            "`--n-best` must be at most the beam size. "
             f"Received: --n-best {n_best}, --beam-size {beam_size}"
         )
 

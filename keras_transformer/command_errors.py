@@ -1,6 +1,7 @@
-"""How a command ends: a user's error is one line on stderr, and every end has its exit code."""
+"""How a command reads its flags and ends: an error is one line on stderr, and has its exit code."""
 
 import argparse
+import math
 import os
 import signal
 import sys
@@ -26,6 +27,36 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message):
         self.exit(USER_ERROR, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def positive_int(text):
+    """An `argparse` type: an integer from 1."""
+    value = int(text)
+    if value < 1:
+        raise ValueError(text)
+    return value
+
+
+def positive_number(text):
+    """An `argparse` type: a finite number above 0."""
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise ValueError(text)
+    return value
+
+
+def number_from_zero(text):
+    """An `argparse` type: a finite number, 0 or above."""
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise ValueError(text)
+    return value
+
+
+# `argparse` says "invalid NAME value: 'x'".
+positive_int.__name__ = "positive integer"
+positive_number.__name__ = "positive number"
+number_from_zero.__name__ = "number from 0"
 
 
 def run_command(main):

@@ -6,7 +6,7 @@ import pathlib
 import shlex
 import sys
 
-from keras_transformer.command_errors import CommandParser
+from keras_transformer.command_errors import CommandParser, positive_number
 from keras_transformer.settings import Settings
 
 
@@ -60,7 +60,7 @@ def recipe_options(recipe, settings_class, description, *, paths=None, arguments
     parser.add_argument("--overwrite", action="store_true", help="replace an existing run")
     parser.add_argument(
         "--minutes",
-        type=_positive_number,
+        type=positive_number,
         metavar="M",
         help="stop after M minutes of training, then finish as usual (default: train all steps)",
     )
@@ -74,13 +74,3 @@ def recipe_options(recipe, settings_class, description, *, paths=None, arguments
         command=shlex.join(["python", "-m", module, *arguments]),
         paths={name: getattr(values, name) for name in paths or {}},
     )
-
-
-def _positive_number(text):
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ValueError(text)
-    return value
-
-
-_positive_number.__name__ = "positive number"  # argparse: "invalid positive number value: '-1'"

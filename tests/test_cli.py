@@ -76,11 +76,29 @@ def test_n_best_lines_carry_the_index_over_chunks(translate, monkeypatch):
     ]
 
 
-@pytest.mark.parametrize("n", ["0", "5"])
-def test_n_best_must_fit_the_beam(translate, n):
-    code, out, err = translate(b"a\n", "run", "--n-best", n)
+def test_n_best_must_fit_the_beam(translate):
+    code, out, err = translate(b"a\n", "run", "--n-best", "5")
     assert (code, out) == (2, b"")
-    assert err.startswith(b"error: `--n-best` must be from 1 to the beam size.")
+    assert err.startswith(b"error: `--n-best` must be at most the beam size.")
+
+
+@pytest.mark.parametrize(
+    ("flag", "complaint"),
+    [
+        ("--n-best=0", "invalid positive integer value: '0'"),
+        ("--beam-size=0", "invalid positive integer value: '0'"),
+        ("--batch-size=x", "invalid positive integer value: 'x'"),
+        ("--alpha=-1", "invalid number from 0 value: '-1'"),
+        ("--alpha=nan", "invalid number from 0 value: 'nan'"),
+    ],
+)
+def test_a_flag_with_an_impossible_value_is_one_line(flag, complaint, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["translate", "run", flag])
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert complaint in error
+    assert error.count("\n") == 1
 
 
 def test_invalid_utf8_names_the_line_after_translating_those_before(translate):

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from keras_transformer.errors import UserInputError
 from keras_transformer.settings import Settings, setting
 
 
@@ -24,10 +25,18 @@ class NumberWordsSettings(Settings):
     steps: int = setting(800, "weight updates; validation perplexity is flat by then", minimum=1)
     batch_tokens: int = setting(2048, "about 220 numbers an update", minimum=1)
     warmup_steps: int = setting(200, "a third of the training", minimum=1)
-    learning_rate_scale: float = setting(0.5, "peak 3.1e-3; twice that diverges", minimum=0)
+    learning_rate_scale: float = setting(0.5, "peak 3.1e-3; twice that diverges", minimum=1e-3)
     save_every: int = setting(50, "updates between two validations and checkpoints", minimum=1)
     beam_size: int = setting(4, "the paper's", minimum=1)
     alpha: float = setting(0.6, "length penalty, the paper's", minimum=0)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.hidden_dim % 2 or self.hidden_dim % self.num_heads:
+            raise UserInputError(
+                "`hidden_dim` must be even and a multiple of `num_heads`. "
+                f"Received: hidden_dim={self.hidden_dim}, num_heads={self.num_heads}"
+            )
 
     def model_sizes(self):
         """The arguments of `build_transformer` that differ from the preset tiny."""
