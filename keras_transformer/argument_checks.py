@@ -1,4 +1,4 @@
-"""Checks of arguments: each raises a `ValueError` that names the argument, the rule and the value."""
+"""Checks of arguments: each raises a `ValueError` with the argument, the rule and the value."""
 
 
 def check_positive_int(name, value):

@@ -2,8 +2,8 @@
 
 
 class UserInputError(ValueError):
-    """Input that a user can mend: the message is one clear line, without a traceback on a terminal."""
+    """Input that a user can mend: the message is one clear line, commands show no traceback."""
 
 
 class TrainingDiverged(UserInputError):
-    """The loss is no longer a finite number; the message names the step and the last good checkpoint."""
+    """The loss is no finite number; the message names the step and the last good checkpoint."""

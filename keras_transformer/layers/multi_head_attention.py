@@ -32,7 +32,7 @@ def attention_weights(query, key, mask):
 
 
 class _SideBySide(keras.initializers.Initializer):
-    """Draws each part of a fused matrix as a matrix of its own: a fused draw has the wrong scale."""
+    """Draws each part of a fused matrix as a matrix of its own: else it has the wrong scale."""
 
     def __init__(self, widths, seed=None):
         self.widths = tuple(widths)

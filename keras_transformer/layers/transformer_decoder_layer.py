@@ -4,13 +4,11 @@ import keras
 from keras import ops
 
 from keras_transformer.attention_masks import causal_mask
-from keras_transformer.layers.feed_forward import FeedForward
-from keras_transformer.layers.multi_head_attention import MultiHeadAttention
-from keras_transformer.layers.residual_block import ResidualBlock
+from keras_transformer.layers.transformer_layer import TransformerLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class TransformerDecoderLayer(keras.layers.Layer):
+class TransformerDecoderLayer(TransformerLayer):
     """Causal self-attention, attention to the memory and feed-forward network, in residual blocks.
 
     `call` takes whole target sequences; `step` takes one position and a cache and gives the same.
@@ -50,40 +48,12 @@ class TransformerDecoderLayer(keras.layers.Layer):
     Reference: Vaswani et al. (2017), section 3.1.
     """
 
-    def __init__(
-        self,
-        num_heads,
-        key_dim,
-        intermediate_dim,
-        value_dim=None,
-        dropout=0.0,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
-        normalize_first=False,
-        use_bias=False,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        self.options = {
-            "num_heads": num_heads,
-            "key_dim": key_dim,
-            "intermediate_dim": intermediate_dim,
-            "value_dim": value_dim,
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "activation_dropout": activation_dropout,
-            "normalize_first": normalize_first,
-            "use_bias": use_bias,
-        }
-        policy = self.dtype_policy
-        attention = (num_heads, key_dim, value_dim, use_bias, attention_dropout)
-        block = {"dropout": dropout, "normalize_first": normalize_first, "dtype": policy}
-        self.self_attention = MultiHeadAttention(*attention, dtype=policy)
-        self.self_attention_block = ResidualBlock(**block)
-        self.cross_attention = MultiHeadAttention(*attention, dtype=policy)
-        self.cross_attention_block = ResidualBlock(**block)
-        self.feed_forward = FeedForward(intermediate_dim, activation_dropout, dtype=policy)
-        self.feed_forward_block = ResidualBlock(**block)
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.self_attention = self.create_attention()
+        self.self_attention_block = self.create_block()
+        self.cross_attention = self.create_attention()
+        self.cross_attention_block = self.create_block()
 
     def build(self, inputs_shape, memory_shape):
         self.cross_attention.build(inputs_shape, memory_shape)
@@ -110,7 +80,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
             training=training,
         )
         hidden = self.cross_attention_block(hidden, attended, training=training)
-        return self._feed(hidden, training)
+        return self.feed(hidden, training)
 
     def step(self, inputs, index, memory, memory_mask, cache):
         """One position of every beam.
@@ -134,7 +104,7 @@ class TransformerDecoderLayer(keras.layers.Layer):
             self.cross_attention_block.enter(hidden), memory, memory_mask
         )
         hidden = self.cross_attention_block(hidden, attended, training=False)
-        return self._feed(hidden, training=False), cache
+        return self.feed(hidden, training=False), cache
 
     def start_cache(self, batch_size, beam_size, length):
         """An empty self-attention cache; see `MultiHeadAttention.start_cache`."""
@@ -144,12 +114,5 @@ class TransformerDecoderLayer(keras.layers.Layer):
         """The memory's keys and values, for `step`; see `MultiHeadAttention.project_memory`."""
         return self.cross_attention.project_memory(memory)
 
-    def _feed(self, hidden, training):
-        fed = self.feed_forward(self.feed_forward_block.enter(hidden), training=training)
-        return self.feed_forward_block(hidden, fed, training=training)
-
     def compute_output_shape(self, inputs_shape, memory_shape):
         return tuple(inputs_shape)
-
-    def get_config(self):
-        return {**super().get_config(), **self.options}

@@ -2,13 +2,11 @@
 
 import keras
 
-from keras_transformer.layers.feed_forward import FeedForward
-from keras_transformer.layers.multi_head_attention import MultiHeadAttention
-from keras_transformer.layers.residual_block import ResidualBlock
+from keras_transformer.layers.transformer_layer import TransformerLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class TransformerEncoderLayer(keras.layers.Layer):
+class TransformerEncoderLayer(TransformerLayer):
     """Self-attention and feed-forward network, each in a residual block.
 
     Args:
@@ -42,39 +40,10 @@ class TransformerEncoderLayer(keras.layers.Layer):
     Reference: Vaswani et al. (2017), section 3.1.
     """
 
-    def __init__(
-        self,
-        num_heads,
-        key_dim,
-        intermediate_dim,
-        value_dim=None,
-        dropout=0.0,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
-        normalize_first=False,
-        use_bias=False,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        self.options = {
-            "num_heads": num_heads,
-            "key_dim": key_dim,
-            "intermediate_dim": intermediate_dim,
-            "value_dim": value_dim,
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "activation_dropout": activation_dropout,
-            "normalize_first": normalize_first,
-            "use_bias": use_bias,
-        }
-        policy = self.dtype_policy
-        block = {"dropout": dropout, "normalize_first": normalize_first, "dtype": policy}
-        self.attention = MultiHeadAttention(
-            num_heads, key_dim, value_dim, use_bias, attention_dropout, dtype=policy
-        )
-        self.attention_block = ResidualBlock(**block)
-        self.feed_forward = FeedForward(intermediate_dim, activation_dropout, dtype=policy)
-        self.feed_forward_block = ResidualBlock(**block)
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.attention = self.create_attention()
+        self.attention_block = self.create_block()
 
     def build(self, inputs_shape):
         for layer in (
@@ -88,14 +57,7 @@ class TransformerEncoderLayer(keras.layers.Layer):
     def call(self, inputs, mask=None, training=None):
         attended = self.attention(self.attention_block.enter(inputs), mask=mask, training=training)
         hidden = self.attention_block(inputs, attended, training=training)
-        fed = self.feed_forward(self.feed_forward_block.enter(hidden), training=training)
-        return self.feed_forward_block(hidden, fed, training=training)
-
-    def compute_mask(self, inputs, previous_mask):
-        return None  # `mask` says what may be attended to: it is no Keras mask of the output
+        return self.feed(hidden, training)
 
     def compute_output_shape(self, inputs_shape):
         return tuple(inputs_shape)
-
-    def get_config(self):
-        return {**super().get_config(), **self.options}

@@ -1,12 +1,14 @@
 """Mean of a value over target tokens: what perplexity and accuracy have in common."""
 
+import abc
+
 import keras
 from keras import ops
 
 from keras_transformer.losses.cross_entropy import to_ids, to_logits
 
 
-class TokenMean(keras.metrics.Metric):
+class TokenMean(keras.metrics.Metric, abc.ABC):
     """Total of a value over all tokens that are no padding, divided by their number.
 
     A subclass says in `token_values` what the value of a token is. The totals are summed over
@@ -24,9 +26,9 @@ class TokenMean(keras.metrics.Metric):
         self.total = self.add_variable((), "zeros", dtype="float32", name="total")
         self.tokens = self.add_variable((), "zeros", dtype="float32", name="tokens")
 
+    @abc.abstractmethod
     def token_values(self, labels, logits):
         """Return the value of each token, (batch, target_length)."""
-        raise NotImplementedError
 
     def update_state(self, labels, logits, sample_weight=None):
         """Add a batch: labels (batch, length), logits (batch, length, vocabulary_size)."""

@@ -18,10 +18,7 @@ def random(*shape, seed=0):
 def separate_kernels(layer):
     """The query, key, value and output matrices, from the layer's fused ones, in float64."""
     weights = {weight.name: np.asarray(weight, "float64") for weight in layer.weights}
-    if "query_key_value_kernel" in weights:
-        fused = weights["query_key_value_kernel"]
-    else:
-        fused = None
+    fused = weights.get("query_key_value_kernel")
     width = HEADS * KEY_DIM
     if fused is not None:
         query, key, value = np.split(fused, [width, 2 * width], axis=1)
