@@ -15,7 +15,7 @@ class NumberWordsSettings(Settings):
     numbers: int = setting(10_000, "0 to 9,999: German has no spaces there", minimum=20)
     held_out: int = setting(1000, "a wrong one costs 0.1 % of exact match", minimum=1)
     validation: int = setting(200, "training numbers that choose the best checkpoint", minimum=1)
-    vocabulary_size: int = setting(200, "about one piece a number word", minimum=30)
+    vocabulary_size: int = setting(200, "about one piece a number word", minimum=5)
     num_layers: int = setting(2, "encoder and decoder layers: enough for four digits", minimum=1)
     hidden_dim: int = setting(128, "the preset tiny's", minimum=2)
     intermediate_dim: int = setting(256, "the preset tiny's", minimum=1)

@@ -115,7 +115,7 @@ def test_an_existing_run_is_kept(trained):
 @pytest.mark.parametrize(
     ("flag", "complaint"),
     [
-        ("--vocabulary-size=30", "`vocabulary_size` is too small"),
+        ("--vocabulary-size=10", "`vocabulary_size` is too small"),
         ("--batch-tokens=5", "`batch_tokens`"),
     ],
 )
