@@ -73,7 +73,9 @@ def test_results_keep_the_order_of_the_input(translator, model, tokenizer):
     assert len(set(translations)) > 5
 
 
-def test_a_sentence_alone_and_among_others(model, tokenizer):
+def test_a_sentence_alone_and_among_others(tokenizer):
+    # In float64: a random model has ties that the rounding of float32 decides by batch size.
+    model = build(tokenizer, dtype="float64")
     lines = sentences(200, seed=2)
     translator = Translator(model, tokenizer, extra_length=4)
     for line, n_best in zip(lines, translator.translate_nbest(lines, 4), strict=True):

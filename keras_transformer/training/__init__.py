@@ -1,6 +1,6 @@
 """Pieces of a training with `model.fit`: callbacks, averaging, and one function that joins them."""
 
-from keras_transformer.training.averaging import average_checkpoints
+from keras_transformer.training.averaging import average_best, average_checkpoints
 from keras_transformer.training.checkpoints import Checkpoints
 from keras_transformer.training.determinism import make_reproducible
 from keras_transformer.training.fitting import FitRecord, fit_model
@@ -9,6 +9,7 @@ from keras_transformer.training.limits import StepLimit, StopOnNaN, TimeLimit
 from keras_transformer.training.metrics_log import MetricsLog
 from keras_transformer.training.progress_bar import ProgressBar
 from keras_transformer.training.validation_log import ValidationLog
+from keras_transformer.training.weights import load_weights
 
 __all__ = [
     "Checkpoints",
@@ -20,7 +21,9 @@ __all__ = [
     "StopOnNaN",
     "TimeLimit",
     "ValidationLog",
+    "average_best",
     "average_checkpoints",
     "fit_model",
+    "load_weights",
     "make_reproducible",
 ]

@@ -8,6 +8,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.errors import UserInputError
 
 
@@ -43,6 +44,38 @@ def average_checkpoints(paths, destination):
                     files
                 )
     os.replace(partial, destination)
+
+
+def average_best(paths, destination, validation_value, most):
+    """Write the mean of the last n checkpoints, for the n whose mean is best in validation.
+
+    A long training gains from many; in a short one the older of them are still too bad to help.
+
+    Args:
+        paths: `.weights.h5` files of one model, oldest first.
+        destination: the file to write.
+        validation_value: function from a file of weights to a number, such as its validation
+            perplexity; the least is best.
+        most: positive integer, the largest n that is tried. Tried are 1, 2, 4, ... and `most`.
+
+    Returns:
+        The n that was best.
+
+    Raises:
+        UserInputError: as from `average_checkpoints`.
+    """
+    check_positive_int("most", most)
+    most = min(most, len(paths))
+    destination = Path(destination)
+    candidate = destination.with_name(f".candidate-{destination.name}")
+    values = {}
+    for n in sorted({most, *(2**power for power in range(most.bit_length()))}):
+        average_checkpoints(paths[-n:], candidate)
+        values[n] = validation_value(candidate)
+    candidate.unlink(missing_ok=True)
+    best = min(values, key=values.get)
+    average_checkpoints(paths[-best:], destination)
+    return best
 
 
 def _open(path):

@@ -6,7 +6,7 @@ from recipes.run_scores import write_scores
 EXAMPLES = 5
 
 
-def report(run, translator, test_text, *, record, settings, command):
+def report(run, translator, test_text, record, options, **results):
     """Translate the test set; write `samples.txt` and `scores.json`; print scores and examples.
 
     Args:
@@ -14,8 +14,8 @@ def report(run, translator, test_text, *, record, settings, command):
         translator: the `Translator` of the trained model.
         test_text: English and German captions, two lists of strings.
         record: the `training.FitRecord`.
-        settings: the `Multi30kSettings`.
-        command: the command line of the run.
+        options: the `RecipeOptions` of the call, with `Multi30kSettings`.
+        **results: what `scores.json` holds besides.
     """
     sources, references = test_text
     hypotheses = translator.translate(sources, progress=True)
@@ -25,8 +25,9 @@ def report(run, translator, test_text, *, record, settings, command):
         hypotheses,
         references,
         record=record,
-        command=command,
-        tokenize=settings.bleu_tokenize,
+        command=options.command,
+        tokenize=options.settings.bleu_tokenize,
+        **results,
     )
     print(f"\ntest_2016_flickr: BLEU {scores['bleu']:.2f}\n  {scores['signature']}\n")
     examples = zip(sources, hypotheses, references, strict=True)

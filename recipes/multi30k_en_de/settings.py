@@ -52,7 +52,9 @@ class Multi30kSettings(Settings):
     save_every: int = setting(
         200, "updates between two validations and checkpoints, about 1.6 epochs", minimum=1
     )
-    average: int = setting(10, "last checkpoints whose mean translates", minimum=1)
+    average: int = setting(
+        10, "most last checkpoints whose mean translates; validation decides how many", minimum=1
+    )
     log_every: int = setting(50, "updates between two rows of metrics.csv", minimum=1)
     beam_size: int = setting(5, "hypotheses of the search that is scored", minimum=1)
     alpha: float = setting(0.6, "exponent of the length penalty, the paper's", minimum=0)

@@ -81,11 +81,21 @@ def main(arguments=None):
     )
     if record.interrupted:
         return INTERRUPTED
-    training.average_checkpoints(run.checkpoints(), run.weights_path)
+
+    def validation_perplexity(weights):
+        training.load_weights(model, weights)
+        steps = validation.plan.steps_per_epoch
+        return model.evaluate(fit_batches(validation), steps=steps, verbose=0, return_dict=True)[
+            "perplexity"
+        ]
+
+    averaged = training.average_best(
+        run.checkpoints(), run.weights_path, validation_perplexity, settings.average
+    )
 
     # Evaluation
     translator = Translator.load(run.path, beam_size=settings.beam_size, alpha=settings.alpha)
-    report(run, translator, test_text, record=record, settings=settings, command=options.command)
+    report(run, translator, test_text, record, options, averaged_checkpoints=averaged)
 
 
 if __name__ == "__main__":

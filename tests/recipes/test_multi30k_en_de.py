@@ -67,6 +67,7 @@ def test_a_run_leaves_what_the_readme_promises(train, tmp_path, capsys):
     assert "tok:none" in scores["signature"]
     assert scores["command"].startswith("python -m recipes.multi30k_en_de.train --data")
     assert scores["versions"]["keras"]
+    assert scores["averaged_checkpoints"] in (1, 2, 3)
 
     rows = list(csv.DictReader((run / "metrics.csv").open()))
     assert list(rows[0]) == ["step", "loss", "learning_rate", "target_tokens_per_second"]

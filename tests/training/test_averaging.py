@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.training import average_checkpoints
+from keras_transformer.training import average_best, average_checkpoints
 from tests.training.small_training import batches, small_model
 
 
@@ -104,3 +104,20 @@ def test_unreadable_and_missing_files_are_named(tmp_path):
     for name in ("broken.weights.h5", "missing.weights.h5"):
         with pytest.raises(UserInputError, match=f"Cannot read the checkpoint .*{name}"):
             average_checkpoints([tmp_path / name], tmp_path / "mean.weights.h5")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "most", "best"), [(9.0, 5, 1), (8.5, 5, 2), (7.0, 5, 5), (5.0, 9, 9), (7.5, 3, 3)]
+)
+def test_validation_decides_how_many_are_averaged(tmp_path, wanted, most, best):
+    paths = [
+        write(tmp_path / f"{i}.weights.h5", layers__a__vars__0=np.array([i], "float32"))
+        for i in range(1, 10)
+    ]
+    mean = tmp_path / "mean.weights.h5"
+    n = average_best(paths, mean, lambda path: abs(read(path, "layers/a/vars/0")[0] - wanted), most)
+    assert n == best
+    assert read(mean, "layers/a/vars/0")[0] == np.mean(range(10 - best, 10))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        ["mean.weights.h5", *(path.name for path in paths)]
+    )
