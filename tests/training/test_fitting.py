@@ -61,6 +61,14 @@ def equal_weights(model, run, checkpoint):
     )
 
 
+@pytest.fixture
+def ctrl_c_interrupts():
+    """Python's own handler: a worker of pytest-xdist ignores the signal."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
 def interrupt(model):
     # To this thread: what `os.kill` sends may reach another one, and two may become one.
     signal.raise_signal(signal.SIGINT)
@@ -118,7 +126,7 @@ def test_ctrl_c_saves_the_step_it_waited_for(tmp_path, capsys):
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_the_second_ctrl_c_does_not_wait(tmp_path, capsys):
+def test_the_second_ctrl_c_does_not_wait(tmp_path, capsys, ctrl_c_interrupts):
     def twice(model):
         interrupt(model)
         interrupt(model)
