@@ -16,11 +16,12 @@ RANKS = {
     "backend_start": 4, "command_errors": 4, "environment": 4, "graph_compilation": 4,
     "settings": 4, "text": 4,
     "data": 5, "evaluation": 5, "parsing": 5, "run_directory": 5,
-    "training": 6,
+    "alignment": 6, "training": 6,
     "translator": 7,
-    "export": 8, "interop": 8, "interpretation": 8, "serving": 8,
-    "__init__": 9, "cli": 9,
-    "recipes": 10, "benchmarks": 10,
+    "export": 8, "interop": 8, "interpretation": 8, "serving": 8, "translation_training": 8,
+    "__init__": 9, "commands": 9,
+    "cli": 10,
+    "recipes": 11, "benchmarks": 11,
 }  # fmt: skip
 CORE = 3  # the highest rank that runs on every backend
 CORE_LIBRARIES = {"keras", "numpy"}
