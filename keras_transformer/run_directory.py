@@ -47,8 +47,11 @@ class RunDirectory:
     settings.json         settings of the recipe
     model.json            the model's architecture, as Keras writes it
     tokenizer.model       the SentencePiece model
+    source_tokenizer.model  that of the source, where it has a vocabulary of its own
     model.weights.h5      the weights that translate: an average or the best, written at the end
-    checkpoints/          step-00000500.weights.h5 (the last n), best.weights.h5, best.json
+    checkpoints/          step-00000500.weights.h5 (the last n and the best n), best.weights.h5,
+                          best.json, averages such as average-last-5-step-00000500.weights.h5
+    tensorboard/          event files
     metrics.csv  validation.csv  samples.txt  scores.json  checksums.json
     ```
 
@@ -59,7 +62,8 @@ class RunDirectory:
 
     Example:
         >>> run = RunDirectory.open("runs/first")  # doctest: +SKIP
-        >>> model, tokenizer = run.load_model(), run.load_tokenizer()  # doctest: +SKIP
+        >>> model = run.load_model()  # doctest: +SKIP
+        >>> source_tokenizer, tokenizer = run.load_tokenizers()  # doctest: +SKIP
     """
 
     FILES = (
@@ -67,6 +71,7 @@ class RunDirectory:
         "settings.json",
         "model.json",
         "tokenizer.model",
+        "source_tokenizer.model",
         "model.weights.h5",
         "metrics.csv",
         "validation.csv",
@@ -81,8 +86,10 @@ class RunDirectory:
         self.settings_path = self.path / "settings.json"
         self.model_path = self.path / "model.json"
         self.tokenizer_path = self.path / "tokenizer.model"
+        self.source_tokenizer_path = self.path / "source_tokenizer.model"
         self.weights_path = self.path / "model.weights.h5"
         self.checkpoints_path = self.path / "checkpoints"
+        self.tensorboard_path = self.path / "tensorboard"
         self.metrics_path = self.path / "metrics.csv"
         self.validation_path = self.path / "validation.csv"
         self.samples_path = self.path / "samples.txt"
@@ -143,13 +150,15 @@ class RunDirectory:
             return False
         return isinstance(record, dict) and record.get("format") == RUN_FORMAT
 
-    def start(self, *, model, tokenizer, settings):
+    def start(self, *, model, tokenizer, settings, source_tokenizer=None, origin=None):
         """Begin the run: clear what an older run left, write what is known before training.
 
         Args:
             model: the `keras.Model`; its architecture is written.
             tokenizer: a `SentencePieceTokenizer`; its model is copied.
             settings: JSON-compatible dictionary.
+            source_tokenizer: that of the source, where it has a vocabulary of its own.
+            origin: what the weights started from, such as another run's path, or None.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         self._clear()
@@ -160,6 +169,12 @@ class RunDirectory:
             "vocabulary_size": tokenizer.vocabulary_size,
             "versions": package_versions(),
         }
+        if source_tokenizer is not None:
+            record["source_tokenizer_fingerprint"] = source_tokenizer.fingerprint
+            record["source_vocabulary_size"] = source_tokenizer.vocabulary_size
+            source_tokenizer.save(self.source_tokenizer_path)
+        if origin is not None:
+            record["from"] = str(origin)
         write_json(self.record_path, record)
         write_json(self.settings_path, settings)
         architecture = json.loads(model.to_json())
@@ -172,7 +187,8 @@ class RunDirectory:
         """Remove an older run's files; a file that is none of ours stays."""
         for path in [*(self.path / name for name in self.FILES), *self.path.glob(".partial-*")]:
             path.unlink(missing_ok=True)
-        shutil.rmtree(self.checkpoints_path, ignore_errors=True)
+        for directory in (self.checkpoints_path, self.tensorboard_path):
+            shutil.rmtree(directory, ignore_errors=True)
 
     def record(self):
         """Return the content of run.json."""
@@ -200,6 +216,18 @@ class RunDirectory:
         """Return the step checkpoints on disk, oldest first."""
         paths = self.checkpoints_path.glob("step-*.weights.h5")
         return sorted(path for path in paths if re.fullmatch(r"step-\d+\.weights\.h5", path.name))
+
+    def best_checkpoints(self):
+        """Return the step checkpoints with the best validation values on disk, best first."""
+        if not self.best_record_path.is_file():
+            return []
+        record = json.loads(self.best_record_path.read_text(encoding="utf-8"))
+        paths = [self.checkpoint_path(kept["step"]) for kept in record.get("kept", [])]
+        return [path for path in paths if path.is_file()]
+
+    def average_path(self, kind, n, step):
+        """Return the file of the mean of `n` checkpoints, "last" or "best", until `step`."""
+        return self.checkpoints_path / f"average-{kind}-{n}-step-{step:08d}.weights.h5"
 
     def publish(self, checkpoint):
         """Make a file of weights the run's final ones, those that translate."""
@@ -243,17 +271,30 @@ class RunDirectory:
             raise UserInputError(f"The weights {weights} do not fit {self.model_path}.") from error
         return model
 
+    def load_tokenizers(self):
+        """Return the source's and the target's tokenizer, one object where they share it.
+
+        Raises:
+            UserInputError: a file is missing or damaged, or the model learned with another one.
+        """
+        tokenizer = self._load_tokenizer(self.tokenizer_path, "")
+        if "source_tokenizer_fingerprint" not in self.record():
+            return tokenizer, tokenizer
+        return self._load_tokenizer(self.source_tokenizer_path, "source_"), tokenizer
+
     def load_tokenizer(self):
-        """Return the run's tokenizer; UserInputError if the model learned with another one."""
-        tokenizer = SentencePieceTokenizer.load(self.tokenizer_path)
+        """Return the target's tokenizer."""
+        return self.load_tokenizers()[1]
+
+    def _load_tokenizer(self, path, prefix):
+        tokenizer = SentencePieceTokenizer.load(path)
         record = self.record()
-        if tokenizer.vocabulary_size != record["vocabulary_size"]:
+        vocabulary_size = record[f"{prefix}vocabulary_size"]
+        if tokenizer.vocabulary_size != vocabulary_size:
             raise UserInputError(
-                f"The tokenizer {self.tokenizer_path} has {tokenizer.vocabulary_size} pieces; "
-                f"the model was trained with {record['vocabulary_size']}."
+                f"The tokenizer {path} has {tokenizer.vocabulary_size} pieces; "
+                f"the model was trained with {vocabulary_size}."
             )
-        if tokenizer.fingerprint != record["tokenizer_fingerprint"]:
-            raise UserInputError(
-                f"The tokenizer {self.tokenizer_path} is not the one the model was trained with."
-            )
+        if tokenizer.fingerprint != record[f"{prefix}tokenizer_fingerprint"]:
+            raise UserInputError(f"The tokenizer {path} is not the one the model was trained with.")
         return tokenizer

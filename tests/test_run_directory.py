@@ -194,3 +194,40 @@ def test_writes_are_whole_or_not_at_all(tmp_path):
     with pytest.raises(UnicodeEncodeError):
         write_text(path, "half \ud800")
     assert json.loads(path.read_text(encoding="utf-8"))["bleu"] == 41.0
+
+
+def test_separate_vocabularies_have_a_tokenizer_each(tmp_path, model, tokenizer):
+    source_tokenizer = SentencePieceTokenizer.train(LINES, vocabulary_size=36)
+    run = RunDirectory.create(tmp_path / "run")
+    run.start(
+        model=model, tokenizer=tokenizer, source_tokenizer=source_tokenizer, settings={}, origin="x"
+    )
+    assert run.record()["from"] == "x"
+    loaded = RunDirectory.open(run.path).load_tokenizers()
+    assert [each.fingerprint for each in loaded] == [
+        source_tokenizer.fingerprint,
+        tokenizer.fingerprint,
+    ]
+    tokenizer.save(run.source_tokenizer_path)
+    with pytest.raises(UserInputError, match="source_tokenizer.model has 40 pieces; .* with 36"):
+        run.load_tokenizers()
+
+
+def test_a_shared_vocabulary_is_one_tokenizer(run):
+    source_tokenizer, tokenizer = run.load_tokenizers()
+    assert source_tokenizer is tokenizer
+
+
+def test_the_best_checkpoints_come_best_first(run):
+    assert run.best_checkpoints() == []
+    kept = [{"step": 10, "value": 3.0}, {"step": 7, "value": 3.5}, {"step": 9, "value": 4.0}]
+    write_json(run.best_record_path, {"step": 10, "value": 3.0, "kept": kept})
+    assert run.best_checkpoints() == [run.checkpoint_path(10), run.checkpoint_path(9)]
+
+
+def test_an_average_is_a_checkpoint_by_name_and_not_of_the_steps(run):
+    path = run.average_path("last", 2, 10)
+    assert path.name == "average-last-2-step-00000010.weights.h5"
+    shutil.copyfile(run.checkpoint_path(10), path)
+    assert run.find_weights("average-last-2-step-00000010") == path
+    assert path not in run.checkpoints()
