@@ -3,5 +3,12 @@
 from keras_transformer.models.presets import PRESETS, Preset
 from keras_transformer.models.transformer import build_transformer
 from keras_transformer.models.transformer_layers import TransformerLayers
+from keras_transformer.models.vocabulary_padding import padded_vocabulary_size
 
-__all__ = ["PRESETS", "Preset", "TransformerLayers", "build_transformer"]
+__all__ = [
+    "PRESETS",
+    "Preset",
+    "TransformerLayers",
+    "build_transformer",
+    "padded_vocabulary_size",
+]
