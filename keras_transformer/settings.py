@@ -5,6 +5,8 @@ import dataclasses
 import difflib
 import json
 import math
+import pathlib
+import tomllib
 import types
 import typing
 
@@ -39,8 +41,8 @@ class Settings:
         >>> @dataclasses.dataclass(frozen=True)
         ... class Training(Settings):
         ...     steps: int = setting(500, "the loss is flat by then", minimum=1)
-        >>> Training(steps=20).to_json()
-        '{\\n  "steps": 20\\n}\\n'
+        >>> Training(steps=20).to_dict()
+        {'steps': 20}
         >>> Training.from_dict({"step": 20})
         Traceback (most recent call last):
         keras_transformer.errors.UserInputError: Unknown setting `step`. Did you mean `steps`?
@@ -61,28 +63,16 @@ class Settings:
                 raise UserInputError(f"Unknown setting `{name}`. {hint}")
         return cls(**values)
 
-    @classmethod
-    def from_json(cls, text):
-        """Settings from the text that `to_json` wrote."""
-        try:
-            values = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise UserInputError(f"Settings must be JSON. Received: {error}") from error
-        if not isinstance(values, dict):
-            raise UserInputError(f"Settings must be a JSON object. Received: {text.strip()[:60]}")
-        return cls.from_dict(values)
-
     def to_dict(self):
         """Every field's name and value."""
         return dataclasses.asdict(self)
 
-    def to_json(self):
-        """The settings as JSON text, one field a line."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-
     @classmethod
     def add_arguments(cls, parser):
-        """Give an `argparse` parser one flag a field: `batch_tokens` becomes `--batch-tokens`."""
+        """Give an `argparse` parser one flag a field: `batch_tokens` becomes `--batch-tokens`.
+
+        A flag that is not given leaves no trace in the namespace: see `from_arguments`.
+        """
         group = parser.add_argument_group("settings")
         for field in dataclasses.fields(cls):
             value_type = _value_type(cls, field.name)
@@ -90,16 +80,41 @@ class Settings:
             group.add_argument(
                 "--" + field.name.replace("_", "-"),
                 dest=field.name,
-                default=field.default,
+                default=argparse.SUPPRESS,
                 help=f"{field.metadata['reason']} (default: {default})".replace("%", "%%"),
                 **_argument_form(field, value_type),
             )
 
     @classmethod
-    def from_arguments(cls, arguments):
-        """Settings from the namespace of a parser that `add_arguments` extended."""
+    def from_arguments(cls, arguments, path=None):
+        """Settings from the namespace of a parser that `add_arguments` extended.
+
+        Args:
+            arguments: the namespace; a flag in it outranks the file.
+            path: a settings file, JSON or TOML, whose values outrank the defaults, or None.
+        """
         names = [field.name for field in dataclasses.fields(cls)]
-        return cls(**{name: getattr(arguments, name) for name in names})
+        given = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
+        return cls.from_dict({**(read_settings_file(path) if path else {}), **given})
+
+
+def read_settings_file(path):
+    """Names and values of a settings file: TOML if its name ends in `.toml`, else JSON.
+
+    Raises:
+        UserInputError: the file cannot be read, or holds no table of names and values.
+    """
+    path = pathlib.Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except OSError as error:
+        raise UserInputError(f"Cannot read the settings {path}: {error.strerror}") from error
+    except ValueError as error:  # of both formats, and of text that is not UTF-8
+        raise UserInputError(f"{path} is no settings file: {error}") from error
+    if not isinstance(values, dict):
+        raise UserInputError(f"{path} must hold a JSON object. Received: {text.strip()[:60]}")
+    return values
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,7 @@ RANKS = {
     "backend_start": 4, "command_errors": 4, "environment": 4, "graph_compilation": 4,
     "settings": 4, "text": 4,
     "data": 5, "evaluation": 5, "parsing": 5, "run_directory": 5,
+    "training_options": 5,
     "alignment": 6, "training": 6,
     "translator": 7,
     "export": 8, "interop": 8, "interpretation": 8, "serving": 8, "translation_training": 8,

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.run_directory import write_json
 from keras_transformer.settings import Settings, setting
 
 
@@ -42,9 +43,30 @@ def test_help_gives_every_reason_and_default():
     assert "trained on the text where none is given (default: none)" in text
 
 
-def test_json_round_trip():
+def parse_with_file(path, *flags):
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    Example.add_arguments(parser)
+    return Example.from_arguments(parser.parse_args(flags), path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("small.json", '{"steps": 3, "tokenizer": "größe.model"}'),
+        ("small.toml", 'steps = 3  # few\ntokenizer = "größe.model"\n'),
+    ],
+)
+def test_a_settings_file_outranks_defaults_and_flags_outrank_the_file(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    assert parse_with_file(path) == Example(steps=3, tokenizer="größe.model")
+    assert parse_with_file(path, "--steps", "500") == Example(tokenizer="größe.model")
+
+
+def test_what_a_run_wrote_is_a_settings_file(tmp_path):
     settings = Example(steps=3, dropout=0.25, lowercase=True, tokenizer="größe.model")
-    assert Example.from_json(settings.to_json()) == settings
+    write_json(tmp_path / "settings.json", settings.to_dict())
+    assert parse_with_file(tmp_path / "settings.json") == settings
 
 
 @pytest.mark.parametrize(
@@ -77,10 +99,25 @@ def test_unknown_name_is_refused_with_the_nearest_one():
         Example.from_dict({"drop_out": 0.1})
 
 
-@pytest.mark.parametrize("text", ["[1, 2]", "{", ""])
-def test_text_that_is_no_json_object_is_refused(text):
-    with pytest.raises(UserInputError, match="Settings must be"):
-        Example.from_json(text)
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.json", b"[1, 2]", "must hold a JSON object. Received: .1, 2."),
+        ("a.json", b"{", "is no settings file"),
+        ("a.json", b"\xff", "is no settings file"),
+        ("a.toml", b"steps = ", "is no settings file"),
+        ("a.json", b'{"step": 1}', "Did you mean `steps`"),
+    ],
+)
+def test_a_file_that_holds_no_settings_is_refused(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserInputError, match=message):
+        parse_with_file(tmp_path / name)
+
+
+def test_a_missing_settings_file_is_told(tmp_path):
+    with pytest.raises(UserInputError, match="Cannot read the settings .*none.json: No such file"):
+        parse_with_file(tmp_path / "none.json")
 
 
 def test_wrong_type_on_the_command_line_is_refused():

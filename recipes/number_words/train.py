@@ -16,7 +16,9 @@ from recipes.recipe_options import recipe_options
 
 def main(arguments=None):
     """Train, keep the best checkpoint, score it; `arguments` are those of the command line."""
-    options = recipe_options("number_words", NumberWordsSettings, __doc__, arguments=arguments)
+    options, _ = recipe_options(
+        "number_words", NumberWordsSettings, __doc__, arguments=arguments, fine_tuning=False
+    )
     settings = options.settings
     run = RunDirectory.create(options.run, overwrite=options.overwrite)
     training.make_reproducible(settings.seed, settings.deterministic)
