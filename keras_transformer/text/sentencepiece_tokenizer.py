@@ -11,6 +11,7 @@ import sentencepiece
 from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.text.subword_sampling import sample_ids
 
 MODEL_TYPES = ("bpe", "unigram")
 NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
@@ -139,6 +140,36 @@ class SentencePieceTokenizer:
         """
         _refuse_single_string("sentences", sentences)
         return self._processor.encode(list(sentences), out_type=int)
+
+    def sample(self, sentences, *, alpha, seed):
+        """Turn sentences into token ids by a segmentation drawn at random, for training.
+
+        The model then sees a word in several segmentations, each of which decodes to the same
+        text. The result depends on the arguments alone, not on earlier calls or other threads.
+
+        Args:
+            sentences: list of strings.
+            alpha: number in [0, 1]. For a BPE vocabulary the probability of dropping a merge: 0 is
+                `encode`, 1 gives characters, the paper takes 0.1. For a unigram vocabulary the
+                power that the probabilities of segmentations are raised to: 0 draws them all
+                alike, 1 as the vocabulary weighs them, the paper takes 0.2.
+            seed: integer >= 0.
+
+        Returns:
+            A list of lists of int, one a sentence.
+
+        Example:
+            >>> tokenizer = SentencePieceTokenizer.train(["houses and trees"], vocabulary_size=20)
+            >>> ids = tokenizer.sample(["trees and houses"], alpha=0.5, seed=1)
+            >>> tokenizer.decode(ids)
+            ['trees and houses']
+
+        Reference:
+            [BPE-Dropout](https://arxiv.org/abs/1910.13267);
+            [Subword Regularization](https://arxiv.org/abs/1804.10959) for unigram vocabularies.
+        """
+        _refuse_single_string("sentences", sentences)
+        return sample_ids(self._processor, list(sentences), alpha=alpha, seed=seed)
 
     def decode(self, ids):
         """Turn token ids back into sentences; padding, begin and end of sentence leave no trace.
