@@ -3,7 +3,7 @@
 from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.data.batch_reader import BatchReader, batch_stream
 from keras_transformer.data.corpus_preparation import prepare_corpus
-from keras_transformer.data.fit_input import fit_batches, prepare_batches
+from keras_transformer.data.fit_input import fit_batches, plan_batches, prepare_batches
 from keras_transformer.data.parallel_corpus import ParallelCorpus
 from keras_transformer.data.text_files import find_text, read_parallel_text, read_text
 from keras_transformer.data.token_weights import token_weights
@@ -15,6 +15,7 @@ __all__ = [
     "batch_stream",
     "find_text",
     "fit_batches",
+    "plan_batches",
     "prepare_batches",
     "prepare_corpus",
     "read_parallel_text",

@@ -1,11 +1,13 @@
 """Which sentences form which batch, planned from lengths alone."""
 
-import bisect
 import functools
+import threading
 
 import numpy as np
 
 from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.data.corpus_mixture import CorpusMixture
+from keras_transformer.data.length_cells import cut_batches, cut_cells, length_order
 from keras_transformer.errors import UserInputError
 
 # A cell grows while this share of it at most is padding, and until it holds this many full batches.
@@ -30,7 +32,10 @@ class BatchPlan:
         batch_tokens: most source tokens and most target tokens of a batch, with padding.
         seed: non-negative integer; another seed gives another order.
         shuffle: whether epochs differ; False gives the same batches, short to long, every epoch.
-        line_numbers: int array `(pairs,)`: what errors call the pairs; default: from 1.
+        pair_name: function from a pair's number to what errors call it; default: lines from 1.
+        slots: `PairSlots` of pairs that an epoch does not read once each; default: each once.
+        growth: two numbers >= 1: room is planned for sources and targets that become so many
+            times as long when they are read (subword sampling), inside the same budget.
 
     Raises:
         UserInputError: `batch_tokens` is smaller than the longest sentence, or there is none.
@@ -50,39 +55,40 @@ class BatchPlan:
         batch_tokens,
         seed,
         shuffle=True,
-        line_numbers=None,
+        pair_name=None,
+        slots=None,
+        growth=(1.0, 1.0),
     ):
         check_positive_int("batch_tokens", batch_tokens)
         _check_not_negative("seed", seed)
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.shuffle = shuffle
-        self.source_lengths = np.asarray(source_lengths, dtype="int64")
-        self.target_lengths = np.asarray(target_lengths, dtype="int64")
+        # Half of the memory of 64 bits: corpora have tens of millions of pairs.
+        self.source_lengths = np.asarray(source_lengths, dtype="int32")
+        self.target_lengths = np.asarray(target_lengths, dtype="int32")
         self._check_lengths()
-        self._check_budget(line_numbers)
-        self._order = _length_order(self.source_lengths, self.target_lengths)
-        self._cells = _cut_cells(
-            self.source_lengths[self._order],
-            self.target_lengths[self._order],
-            batch_tokens,
-            # Without a shuffle there is nothing to mix: as little padding as single batches allow.
-            least_batches=CELL_BATCHES if shuffle else 1,
-            most_padding=CELL_PADDING if shuffle else 0.0,
-        )
-        self._batches = _cut_batches(self._cells)
+        self._check_budget(pair_name)
+        self._slots = slots
+        self._order, self._cells = self._cut_cells(growth)
+        self._batches = cut_batches(self._cells)
         self._epochs = {}
+        self._lock = threading.Lock()
 
     @classmethod
-    def of(cls, corpus, *, batch_tokens, seed, shuffle=True):
-        """Plan the batches of a `ParallelCorpus`."""
+    def of(cls, corpus, *, batch_tokens, seed, shuffle=True, growth=(1.0, 1.0)):
+        """Plan the batches of a `ParallelCorpus` or a `CorpusMixture`."""
+        mixture = corpus if isinstance(corpus, CorpusMixture) else CorpusMixture([corpus])
+        source_lengths, target_lengths = mixture.source_lengths + 1, mixture.target_lengths + 1
         return cls(
-            corpus.source_lengths + 1,
-            corpus.target_lengths + 1,
+            source_lengths,
+            target_lengths,
             batch_tokens=batch_tokens,
             seed=seed,
             shuffle=shuffle,
-            line_numbers=corpus.line_numbers,
+            pair_name=mixture.pair_name,
+            slots=mixture.slots(source_lengths, target_lengths, seed),
+            growth=growth,
         )
 
     @property
@@ -96,7 +102,7 @@ class BatchPlan:
         epoch, index = divmod(int(step), self.steps_per_epoch)
         order, sequence = self._epoch_order(epoch)
         start, stop = self._batches[sequence[index]].tolist()
-        return order[start:stop]
+        return self._pairs(order[start:stop], epoch)
 
     def epoch(self, epoch):
         """All batches of an epoch, counted from 0: list of int arrays `(batch,)`."""
@@ -104,34 +110,76 @@ class BatchPlan:
         return [self.batch(step) for step in range(first, first + self.steps_per_epoch)]
 
     def target_tokens(self, step):
-        """Number of target tokens of global step `step`, end of sentence counted, padding not."""
+        """Number of target tokens of global step `step`, end of sentence counted, padding not.
+
+        With subword sampling it is that of the ordinary pieces, so that figures per token can be
+        compared with those of a training without sampling.
+        """
         return int(self.target_lengths[self.batch(step)].sum())
+
+    def padding_share_of(self, step):
+        """Share of padding among the source and target tokens of global step `step`."""
+        pairs = self.batch(step)
+        sides = self.source_lengths[pairs], self.target_lengths[pairs]
+        places = len(pairs) * sum(int(side.max()) for side in sides)
+        return 1 - sum(int(side.sum()) for side in sides) / places
 
     @functools.cached_property
     def padding_share(self):
         """Share of padding among all source and target tokens of the first epoch."""
-        slots = 0
-        for batch in self.epoch(0):
-            longest = self.source_lengths[batch].max() + self.target_lengths[batch].max()
-            slots += len(batch) * int(longest)
-        tokens = int(self.source_lengths.sum() + self.target_lengths.sum())
-        return 1 - tokens / slots
+        order, _ = self._epoch_order(0)
+        pairs = self._pairs(order, 0)
+        starts, stops = self._batches.T
+        tokens = places = 0
+        for lengths in (self.source_lengths[pairs], self.target_lengths[pairs]):
+            tokens += int(lengths.sum())
+            places += int(((stops - starts) * np.maximum.reduceat(lengths, starts)).sum())
+        return 1 - tokens / places
+
+    def _pairs(self, slots, epoch):
+        if self._slots is None:
+            return slots
+        return self._slots.pairs(slots, epoch if self.shuffle else 0)
+
+    def _cut_cells(self, growth):
+        """The order of the slots, and cells `(start, stop, size)` of it."""
+        lengths = self._slots or self
+        sources = self._grown(lengths.source_lengths, growth[0])
+        targets = self._grown(lengths.target_lengths, growth[1])
+        order = length_order(sources, targets)
+        cells = cut_cells(
+            sources[order],
+            targets[order],
+            self.batch_tokens,
+            # Without a shuffle there is nothing to mix: as little padding as single batches allow.
+            least_batches=CELL_BATCHES if self.shuffle else 1,
+            most_padding=CELL_PADDING if self.shuffle else 0.0,
+        )
+        return order, cells
+
+    def _grown(self, lengths, growth):
+        if growth == 1:
+            return lengths
+        return np.minimum(np.ceil(lengths * growth), self.batch_tokens).astype("int32")
 
     def _epoch_order(self, epoch):
         """Order of the sentences and of the batches in an epoch."""
-        if epoch not in self._epochs:
-            order, sequence = self._order, np.arange(self.steps_per_epoch)
-            if self.shuffle:
-                generator = np.random.default_rng([self.seed, epoch])
-                order = order.copy()
-                for start, stop, _ in self._cells:
-                    generator.shuffle(order[start:stop])
-                sequence = generator.permutation(self.steps_per_epoch)
-            # Two are kept: one thread reads ahead while another asks about the epoch before.
-            kept = list(self._epochs.items())[-1:]
-            self._epochs = dict([*kept, (epoch, (order, sequence))])
-            return order, sequence
-        return self._epochs[epoch]
+        with self._lock:
+            if epoch not in self._epochs:
+                # Two are kept: one thread reads ahead while another asks about the epoch before.
+                kept = list(self._epochs.items())[-1:]
+                self._epochs = dict([*kept, (epoch, self._draw_epoch(epoch))])
+            return self._epochs[epoch]
+
+    def _draw_epoch(self, epoch):
+        order, sequence = self._order, np.arange(self.steps_per_epoch)
+        if self.shuffle:
+            generator = np.random.default_rng([self.seed, epoch])
+            order = order.copy()
+            for start, stop, _ in self._cells:
+                generator.shuffle(order[start:stop])
+            sequence = generator.permutation(self.steps_per_epoch)
+        return order, sequence
 
     def _check_lengths(self):
         sources, targets = self.source_lengths, self.target_lengths
@@ -148,13 +196,13 @@ class BatchPlan:
                 f"Received: a least length of {min(sources.min(), targets.min())}"
             )
 
-    def _check_budget(self, line_numbers):
+    def _check_budget(self, pair_name):
         longest = np.maximum(self.source_lengths, self.target_lengths)
         index = int(longest.argmax())
         if longest[index] > self.batch_tokens:
-            line = index + 1 if line_numbers is None else int(line_numbers[index])
+            name = pair_name(index) if pair_name else f"line {index + 1}"
             raise UserInputError(
-                f"`batch_tokens` must hold the longest pair: line {line} has "
+                f"`batch_tokens` must hold the longest pair: {name} has "
                 f"{self.source_lengths[index]} source and {self.target_lengths[index]} target "
                 f"tokens. Received: batch_tokens={self.batch_tokens}"
             )
@@ -163,64 +211,3 @@ class BatchPlan:
 def _check_not_negative(name, value):
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
         raise ValueError(f"`{name}` must be an integer >= 0. Received: {name}={value!r}")
-
-
-def _length_order(source_lengths, target_lengths):
-    """Order in which neighbors have nearly the same lengths on both sides.
-
-    Sorted by the longer side, which bounds a batch; among equals from short source to short
-    target, and back in the next run, so that no length ever jumps.
-    """
-    longest = np.maximum(source_lengths, target_lengths)
-    difference = source_lengths - target_lengths
-    return np.lexsort((np.where(longest % 2, difference, -difference), longest))
-
-
-def _cut_cells(source_lengths, target_lengths, batch_tokens, **limits):
-    """Cut ordered pairs into cells `(start, stop, size)`, `size` pairs a full batch.
-
-    All cells but the last hold full batches only. Works on runs of equal lengths, of which even a
-    corpus of millions of pairs has only some thousands.
-    """
-    pairs = len(source_lengths)
-    change = np.diff(source_lengths, prepend=-1) | np.diff(target_lengths, prepend=-1)
-    starts = np.flatnonzero(change)
-    run_lengths = (source_lengths[starts].tolist(), target_lengths[starts].tolist())
-    run_stops = [*starts[1:].tolist(), pairs]
-    cells, start = [], 0
-    while start < pairs:
-        stop, size = _grow_cell(start, run_stops, run_lengths, batch_tokens, **limits)
-        if stop < pairs:
-            stop -= (stop - start) % size
-        cells.append((start, stop, size))
-        start = stop
-    return cells
-
-
-def _grow_cell(start, run_stops, run_lengths, batch_tokens, least_batches, most_padding):
-    """Add runs from pair `start` on while they pad little: the stop and the size of a batch."""
-    source_lengths, target_lengths = run_lengths
-    stop, size, tokens, longest_source, longest_target = start, None, 0, 0, 0
-    for run in range(bisect.bisect_right(run_stops, start), len(run_stops)):
-        source, target = source_lengths[run], target_lengths[run]
-        longest_source, longest_target = max(longest_source, source), max(longest_target, target)
-        tokens += (run_stops[run] - stop) * (source + target)
-        slots = (run_stops[run] - start) * (longest_source + longest_target)
-        pads_much = tokens < (1 - most_padding) * slots
-        if size and pads_much and stop - start >= least_batches * size:
-            break
-        stop, size = run_stops[run], batch_tokens // max(longest_source, longest_target)
-    return stop, size
-
-
-def _cut_batches(cells):
-    """Split every cell into batches of nearly the same number of pairs: int array `(batches, 2)`.
-
-    Every row is the start and the stop of a batch.
-    """
-    batches = []
-    for start, stop, size in cells:
-        number = -(-(stop - start) // size)
-        cuts = start + (stop - start) * np.arange(number + 1) // number
-        batches.append(np.stack([cuts[:-1], cuts[1:]], axis=1))
-    return np.concatenate(batches)

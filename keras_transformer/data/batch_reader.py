@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 
+from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.token_weights import token_weights
 
 
@@ -11,7 +12,7 @@ class BatchReader:
     """Reads the batches of a plan from a corpus.
 
     Args:
-        corpus: a `ParallelCorpus`.
+        corpus: a `ParallelCorpus` or a `CorpusMixture`.
         plan: a `BatchPlan` of that corpus.
         special_tokens: the tokenizer's `SpecialTokens`.
 
@@ -39,6 +40,7 @@ class BatchReader:
                 "use `BatchPlan.of(corpus, ...)`"
             )
         self.corpus = corpus
+        self._mixture = corpus if isinstance(corpus, CorpusMixture) else CorpusMixture([corpus])
         self.plan = plan
         self.special_tokens = special_tokens
 
@@ -51,12 +53,12 @@ class BatchReader:
             `(batch, target_length)`; labels (tokens, end of sentence), int32
             `(batch, target_length)`; weights float32 `(batch, target_length)`, whose sum is 1.
         """
-        indices = self.plan.batch(step)
-        corpus, special_tokens = self.corpus, self.special_tokens
-        rows = np.arange(len(indices))
-        source_ids, lengths = self._pad(corpus.source_ids, corpus.source_offsets, indices)
+        pairs = self.plan.batch(step)
+        special_tokens = self.special_tokens
+        rows = np.arange(len(pairs))
+        source_ids, lengths = self._pad("source", pairs, self.plan.source_lengths)
         source_ids[rows, lengths] = special_tokens.eos
-        labels, lengths = self._pad(corpus.target_ids, corpus.target_offsets, indices)
+        labels, lengths = self._pad("target", pairs, self.plan.target_lengths)
         # The last column is padding in every row, so nothing is lost when it turns to the front.
         target_ids = np.roll(labels, 1, axis=1)
         target_ids[:, 0] = special_tokens.bos
@@ -64,15 +66,11 @@ class BatchReader:
         weights = token_weights(labels, special_tokens.pad)
         return {"source_ids": source_ids, "target_ids": target_ids}, labels, weights
 
-    def _pad(self, ids, offsets, indices):
+    def _pad(self, side, pairs, planned_lengths):
         """Sentences as rows, one column wider than the longest, and their lengths."""
-        starts = offsets[indices]
-        lengths = offsets[indices + 1] - starts
-        rows = np.full((len(indices), int(lengths.max()) + 1), self.special_tokens.pad, "int32")
-        positions = np.arange(rows.shape[1])
-        is_token = positions < lengths[:, None]
-        rows[is_token] = ids[(starts[:, None] + positions)[is_token]]
-        return rows, lengths
+        lengths = planned_lengths[pairs] - 1
+        width = int(lengths.max()) + 1
+        return self._mixture.padded(side, pairs, width, self.special_tokens.pad), lengths
 
 
 def batch_stream(reader, start_step=0, stop_step=None):

@@ -1,8 +1,45 @@
-"""From sentence pairs to what `model.fit` takes, in two calls."""
+"""From sentence pairs or prepared corpora to what `model.fit` takes, in two calls."""
 
 from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.data.batch_reader import BatchReader, batch_stream
+from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.corpus_preparation import prepare_corpus
+
+
+def plan_batches(corpora, special_tokens, *, weights=None, batch_tokens, seed=0, shuffle=True):
+    """Plan the batches of one corpus, or of several that are mixed.
+
+    Args:
+        corpora: a `ParallelCorpus` or a list of them.
+        special_tokens: the tokenizer's `SpecialTokens`.
+        weights: list of numbers > 0, one a corpus: how often an epoch reads each of its pairs. 2
+            is twice; 0.25 reads a quarter of the corpus, another quarter each epoch. Default: 1
+            each.
+        batch_tokens: most source tokens and most target tokens of a batch, with padding.
+        seed: non-negative integer; decides the order of the batches.
+        shuffle: whether epochs differ.
+
+    Returns:
+        A `BatchReader`.
+
+    Raises:
+        UserInputError: `batch_tokens` is smaller than the longest sentence.
+        ValueError: the weights, or another argument, break their rule.
+
+    Example:
+        >>> import numpy as np
+        >>> from keras_transformer.data import ParallelCorpus
+        >>> from keras_transformer.special_tokens import SpecialTokens
+        >>> ids, offsets = np.array([5, 6, 7]), np.array([0, 2, 3])  # "5 6" and "7"
+        >>> corpus = ParallelCorpus(ids, offsets, ids, offsets, np.array([1, 2]), metadata={})
+        >>> reader = plan_batches([corpus, corpus], SpecialTokens(), weights=[2, 1], batch_tokens=6)
+        >>> sum(map(len, reader.plan.epoch(0)))
+        6
+    """
+    corpora = corpora if isinstance(corpora, (list, tuple)) else [corpora]
+    corpus = CorpusMixture(corpora, weights)
+    plan = BatchPlan.of(corpus, batch_tokens=batch_tokens, seed=seed, shuffle=shuffle)
+    return BatchReader(corpus, plan, special_tokens)
 
 
 def prepare_batches(
@@ -26,15 +63,17 @@ def prepare_batches(
         UserInputError: as from `prepare_corpus` and `BatchPlan`.
     """
     corpus = prepare_corpus(sources, targets, tokenizer, cache_directory)
-    plan = BatchPlan.of(corpus, batch_tokens=batch_tokens, seed=seed, shuffle=shuffle)
-    return BatchReader(corpus, plan, tokenizer.special_tokens)
+    return plan_batches(
+        corpus, tokenizer.special_tokens, batch_tokens=batch_tokens, seed=seed, shuffle=shuffle
+    )
 
 
-def fit_batches(reader):
+def fit_batches(reader, start_step=0):
     """Endless batches for `fit` and `evaluate`; say how many with their arguments for steps.
 
     Args:
         reader: a `BatchReader`.
+        start_step: global step of the first batch, from 0.
 
     Returns:
         A `tf.data.Dataset` that reads ahead on TensorFlow, else a generator.
@@ -44,5 +83,5 @@ def fit_batches(reader):
     if keras.backend.backend() == "tensorflow":
         from keras_transformer.data.tensorflow_dataset import as_dataset
 
-        return as_dataset(reader)
-    return batch_stream(reader)
+        return as_dataset(reader, start_step)
+    return batch_stream(reader, start_step)

@@ -177,8 +177,8 @@ def test_longest_pair_must_fit():
     with pytest.raises(UserInputError, match=r"line 2 has 5 source and 11 target tokens. "
                        r"Received: batch_tokens=10"):  # fmt: skip
         BatchPlan([3, 5, 10], [4, 11, 9], batch_tokens=10, seed=1)
-    with pytest.raises(UserInputError, match="line 40 has 12 source and 9 target tokens"):
-        BatchPlan([3, 12], [4, 9], batch_tokens=10, seed=1, line_numbers=[7, 40])
+    with pytest.raises(UserInputError, match="pair 1 has 12 source and 9 target tokens"):
+        BatchPlan([3, 12], [4, 9], batch_tokens=10, seed=1, pair_name="pair {}".format)
     assert BatchPlan([10, 3], [9, 10], batch_tokens=10, seed=1).steps_per_epoch == 2
 
 

@@ -1,0 +1,127 @@
+"""Several prepared corpora that are read as if they were one."""
+
+import math
+
+import numpy as np
+
+from keras_transformer.data.pair_slots import PairSlots
+
+
+class CorpusMixture:
+    """Corpora read together, each as often as its weight says. Made by `plan_batches`.
+
+    Pairs are numbered through from one corpus to the next.
+
+    Args:
+        corpora: list of `ParallelCorpus`, at least one.
+        weights: list of as many numbers > 0: how often an epoch reads a pair of each corpus, such
+            as 2 for twice, or 0.25 for a quarter of the corpus, another one each epoch. Default:
+            1 each.
+
+    Raises:
+        ValueError: there is no corpus, or the weights break their rule.
+
+    Example:
+        >>> from keras_transformer.data import ParallelCorpus
+        >>> ids, offsets = np.array([5, 6, 7]), np.array([0, 2, 3])  # "5 6" and "7"
+        >>> corpus = ParallelCorpus(ids, offsets, ids, offsets, np.array([1, 2]), metadata={})
+        >>> mixture = CorpusMixture([corpus, corpus], weights=[1, 0.5])
+        >>> mixture.padded("source", np.array([3, 0]), width=3, padding_id=0)
+        array([[7, 0, 0],
+               [5, 6, 0]], dtype=int32)
+    """
+
+    def __init__(self, corpora, weights=None):
+        self.corpora = list(corpora)
+        if not self.corpora:
+            raise ValueError("`corpora` must hold at least one corpus. Received: none")
+        self.weights = [1] * len(self.corpora) if weights is None else list(weights)
+        self._check_weights()
+        self._starts = np.cumsum([0, *map(len, self.corpora)])
+
+    def __len__(self):
+        return int(self._starts[-1])
+
+    @property
+    def source_lengths(self):
+        """Int64 array `(pairs,)`: tokens of each source, without end of sentence."""
+        return np.concatenate([corpus.source_lengths for corpus in self.corpora])
+
+    @property
+    def target_lengths(self):
+        """Int64 array `(pairs,)`: tokens of each target, without begin or end of sentence."""
+        return np.concatenate([corpus.target_lengths for corpus in self.corpora])
+
+    def slots(self, source_lengths, target_lengths, seed):
+        """The `PairSlots` of an epoch for the given lengths of pairs, or None: each pair once."""
+        if all(weight == 1 for weight in self.weights):
+            return None
+        sizes = list(map(len, self.corpora))
+        return PairSlots(source_lengths, target_lengths, sizes, self.weights, seed)
+
+    def pair_name(self, pair):
+        """What errors call a pair: its line, and its corpus where there are several."""
+        ((corpus, _, index),) = self._parts(np.asarray([pair]))
+        line = f"line {corpus.line_numbers[index[0]]}"
+        if len(self.corpora) == 1:
+            return line
+        return f"{line} of corpus {self.corpora.index(corpus) + 1}"
+
+    def padded(self, side, pairs, width, padding_id):
+        """Token ids of pairs as the rows of an int32 array `(batch, width)`, padded at the end.
+
+        Args:
+            side: `"source"` or `"target"`.
+            pairs: int array `(batch,)`.
+            width: number of columns, not less than the longest sentence has tokens.
+            padding_id: what fills the rows.
+        """
+        padded = np.full((len(pairs), width), padding_id, "int32")
+        columns = np.arange(width)
+        for corpus, rows, indices in self._parts(pairs):
+            ids, offsets = _side(corpus, side)
+            starts, stops = offsets[indices], offsets[indices + 1]
+            is_token = columns < (stops - starts)[:, None]
+            values = ids[(starts[:, None] + columns)[is_token]]
+            if len(self.corpora) == 1:
+                padded[is_token] = values
+            else:
+                part = padded[rows]
+                part[is_token] = values
+                padded[rows] = part
+        return padded
+
+    def text(self, side, pairs):
+        """Text of pairs, a list of strings; the corpora must be prepared with `keep_text=True`."""
+        lines = [None] * len(pairs)
+        for corpus, rows, indices in self._parts(pairs):
+            texts = corpus.source_text(indices) if side == "source" else corpus.target_text(indices)
+            for row, line in zip(rows.tolist(), texts, strict=True):
+                lines[row] = line
+        return lines
+
+    def _parts(self, pairs):
+        """Yield for each corpus of a batch `(corpus, rows of the batch, indices in the corpus)`."""
+        numbers = np.searchsorted(self._starts, pairs, side="right") - 1
+        for number in np.unique(numbers).tolist():
+            rows = np.flatnonzero(numbers == number)
+            yield self.corpora[number], rows, pairs[rows] - self._starts[number]
+
+    def _check_weights(self):
+        if len(self.weights) != len(self.corpora):
+            raise ValueError(
+                "`weights` must have one number for each corpus. "
+                f"Received: {len(self.weights)} weights and {len(self.corpora)} corpora"
+            )
+        for weight in self.weights:
+            is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+            if not is_number or not 0 < weight < math.inf:
+                raise ValueError(
+                    f"`weights` must be finite numbers > 0. Received: weights={self.weights}"
+                )
+
+
+def _side(corpus, side):
+    if side == "source":
+        return corpus.source_ids, corpus.source_offsets
+    return corpus.target_ids, corpus.target_offsets
