@@ -65,12 +65,12 @@ def test_unigram_segmentations_are_drawn_by_smoothed_probability(alpha):
             weights[pieces] = np.exp(alpha * sum(scores[piece] for piece in pieces))
     assert len(weights) > 3
     total = sum(weights.values())
-    rows = tokenizer.sample(["abab"] * 10_000, alpha=alpha, seed=3)
+    rows = tokenizer.sample(["abab"] * 2_500, alpha=alpha, seed=3)
     drawn = [tuple(tokenizer.pieces(row)) for row in rows]
     assert set(drawn) <= set(weights)
     for pieces, weight in weights.items():
-        # 4 standard deviations of a share among 10,000 are at most 0.02.
-        assert drawn.count(pieces) / 10_000 == pytest.approx(weight / total, abs=0.02)
+        # 4 standard deviations of a share among 2,500 are at most 0.04.
+        assert drawn.count(pieces) / 2_500 == pytest.approx(weight / total, abs=0.04)
 
 
 def test_bpe_without_dropout_is_encode_and_with_all_of_it_characters():
@@ -114,7 +114,7 @@ def test_every_seed_is_a_seed(tokenizer):
 
 def test_threads_do_not_disturb_each_other(tokenizer):
     # Longer than Python's switching interval, so that the draws would meet.
-    lines = LINES * 100
+    lines = LINES * 50
     expected = [tokenizer.sample(lines, alpha=0.3, seed=seed) for seed in range(8)]
     start = threading.Barrier(4)
 
