@@ -16,6 +16,7 @@ RECORDED_PACKAGES = (
     "numpy",
     "sentencepiece",
     "sacrebleu",
+    "sacremoses",
 )
 
 

@@ -1,6 +1,6 @@
 """The scores of a run: computed on its translations and kept in its `scores.json`."""
 
-from keras_transformer.evaluation import bleu, scorecard
+from keras_transformer.evaluation import bleu, score_record
 from keras_transformer.run_directory import write_json
 
 
@@ -17,10 +17,10 @@ def write_scores(run, hypotheses, references, *, record, command, tokenize="13a"
         **others: further results, such as `exact_match`.
 
     Returns:
-        The content of `scores.json`, as `evaluation.scorecard` makes it.
+        The content of `scores.json`, as `evaluation.score_record` makes it.
     """
     score, signature = bleu(hypotheses, references, tokenize=tokenize)
-    scores = scorecard(
+    scores = score_record(
         bleu=score,
         signature=signature,
         seconds=record.seconds,

@@ -1,7 +1,21 @@
 """Scores of translations: everything here works on lists of strings."""
 
 from keras_transformer.evaluation.bleu import bleu
+from keras_transformer.evaluation.chrf import chrf
 from keras_transformer.evaluation.exact_match import exact_match
-from keras_transformer.evaluation.scorecard import scorecard
+from keras_transformer.evaluation.paired_bootstrap import paired_bootstrap
+from keras_transformer.evaluation.score_record import score_record
+from keras_transformer.evaluation.system_scores import system_scores
+from keras_transformer.evaluation.tokenized_compound_split_bleu import (
+    tokenized_compound_split_bleu,
+)
 
-__all__ = ["bleu", "exact_match", "scorecard"]
+__all__ = [
+    "bleu",
+    "chrf",
+    "exact_match",
+    "paired_bootstrap",
+    "score_record",
+    "system_scores",
+    "tokenized_compound_split_bleu",
+]

@@ -18,7 +18,8 @@ def bleu(hypotheses, references, tokenize="13a", lowercase=False):
         `(score, signature)`: BLEU from 0 to 100, and sacrebleu's signature.
 
     Raises:
-        UserInputError: there is nothing to score, or the lists differ in length.
+        UserInputError: there is nothing to score, the lists differ in length, or sacrebleu has no
+            such tokenizer.
 
     Example:
         >>> score, signature = bleu(["ein kleines Haus am See"], ["ein kleines Haus am See"])
@@ -29,10 +30,21 @@ def bleu(hypotheses, references, tokenize="13a", lowercase=False):
         Papineni et al., 2002; Post, 2018, "A Call for Clarity in Reporting BLEU Scores".
     """
     check_paired(hypotheses, references)
-    # `force` only drops sacrebleu's advice to detokenize, which "none" has decided already.
-    metric = sacrebleu.BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+    metric = bleu_metric(tokenize, lowercase)
     score = metric.corpus_score(hypotheses, [references]).score
     return score, str(metric.get_signature())
+
+
+def bleu_metric(tokenize="13a", lowercase=False):
+    """Sacrebleu's metric as `bleu` uses it; UserInputError for a tokenizer it cannot give."""
+    if tokenize not in sacrebleu.BLEU.TOKENIZERS:
+        names = ", ".join(sacrebleu.BLEU.TOKENIZERS)
+        raise UserInputError(f"`tokenize` must be one of {names}. Received: tokenize={tokenize!r}")
+    try:
+        # `force` only drops sacrebleu's advice to detokenize, which "none" has decided already.
+        return sacrebleu.BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+    except (ImportError, RuntimeError) as error:  # a tokenizer of another package: it says which
+        raise UserInputError(f"tokenize={tokenize!r}: {' '.join(str(error).split())}") from error
 
 
 def check_paired(hypotheses, references):

@@ -3,7 +3,7 @@
 from keras_transformer.environment import machine, package_versions
 
 
-def scorecard(*, bleu, signature, seconds, target_tokens_per_second, command, **others):
+def score_record(*, bleu, signature, seconds, target_tokens_per_second, command, **others):
     """The content of a run's `scores.json`.
 
     Args:

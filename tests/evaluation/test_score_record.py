@@ -4,11 +4,11 @@ import platform
 import keras
 import numpy
 
-from keras_transformer.evaluation import scorecard
+from keras_transformer.evaluation import score_record
 
 
-def test_scorecard_has_the_promised_keys_and_is_json():
-    card = scorecard(
+def test_a_score_record_has_the_promised_keys_and_is_json():
+    record = score_record(
         bleu=41.5,
         signature="nrefs:1",
         seconds=60.0,
@@ -16,7 +16,7 @@ def test_scorecard_has_the_promised_keys_and_is_json():
         command="python -m recipes.number_words.train --seed 2",
         exact_match=0.995,
     )
-    read = json.loads(json.dumps(card))
+    read = json.loads(json.dumps(record))
     assert read["bleu"] == 41.5
     assert read["exact_match"] == 0.995
     assert read["command"].endswith("--seed 2")
