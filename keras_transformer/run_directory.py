@@ -258,12 +258,21 @@ class RunDirectory:
         )
         return unfinished[0]
 
-    def load_model(self, checkpoint=None):
-        """Return the run's `keras.Model` with weights; `checkpoint` as in `find_weights`."""
+    def load_model(self, checkpoint=None, **rates):
+        """Return the run's `keras.Model` with weights.
+
+        Args:
+            checkpoint: as in `find_weights`.
+            **rates: dropout rates that replace those it was trained with, such as `dropout=0.2`.
+        """
         weights = self.find_weights(checkpoint)
         try:
-            model = keras.models.model_from_json(self.model_path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, TypeError) as error:
+            architecture = json.loads(self.model_path.read_text(encoding="utf-8"))
+            for layer in architecture["config"]["layers"]:
+                config = layer["config"]
+                config.update({name: rates[name] for name in rates if name in config})
+            model = keras.models.model_from_json(json.dumps(architecture))
+        except (OSError, ValueError, TypeError, KeyError) as error:
             raise UserInputError(f"Cannot read the model {self.model_path}.") from error
         try:
             model.load_weights(weights)

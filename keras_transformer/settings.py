@@ -86,16 +86,19 @@ class Settings:
             )
 
     @classmethod
-    def from_arguments(cls, arguments, path=None):
+    def from_arguments(cls, arguments, path=None, base=None):
         """Settings from the namespace of a parser that `add_arguments` extended.
 
         Args:
-            arguments: the namespace; a flag in it outranks the file.
-            path: a settings file, JSON or TOML, whose values outrank the defaults, or None.
+            arguments: the namespace; a flag in it outranks everything.
+            path: a settings file, JSON or TOML, which outranks `base`, or None.
+            base: names and values that outrank the defaults, or None; names of other settings are
+                passed over.
         """
         names = [field.name for field in dataclasses.fields(cls)]
+        known = {name: value for name, value in (base or {}).items() if name in names}
         given = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
-        return cls.from_dict({**(read_settings_file(path) if path else {}), **given})
+        return cls.from_dict({**known, **(read_settings_file(path) if path else {}), **given})
 
 
 def read_settings_file(path):

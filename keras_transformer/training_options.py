@@ -5,6 +5,7 @@ import datetime
 import pathlib
 
 from keras_transformer.command_errors import positive_number
+from keras_transformer.run_directory import RunDirectory
 from keras_transformer.settings import Settings
 
 
@@ -30,13 +31,18 @@ class TrainingOptions:
 
     @classmethod
     def from_arguments(cls, arguments, settings_class, command):
-        """The options in the namespace of a parser that `add_training_arguments` extended."""
+        """The options in the namespace of a parser that `add_training_arguments` extended.
+
+        A training that starts from a run has that run's settings, but for those that are given.
+        """
+        origin = getattr(arguments, "from", None)
+        base = RunDirectory.open(origin).settings() if origin else None
         return cls(
-            settings=settings_class.from_arguments(arguments, arguments.settings),
+            settings=settings_class.from_arguments(arguments, arguments.settings, base),
             run=arguments.run,
             overwrite=arguments.overwrite,
             minutes=arguments.minutes,
-            origin=getattr(arguments, "from", None),
+            origin=origin,
             command=command,
         )
 
@@ -71,7 +77,7 @@ def add_training_arguments(parser, settings_class, runs, fine_tuning=True):
             "--from",
             type=pathlib.Path,
             metavar="RUN",
-            help="start from the weights of another run, with its model and tokenizers",
+            help="start from the weights of another run, with its model, tokenizers and settings",
         )
     add(
         "--settings",

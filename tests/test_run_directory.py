@@ -231,3 +231,12 @@ def test_an_average_is_a_checkpoint_by_name_and_not_of_the_steps(run):
     shutil.copyfile(run.checkpoint_path(10), path)
     assert run.find_weights("average-last-2-step-00000010") == path
     assert path not in run.checkpoints()
+
+
+def test_a_model_is_loaded_with_other_rates_and_the_same_weights(run, model):
+    run.publish(run.checkpoint_path(10))
+    loaded = run.load_model(dropout=0.7, attention_dropout=0.2)
+    layer = loaded.get_layer("encoder_layer_1")
+    assert (layer.dropout, layer.attention_dropout) == (0.7, 0.2)
+    assert loaded.get_layer("embedding").dropout == 0.7
+    np.testing.assert_allclose(logits(loaded), logits(model), atol=1e-6)

@@ -1,4 +1,6 @@
-"""Model sizes and their training values: the paper's base and big, every row of its Table 3, tiny.
+"""Model sizes and their training values: the paper's base and big, every row of its Table 3.
+
+`tiny` and `small` are for some ten thousand and some hundred thousand sentence pairs.
 
 Each row of Table 3 says only what differs from base, as the table does.
 
@@ -25,6 +27,7 @@ class Preset:
         training_steps: weight updates.
         warmup_steps: updates with a rising learning rate.
         batch_tokens: most source tokens, and most target tokens, of one update.
+        averaged_checkpoints: last checkpoints whose mean translates.
     """
 
     num_encoder_layers: int = 6
@@ -40,6 +43,7 @@ class Preset:
     training_steps: int = 100_000
     warmup_steps: int = 4000
     batch_tokens: int = 25_000
+    averaged_checkpoints: int = 5
 
 
 def _layers(number):
@@ -57,6 +61,18 @@ PRESETS = {
         training_steps=8000,
         warmup_steps=2000,
         batch_tokens=4096,
+        averaged_checkpoints=10,
+    ),
+    "small": Preset(
+        num_encoder_layers=3,
+        num_decoder_layers=3,
+        hidden_dim=256,
+        intermediate_dim=1024,
+        num_heads=4,
+        training_steps=30_000,
+        warmup_steps=2000,
+        batch_tokens=8192,
+        averaged_checkpoints=10,
     ),
     "base": Preset(),
     "big": Preset(
@@ -65,6 +81,7 @@ PRESETS = {
         num_heads=16,
         dropout=0.3,
         training_steps=300_000,
+        averaged_checkpoints=20,
     ),
     "A-h1": Preset(num_heads=1),
     "A-h4": Preset(num_heads=4),

@@ -148,7 +148,7 @@ def test_every_row_of_table_3_builds():
         "A-h1 A-h4 A-h16 A-h32 B-dk16 B-dk32 C-N2 C-N4 C-N8 C-d256 C-d1024 C-ff1024 C-ff4096 "
         "D-drop0 D-drop2 D-ls0 D-ls2 E-learned"
     ).split()
-    assert set(PRESETS) == {"tiny", "base", "big", *rows}
+    assert set(PRESETS) == {"tiny", "small", "base", "big", *rows}
     for row in rows:
         # A thinner model of the same kind: the sizes themselves are checked above.
         model = build_transformer(

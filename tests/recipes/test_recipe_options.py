@@ -3,6 +3,8 @@ import pathlib
 
 import pytest
 
+from keras_transformer.errors import UserInputError
+from keras_transformer.run_directory import write_json
 from keras_transformer.settings import Settings, setting
 from recipes.recipe_options import recipe_options
 
@@ -24,16 +26,12 @@ def test_defaults_name_a_new_run_below_the_recipe():
 
 
 def test_flags_reach_settings_and_run_and_the_command_is_kept():
-    options, _ = read(
-        "--run", "runs/a b", "--minutes", "2.5", "--steps", "7", "--overwrite", "--from", "runs/c"
-    )
+    options, _ = read("--run", "runs/a b", "--minutes", "2.5", "--steps", "7", "--overwrite")
     assert options.settings.steps == 7
     assert options.run == pathlib.Path("runs/a b")
     assert (options.overwrite, options.minutes) == (True, 2.5)
-    assert options.origin == pathlib.Path("runs/c")
     expected = (
-        "python -m recipes.example.train --run 'runs/a b' --minutes 2.5 --steps 7 --overwrite "
-        "--from runs/c"
+        "python -m recipes.example.train --run 'runs/a b' --minutes 2.5 --steps 7 --overwrite"
     )
     assert options.command == expected
 
@@ -41,6 +39,18 @@ def test_flags_reach_settings_and_run_and_the_command_is_kept():
 def test_a_settings_file_gives_what_no_flag_says(tmp_path):
     (tmp_path / "few.toml").write_text("steps = 3")
     assert read("--settings", str(tmp_path / "few.toml"))[0].settings == Example(steps=3)
+
+
+def test_a_training_from_a_run_has_its_settings_but_for_the_given_ones(tmp_path):
+    origin = tmp_path / "first"
+    origin.mkdir()
+    write_json(origin / "run.json", {"format": "keras_transformer run", "format_version": 1})
+    write_json(origin / "settings.json", {"steps": 9, "of_another_recipe": 1})
+    options, _ = read("--from", str(origin))
+    assert (options.origin, options.settings) == (origin, Example(steps=9))
+    assert read("--from", str(origin), "--steps", "4")[0].settings == Example(steps=4)
+    with pytest.raises(UserInputError, match="There is no run directory"):
+        read("--from", str(tmp_path / "none"))
 
 
 def test_a_recipe_has_flags_of_its_own(capsys):
