@@ -1,0 +1,105 @@
+"""Translation data sets of TensorFlow Datasets (TFDS), by name."""
+
+from keras_transformer.data.parallel_text import ParallelText
+from keras_transformer.errors import UserInputError
+
+_PAIRS_AT_ONCE = 1024
+
+
+class TfdsPairs(ParallelText):
+    """Pairs of a split of a TFDS data set; needs `pip install keras-transformer[tensorflow]`.
+
+    A data set that TFDS has prepared in `data_dir` is opened and needs no network. Another one is
+    downloaded and prepared first, which for `wmt14_translate` takes hours and tens of gigabytes.
+
+    Args:
+        name: what TFDS calls it, such as `"wmt14_translate/de-en"`.
+        split: a split or a part of one, such as `"train"`, `"test"` or `"train[:10%]"`.
+        source_language: the feature that is the source, such as `"en"`.
+        target_language: the feature that is the target, such as `"de"`.
+        data_dir: folder of TFDS. None: its own default, `$TFDS_DATA_DIR` or
+            `~/tensorflow_datasets`.
+        download: whether a data set that is not prepared is downloaded.
+
+    Raises:
+        UserInputError: TFDS is not installed, knows no such data set, split or language, or cannot
+            prepare the data set.
+
+    Reference:
+        https://www.tensorflow.org/datasets/catalog/wmt14_translate
+    """
+
+    def __init__(self, name, split, source_language, target_language, data_dir=None, download=True):
+        super().__init__(f"{name} {split}")
+        self.split = split
+        self.languages = (source_language, target_language)
+        self._builder = _open_builder(name, data_dir, download)
+        self._num_pairs = _count_examples(self._builder, name, split)
+        known = list(self._builder.info.features)
+        for language in self.languages:
+            if language not in known:
+                raise UserInputError(
+                    f"The data set {name} has no language {language!r}: it has {known}"
+                )
+
+    def __iter__(self):
+        import tensorflow_datasets
+
+        # The order of the files on disk, and nothing of them kept in memory.
+        reading = tensorflow_datasets.ReadConfig(try_autocache=False, interleave_cycle_length=1)
+        examples = self._builder.as_dataset(
+            split=self.split, shuffle_files=False, read_config=reading
+        )
+        for batch in examples.batch(_PAIRS_AT_ONCE).prefetch(2).as_numpy_iterator():
+            sources, targets = (batch[language].tolist() for language in self.languages)
+            for source, target in zip(sources, targets, strict=True):
+                yield source.decode("utf-8"), target.decode("utf-8")
+
+    def fingerprint(self):
+        """Full name with version, split, languages, and the sizes that TFDS noted of the data."""
+        info = self._builder.info
+        languages = " ".join(self.languages)
+        sizes = f"{self._num_pairs} examples, {int(info.dataset_size)} bytes"
+        return f"tfds {info.full_name} {self.split} {languages}: {sizes}"
+
+    @property
+    def num_pairs(self):
+        """Number of pairs of the split."""
+        return self._num_pairs
+
+
+def _open_builder(name, data_dir, download):
+    """The TFDS builder of a data set that is prepared."""
+    try:
+        import tensorflow_datasets
+    except ImportError as error:
+        raise UserInputError(
+            "TensorFlow Datasets is not installed: pip install keras-transformer[tensorflow]"
+        ) from error
+    try:
+        builder = tensorflow_datasets.builder(name, data_dir=data_dir and str(data_dir))
+    except (ValueError, AssertionError) as error:
+        raise UserInputError(f"TFDS cannot open the data set {name}: {_line(error)}") from error
+    if builder.is_prepared():
+        return builder
+    if not download:
+        raise UserInputError(
+            f"The data set {name} is not prepared in {builder.data_dir}, and downloading is off"
+        )
+    try:
+        builder.download_and_prepare()
+    except Exception as error:  # whatever a download, a web site or an archive may raise
+        raise UserInputError(f"TFDS cannot prepare the data set {name}: {_line(error)}") from error
+    return builder
+
+
+def _count_examples(builder, name, split):
+    try:
+        return builder.info.splits[split].num_examples
+    except ValueError as error:
+        raise UserInputError(f"The data set {name}: {_line(error)}") from error
+
+
+def _line(error):
+    """The first line of what an error says; TFDS goes on with lists of all it knows."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
