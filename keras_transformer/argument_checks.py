@@ -7,6 +7,12 @@ def check_positive_int(name, value):
         raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value!r}")
 
 
+def check_non_negative_int(name, value):
+    """Require an integer >= 0."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"`{name}` must be an integer >= 0. Received: {name}={value!r}")
+
+
 def check_rate(name, value):
     """Require a number in [0, 1), such as a dropout rate."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -67,20 +67,32 @@ class TransformerDecoderLayer(TransformerLayer):
             layer.build(inputs_shape)
 
     def call(self, inputs, memory, memory_mask=None, training=None):
-        attended = self.self_attention(
+        return self.attend(inputs, memory, memory_mask, training)[0]
+
+    def attend(self, inputs, memory, memory_mask=None, training=None):
+        """The layer with its attention weights; the call arguments are those of the layer.
+
+        Returns:
+            outputs: tensor (batch, target_length, hidden_dim).
+            self_scores: the self-attention's weights before dropout, float32
+                (batch, num_heads, target_length, target_length).
+            cross_scores: those of the attention to the memory, float32
+                (batch, num_heads, target_length, source_length).
+        """
+        attended, self_scores = self.self_attention.attend(
             self.self_attention_block.enter(inputs),
             mask=causal_mask(ops.shape(inputs)[1]),
             training=training,
         )
         hidden = self.self_attention_block(inputs, attended, training=training)
-        attended = self.cross_attention(
+        attended, cross_scores = self.cross_attention.attend(
             self.cross_attention_block.enter(hidden),
             value=memory,
             mask=memory_mask,
             training=training,
         )
         hidden = self.cross_attention_block(hidden, attended, training=training)
-        return self.feed(hidden, training)
+        return self.feed(hidden, training), self_scores, cross_scores
 
     def step(self, inputs, index, memory, memory_mask, cache):
         """One position of every beam.

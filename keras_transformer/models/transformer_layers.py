@@ -8,6 +8,7 @@ import itertools
 
 from keras import ops
 
+from keras_transformer.argument_checks import check_non_negative_int
 from keras_transformer.layers import (
     PaddingMask,
     PositionalEmbedding,
@@ -133,6 +134,38 @@ class TransformerLayers:
         for layer in self.decoder_layers:
             hidden = layer(hidden, memory, memory_mask=memory_mask)
         return self._logits(hidden)
+
+    def cross_attention(self, target_ids, memory, memory_mask, layer=None):
+        """How much each position of the target attends to each of the source.
+
+        Args:
+            target_ids: integer tensor (batch, target_length), starting with BOS.
+            memory, memory_mask: as `encode` returned them.
+            layer: number of the decoder layer, counted from 0; None: the last but one, or the only
+                one.
+
+        Returns:
+            float32 (batch, target_length, source_length), the mean over the heads; every row sums
+            to 1. The row at position i is for token i + 1, as the logits are.
+
+        Raises:
+            ValueError: the decoder has no such layer.
+
+        Reference: Garg et al., "Jointly Learning to Align and Translate with Transformer Models",
+        2019, section 3, for the last layer but one.
+        """
+        num_layers = len(self.decoder_layers)
+        layer = max(num_layers - 2, 0) if layer is None else layer
+        check_non_negative_int("layer", layer)
+        if layer >= num_layers:
+            raise ValueError(
+                f"`layer` must be less than the decoder's {num_layers}. Received: layer={layer}"
+            )
+        hidden = self.target_embedding(target_ids, table=self._target_table)
+        for earlier in self.decoder_layers[:layer]:
+            hidden = earlier(hidden, memory, memory_mask=memory_mask)
+        _, _, scores = self.decoder_layers[layer].attend(hidden, memory, memory_mask)
+        return ops.mean(scores, axis=1)
 
     def start(self, memory, memory_mask, *, beam_size, length):
         """What stepwise decoding starts from.
