@@ -1,5 +1,6 @@
 """The Transformer as a functional model, and its sizes."""
 
+from keras_transformer.models.ensemble import TransformerEnsemble
 from keras_transformer.models.presets import PRESETS, Preset
 from keras_transformer.models.transformer import build_transformer
 from keras_transformer.models.transformer_layers import TransformerLayers
@@ -8,6 +9,7 @@ from keras_transformer.models.vocabulary_padding import padded_vocabulary_size
 __all__ = [
     "PRESETS",
     "Preset",
+    "TransformerEnsemble",
     "TransformerLayers",
     "build_transformer",
     "padded_vocabulary_size",
