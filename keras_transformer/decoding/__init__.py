@@ -1,7 +1,17 @@
-"""Searches for the best output of a stepwise model; they take a callable and know no model."""
+"""Searches for the outputs of a stepwise model; they take a callable and know no model."""
 
 from keras_transformer.decoding.beam_search import beam_search
+from keras_transformer.decoding.constraints import ForcedPrefix, MinimumLength, NoRepeatNgrams
 from keras_transformer.decoding.greedy_search import greedy_search
 from keras_transformer.decoding.length_penalty import length_penalty
+from keras_transformer.decoding.sampling import sample
 
-__all__ = ["beam_search", "greedy_search", "length_penalty"]
+__all__ = [
+    "ForcedPrefix",
+    "MinimumLength",
+    "NoRepeatNgrams",
+    "beam_search",
+    "greedy_search",
+    "length_penalty",
+    "sample",
+]

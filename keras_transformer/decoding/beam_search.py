@@ -16,7 +16,7 @@ from keras import ops
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.decoding.hypothesis_arrays import choose, empty_ids, write_at
 from keras_transformer.decoding.length_penalty import check_alpha, length_penalty
-from keras_transformer.decoding.next_tokens import NEVER, next_token_candidates
+from keras_transformer.decoding.next_tokens import NEVER, OutputRules, next_token_candidates
 
 
 class BeamState(NamedTuple):
@@ -51,6 +51,8 @@ def beam_search(
     special_tokens,
     max_length,
     num_results=None,
+    vocabulary_size=None,
+    constraints=(),
 ):
     """Search for the n best outputs of each sentence.
 
@@ -74,6 +76,10 @@ def beam_search(
         max_length: an int or an int32 scalar, at least the largest of `limits`.
         num_results: how many outputs are wanted, at most `beam_size`; None: all. The fewer, the
             sooner the search can stop; the best one is the same.
+        vocabulary_size: number of tokens; logits from there on are padding of the vocabulary and
+            never produced. None: every logit is a token's.
+        constraints: what may be produced besides, as in `decoding.constraints`. Where they leave no
+            token together, the later ones give way; the limit outranks them all.
 
     Returns:
         `(ids, scores)`, best first: int32 (batch, num_results, max_length + 1), without BOS, with
@@ -107,11 +113,11 @@ def beam_search(
     check_alpha(alpha)
     num_results = beam_size if num_results is None else num_results
     check_num_results(num_results, beam_size)
-    limits = ops.cast(limits, "int32")
+    rules = OutputRules(ops.cast(limits, "int32"), special_tokens, vocabulary_size, constraints)
 
     def advance(beams):
         logits, model_state = step(beams.tokens, beams.index, beams.model_state)
-        candidates = expand(beams, logits, limits, special_tokens)
+        candidates = expand(beams, logits, rules)
         finished_ids, finished_scores = merge_finished(beams, candidates, alpha, special_tokens)
         live = keep_live(candidates, beam_size, special_tokens)
         return BeamState(
@@ -125,7 +131,7 @@ def beam_search(
         )
 
     (beams,) = ops.while_loop(
-        lambda beams: should_continue(beams, limits, alpha, num_results),
+        lambda beams: should_continue(beams, rules.limits, alpha, num_results),
         lambda beams: (advance(beams),),
         (start(state, batch_size, beam_size, max_length, special_tokens),),
     )
@@ -168,12 +174,11 @@ def should_continue(beams, limits, alpha, num_results):
     return ops.any(beams.finished_scores[:, num_results - 1] < best_possible)
 
 
-def expand(beams, logits, limits, special_tokens):
+def expand(beams, logits, rules):
     """The best extensions by one token of a sentence's live hypotheses, as `Candidates`."""
     beam_size = beams.tokens.shape[1]
-    must_end = ops.reshape(beams.index >= limits, (-1, 1, 1))  # (batch, 1, 1)
     log_probs, tokens = next_token_candidates(  # (batch, beams, n)
-        logits, 2 * beam_size, must_end, special_tokens
+        logits, 2 * beam_size, beams.live_ids, beams.index, rules
     )
     n = tokens.shape[2]
     log_probs = ops.expand_dims(beams.live_log_probs, 2) + log_probs  # (batch, beams, n)

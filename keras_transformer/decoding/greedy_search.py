@@ -1,30 +1,23 @@
-"""Greedy search over a stepwise model: the most probable token, position by position.
-
-Axes in the shape comments:
-    batch        sentences
-    length       `max_length` + 1 output positions
-    n            places for the next token (see next_token_candidates)
-"""
-
-from typing import Any, NamedTuple
+"""Greedy search over a stepwise model: the most probable token, position by position."""
 
 from keras import ops
 
-from keras_transformer.decoding.hypothesis_arrays import choose, empty_ids, write_at
-from keras_transformer.decoding.next_tokens import next_token_candidates
+from keras_transformer.decoding.autoregression import generate
+from keras_transformer.decoding.hypothesis_arrays import choose
+from keras_transformer.decoding.next_tokens import OutputRules, next_token_candidates
 
 
-class GreedyState(NamedTuple):
-    """What one step of the search hands to the next."""
-
-    index: Any  # () position of `tokens` in the decoder's input, where BOS is at 0
-    tokens: Any  # (batch, 1) last token of each output; EOS once it has ended
-    ids: Any  # (batch, length)
-    log_probs: Any  # (batch,)
-    model_state: Any  # nest of (batch, 1, ...)
-
-
-def greedy_search(step, state, *, batch_size, limits, special_tokens, max_length):
+def greedy_search(
+    step,
+    state,
+    *,
+    batch_size,
+    limits,
+    special_tokens,
+    max_length,
+    vocabulary_size=None,
+    constraints=(),
+):
     """Take the most probable token at each position until EOS.
 
     Args:
@@ -37,6 +30,10 @@ def greedy_search(step, state, *, batch_size, limits, special_tokens, max_length
             reaches its limit ends with EOS.
         special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
         max_length: an int or an int32 scalar, at least the largest of `limits`.
+        vocabulary_size: number of tokens; logits from there on are padding of the vocabulary and
+            never produced. None: every logit is a token's.
+        constraints: what may be produced besides, as in `decoding.constraints`. Where they leave no
+            token together, the later ones give way; the limit outranks them all.
 
     Returns:
         `(ids, log_probs)`: int32 (batch, max_length + 1), without BOS, with EOS, then padding;
@@ -57,35 +54,20 @@ def greedy_search(step, state, *, batch_size, limits, special_tokens, max_length
         >>> print(keras.ops.convert_to_numpy(keras.ops.exp(log_probs)).round(4))
         [0.3]
     """
-    limits = ops.cast(limits, "int32")
-    eos = special_tokens.eos
+    rules = OutputRules(ops.cast(limits, "int32"), special_tokens, vocabulary_size, constraints)
 
-    def advance(outputs):
-        logits, model_state = step(outputs.tokens, outputs.index, outputs.model_state)
-        must_end = ops.reshape(outputs.index >= limits, (-1, 1, 1))  # (batch, 1, 1)
-        log_probs, tokens = next_token_candidates(logits, 1, must_end, special_tokens)
+    def choose_best(logits, ids, index):
+        log_probs, tokens = next_token_candidates(logits, 1, ids, index, rules)
         best, places = ops.top_k(log_probs[:, 0, :], 1)  # (batch, 1) of (batch, n)
-        tokens = choose(tokens[:, 0, :], places)  # (batch, 1)
-        has_ended = outputs.tokens == eos  # (batch, 1)
-        written = ops.where(has_ended, special_tokens.pad, tokens)  # (batch, 1)
-        return GreedyState(
-            index=outputs.index + 1,
-            tokens=ops.where(has_ended, eos, tokens),
-            ids=write_at(outputs.ids, outputs.index, written[:, 0]),
-            log_probs=outputs.log_probs + ops.where(has_ended, 0.0, best)[:, 0],
-            model_state=model_state,
-        )
+        return choose(tokens[:, 0, :], places), best
 
-    outputs = GreedyState(
-        index=ops.zeros((), dtype="int32"),
-        tokens=ops.full((batch_size, 1), special_tokens.bos, dtype="int32"),
-        ids=empty_ids((batch_size,), max_length, special_tokens),
-        log_probs=ops.zeros((batch_size,), dtype="float32"),
-        model_state=state,
+    ids, log_probs = generate(
+        step,
+        state,
+        choose_best,
+        batch_size=batch_size,
+        num_outputs=1,
+        special_tokens=special_tokens,
+        max_length=max_length,
     )
-    (outputs,) = ops.while_loop(
-        lambda outputs: ops.any(outputs.tokens != eos),
-        lambda outputs: (advance(outputs),),
-        (outputs,),
-    )
-    return outputs.ids, outputs.log_probs
+    return ids[:, 0], log_probs[:, 0]
