@@ -4,21 +4,40 @@ from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.data.batch_reader import BatchReader, batch_stream
 from keras_transformer.data.corpus_preparation import prepare_corpus
 from keras_transformer.data.fit_input import fit_batches, plan_batches, prepare_batches
+from keras_transformer.data.pair_filters import PairFilters
 from keras_transformer.data.parallel_corpus import ParallelCorpus
-from keras_transformer.data.text_files import find_text, read_parallel_text, read_text
+from keras_transformer.data.parallel_files import ParallelFiles
+from keras_transformer.data.parallel_text import ParallelText, SentencePairs
+from keras_transformer.data.subword_sampling import SubwordSampling
+from keras_transformer.data.text_files import (
+    find_text,
+    find_text_files,
+    read_parallel_text,
+    read_text,
+    text_lines,
+)
+from keras_transformer.data.tfds_text import TfdsPairs
 from keras_transformer.data.token_weights import token_weights
 
 __all__ = [
     "BatchPlan",
     "BatchReader",
+    "PairFilters",
     "ParallelCorpus",
+    "ParallelFiles",
+    "ParallelText",
+    "SentencePairs",
+    "SubwordSampling",
+    "TfdsPairs",
     "batch_stream",
     "find_text",
+    "find_text_files",
     "fit_batches",
     "plan_batches",
     "prepare_batches",
     "prepare_corpus",
     "read_parallel_text",
     "read_text",
+    "text_lines",
     "token_weights",
 ]

@@ -15,6 +15,7 @@ class BatchReader:
         corpus: a `ParallelCorpus` or a `CorpusMixture`.
         plan: a `BatchPlan` of that corpus.
         special_tokens: the tokenizer's `SpecialTokens`.
+        subword_sampling: `SubwordSampling`, or None for the pieces that the corpus holds.
 
     Raises:
         ValueError: the plan was not made from the lengths of this corpus.
@@ -30,7 +31,7 @@ class BatchReader:
         ([[1, 7, 0], [1, 5, 6]], [[7, 2, 0], [5, 6, 2]])
     """
 
-    def __init__(self, corpus, plan, special_tokens):
+    def __init__(self, corpus, plan, special_tokens, subword_sampling=None):
         fits = np.array_equal(plan.source_lengths, corpus.source_lengths + 1) and np.array_equal(
             plan.target_lengths, corpus.target_lengths + 1
         )
@@ -43,6 +44,7 @@ class BatchReader:
         self._mixture = corpus if isinstance(corpus, CorpusMixture) else CorpusMixture([corpus])
         self.plan = plan
         self.special_tokens = special_tokens
+        self._subword_sampling = subword_sampling
 
     def batch(self, step):
         """Read the batch of global step `step`, counted from 0.
@@ -56,9 +58,9 @@ class BatchReader:
         pairs = self.plan.batch(step)
         special_tokens = self.special_tokens
         rows = np.arange(len(pairs))
-        source_ids, lengths = self._pad("source", pairs, self.plan.source_lengths)
+        source_ids, lengths = self._pad("source", pairs, step)
         source_ids[rows, lengths] = special_tokens.eos
-        labels, lengths = self._pad("target", pairs, self.plan.target_lengths)
+        labels, lengths = self._pad("target", pairs, step)
         # The last column is padding in every row, so nothing is lost when it turns to the front.
         target_ids = np.roll(labels, 1, axis=1)
         target_ids[:, 0] = special_tokens.bos
@@ -66,11 +68,29 @@ class BatchReader:
         weights = token_weights(labels, special_tokens.pad)
         return {"source_ids": source_ids, "target_ids": target_ids}, labels, weights
 
-    def _pad(self, side, pairs, planned_lengths):
+    def _pad(self, side, pairs, step):
         """Sentences as rows, one column wider than the longest, and their lengths."""
-        lengths = planned_lengths[pairs] - 1
-        width = int(lengths.max()) + 1
-        return self._mixture.padded(side, pairs, width, self.special_tokens.pad), lengths
+        if self._subword_sampling is None:
+            return self._mixture.padded(side, pairs, self.special_tokens.pad)
+        return self._sample(side, pairs, step)
+
+    def _sample(self, side, pairs, step):
+        """As `_pad`, with sampled pieces but for sentences that would break the budget by them."""
+        padding_id = self.special_tokens.pad
+        ordinary, lengths = self._mixture.padded(side, pairs, padding_id)
+        samples = self._subword_sampling.sample(side, self._mixture.text(side, pairs), step)
+        sampled_lengths = np.fromiter(map(len, samples), "int64", count=len(samples))
+        # One token of each row is the end of sentence.
+        fits = sampled_lengths < self.plan.batch_tokens // len(pairs)
+        lengths = np.where(fits, sampled_lengths, lengths)
+        padded = np.full((len(pairs), int(lengths.max()) + 1), padding_id, "int32")
+        is_token = np.arange(padded.shape[1]) < lengths[:, None]
+        kept = [
+            samples[row] if fits[row] else ordinary[row, : lengths[row]]
+            for row in range(len(pairs))
+        ]
+        padded[is_token] = np.concatenate(kept)
+        return padded, lengths
 
 
 def batch_stream(reader, start_step=0, stop_step=None):

@@ -26,9 +26,9 @@ class CorpusMixture:
         >>> ids, offsets = np.array([5, 6, 7]), np.array([0, 2, 3])  # "5 6" and "7"
         >>> corpus = ParallelCorpus(ids, offsets, ids, offsets, np.array([1, 2]), metadata={})
         >>> mixture = CorpusMixture([corpus, corpus], weights=[1, 0.5])
-        >>> mixture.padded("source", np.array([3, 0]), width=3, padding_id=0)
-        array([[7, 0, 0],
-               [5, 6, 0]], dtype=int32)
+        >>> rows, lengths = mixture.padded("source", np.array([3, 0]), padding_id=0)
+        >>> rows.tolist(), lengths.tolist()
+        ([[7, 0, 0], [5, 6, 0]], [1, 2])
     """
 
     def __init__(self, corpora, weights=None):
@@ -67,41 +67,47 @@ class CorpusMixture:
             return line
         return f"{line} of corpus {self.corpora.index(corpus) + 1}"
 
-    def padded(self, side, pairs, width, padding_id):
-        """Token ids of pairs as the rows of an int32 array `(batch, width)`, padded at the end.
+    def padded(self, side, pairs, padding_id):
+        """Token ids of pairs as rows, one column wider than the longest: room for a special token.
 
         Args:
             side: `"source"` or `"target"`.
             pairs: int array `(batch,)`.
-            width: number of columns, not less than the longest sentence has tokens.
             padding_id: what fills the rows.
+
+        Returns:
+            Int32 array `(batch, longest + 1)`, and the sentences' lengths, int64 `(batch,)`.
         """
-        padded = np.full((len(pairs), width), padding_id, "int32")
-        columns = np.arange(width)
+        lengths = np.empty(len(pairs), dtype="int64")
+        spans = []
         for corpus, rows, indices in self._parts(pairs):
             ids, offsets = _side(corpus, side)
-            starts, stops = offsets[indices], offsets[indices + 1]
-            is_token = columns < (stops - starts)[:, None]
-            values = ids[(starts[:, None] + columns)[is_token]]
-            if len(self.corpora) == 1:
-                padded[is_token] = values
-            else:
-                part = padded[rows]
-                part[is_token] = values
-                padded[rows] = part
-        return padded
+            starts = offsets[indices]
+            lengths[rows] = offsets[indices + 1] - starts
+            spans.append((ids, rows, starts))
+        padded = np.full((len(pairs), int(lengths.max()) + 1), padding_id, "int32")
+        columns = np.arange(padded.shape[1])
+        for ids, rows, starts in spans:
+            part = padded[rows]
+            is_token = columns < lengths[rows, None]
+            part[is_token] = ids[(starts[:, None] + columns)[is_token]]
+            padded[rows] = part
+        return padded, lengths
 
     def text(self, side, pairs):
         """Text of pairs, a list of strings; the corpora must be prepared with `keep_text=True`."""
         lines = [None] * len(pairs)
         for corpus, rows, indices in self._parts(pairs):
             texts = corpus.source_text(indices) if side == "source" else corpus.target_text(indices)
-            for row, line in zip(rows.tolist(), texts, strict=True):
+            for row, line in zip(np.arange(len(pairs))[rows], texts, strict=True):
                 lines[row] = line
         return lines
 
     def _parts(self, pairs):
         """Yield for each corpus of a batch `(corpus, rows of the batch, indices in the corpus)`."""
+        if len(self.corpora) == 1:
+            yield self.corpora[0], slice(None), pairs
+            return
         numbers = np.searchsorted(self._starts, pairs, side="right") - 1
         for number in np.unique(numbers).tolist():
             rows = np.flatnonzero(numbers == number)

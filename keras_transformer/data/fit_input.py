@@ -4,9 +4,19 @@ from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.data.batch_reader import BatchReader, batch_stream
 from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.corpus_preparation import prepare_corpus
+from keras_transformer.data.parallel_text import SentencePairs
 
 
-def plan_batches(corpora, special_tokens, *, weights=None, batch_tokens, seed=0, shuffle=True):
+def plan_batches(
+    corpora,
+    special_tokens,
+    *,
+    weights=None,
+    batch_tokens,
+    seed=0,
+    shuffle=True,
+    subword_sampling=None,
+):
     """Plan the batches of one corpus, or of several that are mixed.
 
     Args:
@@ -17,7 +27,11 @@ def plan_batches(corpora, special_tokens, *, weights=None, batch_tokens, seed=0,
             each.
         batch_tokens: most source tokens and most target tokens of a batch, with padding.
         seed: non-negative integer; decides the order of the batches.
-        shuffle: whether epochs differ.
+        shuffle: whether epochs differ in the order of their sentences.
+        subword_sampling: `SubwordSampling`, or None. The corpora must be prepared with
+            `keep_text=True`. Batches then hold fewer sentences, so that samples, which are longer
+            than the ordinary pieces, fit into `batch_tokens`. A sentence whose sample does not
+            fit keeps its ordinary pieces.
 
     Returns:
         A `BatchReader`.
@@ -38,8 +52,11 @@ def plan_batches(corpora, special_tokens, *, weights=None, batch_tokens, seed=0,
     """
     corpora = corpora if isinstance(corpora, (list, tuple)) else [corpora]
     corpus = CorpusMixture(corpora, weights)
-    plan = BatchPlan.of(corpus, batch_tokens=batch_tokens, seed=seed, shuffle=shuffle)
-    return BatchReader(corpus, plan, special_tokens)
+    growth = subword_sampling.growth(corpus) if subword_sampling else (1.0, 1.0)
+    plan = BatchPlan.of(
+        corpus, batch_tokens=batch_tokens, seed=seed, shuffle=shuffle, growth=growth
+    )
+    return BatchReader(corpus, plan, special_tokens, subword_sampling)
 
 
 def prepare_batches(
@@ -62,7 +79,7 @@ def prepare_batches(
     Raises:
         UserInputError: as from `prepare_corpus` and `BatchPlan`.
     """
-    corpus = prepare_corpus(sources, targets, tokenizer, cache_directory)
+    corpus = prepare_corpus(SentencePairs(sources, targets), tokenizer, cache_directory)
     return plan_batches(
         corpus, tokenizer.special_tokens, batch_tokens=batch_tokens, seed=seed, shuffle=shuffle
     )

@@ -11,29 +11,11 @@ import pytest
 from keras_transformer.data import (
     BatchPlan,
     BatchReader,
-    ParallelCorpus,
     batch_stream,
     token_weights,
 )
 from keras_transformer.special_tokens import SpecialTokens
-
-
-def corpus_of(sources, targets):
-    def side(sentences):
-        ids = np.array(list(itertools.chain(*sentences)), dtype="int32")
-        return ids, np.cumsum([0, *map(len, sentences)])
-
-    line_numbers = np.arange(1, len(sources) + 1)
-    return ParallelCorpus(*side(sources), *side(targets), line_numbers, metadata={})
-
-
-def random_corpus(pairs=200):
-    generator = np.random.default_rng(0)
-
-    def sentences():
-        return [generator.integers(4, 900, generator.integers(1, 30)) for _ in range(pairs)]
-
-    return corpus_of(sentences(), sentences())
+from tests.data.corpora import corpus_of, random_corpus
 
 
 def reader_of(corpus, special_tokens=SpecialTokens(), **settings):  # noqa: B008

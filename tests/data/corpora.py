@@ -1,0 +1,44 @@
+"""Corpora of token ids made in memory."""
+
+import itertools
+
+import numpy as np
+
+from keras_transformer.data import ParallelCorpus
+
+
+def corpus_of(sources, targets):
+    """A corpus of the given sentences, lists of ids; its lines are numbered from 1."""
+
+    def side(sentences):
+        ids = np.array(list(itertools.chain(*sentences)), dtype="int32")
+        return ids, np.cumsum([0, *map(len, sentences)])
+
+    line_numbers = np.arange(1, len(sources) + 1)
+    return ParallelCorpus(*side(sources), *side(targets), line_numbers, metadata={})
+
+
+def random_corpus(pairs=200, seed=0):
+    """A corpus of ids from 4 to 899 in sentences of 1 to 29 tokens."""
+    generator = np.random.default_rng(seed)
+
+    def sentences():
+        return [generator.integers(4, 900, generator.integers(1, 30)) for _ in range(pairs)]
+
+    return corpus_of(sentences(), sentences())
+
+
+class SpelledCorpus(ParallelCorpus):
+    """A corpus whose text spells its ids: "5 6" for 5 and 6."""
+
+    def source_text(self, indices):
+        return [" ".join(map(str, self.source(index))) for index in indices]
+
+    def target_text(self, indices):
+        return [" ".join(map(str, self.target(index))) for index in indices]
+
+
+def with_text(corpus):
+    """The same corpus with text."""
+    sides = corpus.source_ids, corpus.source_offsets, corpus.target_ids, corpus.target_offsets
+    return SpelledCorpus(*sides, corpus.line_numbers, corpus.metadata)

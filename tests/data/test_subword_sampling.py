@@ -1,0 +1,158 @@
+"""Batches of sampled pieces: reproducible, inside the budget, the same text."""
+
+import concurrent.futures
+import itertools
+
+import numpy as np
+import pytest
+
+from keras_transformer.data import SubwordSampling, plan_batches
+from keras_transformer.data.tensorflow_dataset import as_dataset
+from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.text import SentencePieceTokenizer
+from tests.data.corpora import corpus_of, random_corpus, with_text
+
+PIECE = 1000  # what the tokenizer below puts behind a token that it cuts in two
+
+
+class CuttingTokenizer:
+    """Reads spelled ids, and cuts each in two with probability alpha."""
+
+    def sample(self, sentences, *, alpha, seed):
+        generator = np.random.default_rng(seed)
+        return [
+            [
+                piece
+                for word in line.split()
+                for piece in ([int(word), PIECE] if generator.random() < alpha else [int(word)])
+            ]
+            for line in sentences
+        ]
+
+
+def sampling(alpha=0.3, seed=5):
+    return SubwordSampling(CuttingTokenizer(), CuttingTokenizer(), alpha, seed)
+
+
+def reader_of(corpora, sampling, **settings):
+    settings = {"batch_tokens": 256, "seed": 1, **settings}
+    return plan_batches(corpora, SpecialTokens(), **settings, subword_sampling=sampling)
+
+
+def tokens(rows):
+    """Rows without padding, begin and end of sentence."""
+    return [[token for token in row if token > 2] for row in rows.tolist()]
+
+
+def uncut(rows):
+    return [[token for token in row if token != PIECE] for row in tokens(rows)]
+
+
+def corpora():
+    return [with_text(random_corpus(150, 1)), with_text(random_corpus(60, 2))]
+
+
+def test_batches_hold_the_sentences_of_the_plan_in_other_pieces():
+    mixed = corpora()
+    reader = reader_of(mixed, sampling(), weights=[0.5, 2])
+    cut = kept = 0
+    for step in range(2 * reader.plan.steps_per_epoch):
+        inputs, labels, weights = reader.batch(step)
+        chosen = [
+            (mixed[0], i) if i < 150 else (mixed[1], i - 150) for i in reader.plan.batch(step)
+        ]
+        assert uncut(inputs["source_ids"]) == [corpus.source(i).tolist() for corpus, i in chosen]
+        assert uncut(labels) == [corpus.target(i).tolist() for corpus, i in chosen]
+        assert tokens(inputs["target_ids"]) == tokens(labels)
+        np.testing.assert_array_equal(weights > 0, labels != 0)
+        assert weights.sum() == pytest.approx(1, abs=1e-6)
+        cut += np.count_nonzero(labels == PIECE)
+        kept += np.count_nonzero((labels > 2) & (labels != PIECE))
+    # Some sentences keep their ordinary pieces, so a little less than alpha.
+    assert 0.2 < cut / kept < 0.32
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
+@pytest.mark.parametrize("batch_tokens", [30, 64, 1000])
+def test_no_batch_exceeds_the_budget(alpha, batch_tokens):
+    reader = reader_of(corpora(), sampling(alpha), batch_tokens=batch_tokens)
+    for step in range(reader.plan.steps_per_epoch):
+        inputs, labels, _ = reader.batch(step)
+        assert inputs["source_ids"].size <= batch_tokens
+        assert labels.size <= batch_tokens
+
+
+def test_a_sentence_without_room_keeps_its_ordinary_pieces():
+    # Cut in two, nine tokens and the end of sentence take 19 places; a row has 12.
+    corpus = with_text(corpus_of([[5] * 9, [6]], [[7] * 9, [8] * 5]))
+    reader = reader_of(corpus, sampling(alpha=1.0), batch_tokens=12, shuffle=False)
+    rows = [row for step in range(2) for row in tokens(reader.batch(step)[1])]
+    assert sorted(rows) == [[7] * 9, [8, PIECE] * 5]
+
+
+def test_alpha_zero_gives_the_ordinary_batches():
+    ordinary, sampled = reader_of(corpora(), None), reader_of(corpora(), sampling(alpha=0.0))
+    # The same draws, of the same pairs; a plan for samples may leave more room.
+    for reader in (ordinary, sampled):
+        sentences = [row for step in range(reader.plan.steps_per_epoch)
+                     for row in tokens(reader.batch(step)[1])]  # fmt: skip
+        targets = [c.target(i).tolist() for c in corpora() for i in range(len(c))]
+        assert sorted(sentences) == sorted(targets)
+
+
+def test_any_step_is_reproducible_on_its_own_and_from_threads():
+    reader = reader_of(corpora(), sampling())
+    steps = range(2 * reader.plan.steps_per_epoch)
+    expected = [reader.batch(step)[1].tolist() for step in steps]
+    assert reader_of(corpora(), sampling()).batch(steps[-1])[1].tolist() == expected[-1]
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        labels = list(threads.map(lambda step: reader.batch(step)[1].tolist(), steps))
+    assert labels == expected
+    batches = itertools.islice(as_dataset(reader).as_numpy_iterator(), len(steps))
+    assert [labels.tolist() for _, labels, _ in batches] == expected
+
+
+def test_seed_epoch_and_side_draw_other_pieces():
+    corpus = with_text(corpus_of([list(range(4, 84))], [list(range(4, 84))]))
+    reader = reader_of(corpus, sampling(seed=5))
+    inputs, first, _ = reader.batch(0)
+    draws = [
+        tokens(inputs["source_ids"]),
+        tokens(first),
+        tokens(reader.batch(1)[1]),
+        tokens(reader_of(corpus, sampling(seed=6)).batch(0)[1]),
+    ]
+    assert all(a != b for a, b in itertools.combinations(draws, 2))
+
+
+def test_batches_are_planned_for_longer_sentences():
+    ordinary = reader_of(corpora(), None)
+    sampled = reader_of(corpora(), sampling(alpha=1.0))
+    # Twice as long, and some room; the longest have less than that inside the budget.
+    assert 1.9 < sampled.plan.steps_per_epoch / ordinary.plan.steps_per_epoch < 2.6
+    # Figures stay those of the ordinary pieces.
+    total = sum(map(sampled.plan.target_tokens, range(sampled.plan.steps_per_epoch)))
+    assert total == sum((c.target_lengths + 1).sum() for c in corpora())
+
+
+def test_a_sentencepiece_vocabulary_gives_back_the_text():
+    sizes, things = ("a small", "the green", "the biggest"), ("houses", "tree", "river", "moon")
+    lines = [f"{size} {thing}" for size in sizes for thing in things]
+    tokenizer = SentencePieceTokenizer.train(lines, vocabulary_size=60)
+
+    class Corpus(type(with_text(random_corpus(1)))):
+        def source_text(self, indices):
+            return [lines[index] for index in indices]
+
+        target_text = source_text
+
+    ids = tokenizer.encode(lines)
+    plain = corpus_of(ids, ids)
+    sides = plain.source_ids, plain.source_offsets, plain.target_ids, plain.target_offsets
+    corpus = Corpus(*sides, plain.line_numbers, {})
+    reader = reader_of(corpus, SubwordSampling(tokenizer, tokenizer, 0.5, 1), batch_tokens=4096)
+    inputs, labels, _ = reader.batch(0)
+    expected = [lines[index] for index in reader.plan.batch(0)]
+    for rows in (inputs["source_ids"], inputs["target_ids"], labels):
+        assert tokenizer.decode(rows) == expected
+    assert np.count_nonzero(labels) > reader.plan.target_tokens(0)
