@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_rate
+from keras_transformer.argument_checks import check_positive_int, check_rate
 from keras_transformer.losses.cross_entropy import smoothed_cross_entropy, to_ids, to_logits
 from keras_transformer.losses.replicas import replica_share
 
@@ -12,24 +12,31 @@ from keras_transformer.losses.replicas import replica_share
 class LabelSmoothingCrossEntropy(keras.losses.Loss):
     """Cross entropy against `1 - label_smoothing` on the label, the rest spread over all others.
 
-    Every other token of the vocabulary gets `label_smoothing / (vocabulary_size - 1)`. Called
-    without `sample_weight` the loss is the mean over the tokens that are no padding. Called with
-    it, as `fit` does, it is the plain sum of token loss times weight: weights `mask / tokens of the
-    global batch` then give the mean over real tokens exactly, also over replicas and micro-batches.
-    The arithmetic is float32 under every dtype policy, and ids stay integers.
+    Every other token of the vocabulary gets `label_smoothing / (vocabulary_size - 1)`. Padding of
+    the vocabulary gets nothing: it takes part in the softmax, and training makes it improbable.
+
+    Called without `sample_weight` the loss is the mean over the tokens that are no padding. Called
+    with it, as `fit` does, it is the plain sum of token loss times weight: weights `mask / tokens
+    of the global batch` then give the mean over real tokens exactly, also over replicas and
+    micro-batches. The arithmetic is float32 under every dtype policy, and ids stay integers.
 
     Args:
         label_smoothing: float in [0, 1), the probability taken from the label.
         padding_id: integer, the label that never counts.
+        vocabulary_size: integer >= 2, number of tokens of the tokenizer; logits from there on are
+            padding of the vocabulary (see `models.padded_vocabulary_size`). None: there is none.
         name: name of the loss.
 
     Call arguments:
         labels: integers, (batch, target_length).
-        logits: floats, (batch, target_length, vocabulary_size).
+        logits: floats, (batch, target_length, padded_vocabulary_size).
         sample_weight: optional floats, (batch, target_length); padding must weigh 0.
 
     Returns:
         A float32 scalar.
+
+    Raises:
+        ValueError: an argument is out of its range, or `vocabulary_size` exceeds the logits.
 
     Example:
         >>> import numpy as np
@@ -41,11 +48,20 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         [Attention Is All You Need](https://arxiv.org/abs/1706.03762), section 5.4.
     """
 
-    def __init__(self, label_smoothing=0.1, padding_id=0, name="label_smoothing_cross_entropy"):
+    def __init__(
+        self,
+        label_smoothing=0.1,
+        padding_id=0,
+        vocabulary_size=None,
+        name="label_smoothing_cross_entropy",
+    ):
         check_rate("label_smoothing", label_smoothing)
+        if vocabulary_size is not None:
+            _check_vocabulary_size(vocabulary_size)
         super().__init__(name=name, reduction="sum", dtype="float32")
         self.label_smoothing = label_smoothing
         self.padding_id = padding_id
+        self.vocabulary_size = vocabulary_size
 
     def __call__(self, labels, logits, sample_weight=None):
         # Keras's own __call__ would cast the ids to the dtype of the loss.
@@ -58,11 +74,29 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         return ops.sum(token_losses * ops.cast(sample_weight, "float32"))
 
     def call(self, labels, logits):
-        return smoothed_cross_entropy(to_ids(labels), to_logits(logits), self.label_smoothing)
+        logits = to_logits(logits)
+        if self.vocabulary_size is not None and self.vocabulary_size > logits.shape[-1]:
+            raise ValueError(
+                "`vocabulary_size` must be at most the number of logits of a token. Received: "
+                f"vocabulary_size={self.vocabulary_size}, logits of shape {tuple(logits.shape)}"
+            )
+        return smoothed_cross_entropy(
+            to_ids(labels), logits, self.label_smoothing, self.vocabulary_size
+        )
 
     def get_config(self):
         return {
             "label_smoothing": self.label_smoothing,
             "padding_id": self.padding_id,
+            "vocabulary_size": self.vocabulary_size,
             "name": self.name,
         }
+
+
+def _check_vocabulary_size(vocabulary_size):
+    check_positive_int("vocabulary_size", vocabulary_size)
+    if vocabulary_size < 2:
+        raise ValueError(
+            "`vocabulary_size` must be an integer >= 2: smoothing needs other tokens than the "
+            f"label. Received: vocabulary_size={vocabulary_size}"
+        )

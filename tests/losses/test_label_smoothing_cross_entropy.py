@@ -9,11 +9,12 @@ from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.losses.cross_entropy import smoothed_cross_entropy
 
 
-def reference(labels, logits, label_smoothing):
+def reference(labels, logits, label_smoothing, vocabulary_size=None):
     """Cross entropy with the smoothed target matrix, per token, and its gradient."""
     logits = np.asarray(logits, "float64")
-    vocabulary_size = logits.shape[-1]
+    vocabulary_size = vocabulary_size or logits.shape[-1]
     target = np.full(logits.shape, label_smoothing / (vocabulary_size - 1))
+    target[..., vocabulary_size:] = 0
     np.put_along_axis(target, np.asarray(labels)[..., None], 1 - label_smoothing, axis=-1)
     shifted = logits - logits.max(-1, keepdims=True)
     log_softmax = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
@@ -72,6 +73,38 @@ def test_value_and_gradient_of_each_token(label_smoothing):
     np.testing.assert_allclose(ops.convert_to_numpy(ours), losses, atol=1e-5)
     np.testing.assert_allclose(
         gradient(weighted_sum, logits), upstream[..., None] * gradients, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("vocabulary_size", [9, 11, 16])
+def test_padding_of_the_vocabulary_gets_no_share(label_smoothing, vocabulary_size):
+    """Of 16 logits the last 7, 5 or 0 are padding: in the softmax, but not in the target."""
+    _, logits = random_batch(vocabulary_size=16)
+    labels, _ = random_batch(vocabulary_size=vocabulary_size)
+    upstream = np.random.default_rng(0).normal(size=labels.shape).astype("float32")
+    losses, gradients = reference(labels, logits, label_smoothing, vocabulary_size)
+    loss = LabelSmoothingCrossEntropy(label_smoothing, 99, vocabulary_size)
+    value = loss(labels, logits, upstream)
+    assert float(value) == pytest.approx((upstream * losses).sum(), rel=1e-5)
+    ours = gradient(lambda x: loss(labels, x, upstream), logits)
+    np.testing.assert_allclose(ours, upstream[..., None] * gradients, atol=1e-5)
+
+
+def test_smoothed_targets_of_three_tokens_and_two_of_padding():
+    loss = LabelSmoothingCrossEntropy(0.1, padding_id=4, vocabulary_size=3)
+    targets = 0.2 - gradient(
+        lambda logits: loss(np.array([[1]], "int32"), logits), np.zeros((1, 1, 5), "float32")
+    )
+    np.testing.assert_allclose(targets[0, 0], [0.05, 0.9, 0.05, 0, 0], atol=1e-6)
+
+
+def test_masked_padding_of_the_vocabulary_changes_nothing():
+    labels, logits = random_batch()
+    masked = np.concatenate([logits, np.full((*labels.shape, 5), -1e9, "float32")], axis=-1)
+    padded = LabelSmoothingCrossEntropy(0.1, vocabulary_size=11)(labels, masked)
+    assert float(padded) == pytest.approx(
+        float(LabelSmoothingCrossEntropy(0.1)(labels, logits)), rel=1e-6
     )
 
 
@@ -161,14 +194,32 @@ def test_fit_minimizes_the_mean_over_real_tokens():
 
 
 def test_config_round_trip():
-    loss = LabelSmoothingCrossEntropy(0.2, padding_id=5, name="smoothed")
+    loss = LabelSmoothingCrossEntropy(0.2, padding_id=5, vocabulary_size=9, name="smoothed")
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(loss))
     assert isinstance(again, LabelSmoothingCrossEntropy)
     assert again.get_config() == loss.get_config()
-    assert again.get_config() == {"label_smoothing": 0.2, "padding_id": 5, "name": "smoothed"}
+    assert again.get_config() == {
+        "label_smoothing": 0.2,
+        "padding_id": 5,
+        "vocabulary_size": 9,
+        "name": "smoothed",
+    }
 
 
 @pytest.mark.parametrize("value", [1.0, -0.1, "0.1", True])
 def test_a_rate_outside_its_range_is_refused(value):
     with pytest.raises(ValueError, match="`label_smoothing` must be a number in"):
         LabelSmoothingCrossEntropy(value)
+
+
+@pytest.mark.parametrize("value", [0, 1, -8, 8.0, "8", True])
+def test_a_vocabulary_without_other_tokens_is_refused(value):
+    with pytest.raises(ValueError, match="`vocabulary_size` must be .* integer"):
+        LabelSmoothingCrossEntropy(vocabulary_size=value)
+
+
+def test_a_vocabulary_larger_than_the_logits_is_refused():
+    labels, logits = random_batch()
+    message = r"`vocabulary_size` must be at most .* vocabulary_size=12, .* \(3, 5, 11\)"
+    with pytest.raises(ValueError, match=message):
+        LabelSmoothingCrossEntropy(vocabulary_size=12)(labels, logits)
