@@ -4,6 +4,7 @@ from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.data.batch_reader import BatchReader, batch_stream
 from keras_transformer.data.corpus_preparation import prepare_corpus
 from keras_transformer.data.fit_input import fit_batches, plan_batches, prepare_batches
+from keras_transformer.data.overlap import Overlap, count_overlap
 from keras_transformer.data.pair_filters import PairFilters
 from keras_transformer.data.parallel_corpus import ParallelCorpus
 from keras_transformer.data.parallel_files import ParallelFiles
@@ -22,6 +23,7 @@ from keras_transformer.data.token_weights import token_weights
 __all__ = [
     "BatchPlan",
     "BatchReader",
+    "Overlap",
     "PairFilters",
     "ParallelCorpus",
     "ParallelFiles",
@@ -30,6 +32,7 @@ __all__ = [
     "SubwordSampling",
     "TfdsPairs",
     "batch_stream",
+    "count_overlap",
     "find_text",
     "find_text_files",
     "fit_batches",

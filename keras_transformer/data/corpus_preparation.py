@@ -1,5 +1,6 @@
 """Tokenize parallel text once: the second run opens what the first one wrote."""
 
+import dataclasses
 import hashlib
 import itertools
 import json
@@ -12,120 +13,117 @@ import uuid
 import numpy as np
 import tqdm
 
-from keras_transformer.data.parallel_corpus import (
-    FORMAT_VERSION,
-    ID_TYPE,
-    METADATA_FILE,
-    SIDES,
-    ParallelCorpus,
-)
+from keras_transformer.data.corpus_writer import CorpusWriter
+from keras_transformer.data.pair_filters import PairFilters, PairSieve
+from keras_transformer.data.parallel_corpus import FORMAT_VERSION, ParallelCorpus, drop_listing
+from keras_transformer.data.parallel_text import ParallelText
 from keras_transformer.errors import UserInputError
 
 _CHUNK_PAIRS = 10_000
 
 
-def prepare_corpus(sources, targets, tokenizer, cache_directory):
+def prepare_corpus(
+    text, tokenizer, cache_directory, *, source_tokenizer=None, filters=None, keep_text=False
+):
     """Tokenize sentence pairs into memory-mapped arrays, or open them if that was done before.
 
-    The arrays lie in a folder of `cache_directory` named after the content of the text and of the
-    tokenizer. It gets its name only when it is whole: what a killed process leaves behind has
-    `.partial-` in its name, is never read, and may be deleted. A pair with an empty side teaches
-    nothing and is left out, with the number said on stderr.
+    The text is read as a stream: it may be larger than memory. The arrays lie in a folder of
+    `cache_directory` named after the content of the text, the tokenizers and the other arguments.
+    It gets its name only when it is whole: what a killed process leaves behind has `.partial-` in
+    its name, is never read, and may be deleted. What the filters dropped is said on stderr.
 
     Args:
-        sources: sequence of source sentences.
-        targets: sequence of target sentences, as many.
-        tokenizer: has `encode`, `fingerprint` and `vocabulary_size`.
+        text: a `ParallelText`, such as `SentencePairs`, `ParallelFiles` or `TfdsPairs`.
+        tokenizer: has `encode`, `fingerprint` and `vocabulary_size`; it cuts the targets.
         cache_directory: where prepared corpora are kept; made if missing.
+        source_tokenizer: cuts the sources. None: `tokenizer`.
+        filters: `PairFilters`. None: only pairs with an empty side are dropped.
+        keep_text: whether the sentences are kept besides their ids, as subword sampling needs.
 
     Returns:
         A `ParallelCorpus`.
 
     Raises:
-        UserInputError: the sequences differ in length, or no pair has text on both sides.
+        UserInputError: the text cannot be read, or no pair of it is left.
+        ValueError: `text` is no `ParallelText`.
     """
-    if len(sources) != len(targets):
-        raise UserInputError(
-            f"`sources` and `targets` must have the same length. "
-            f"Received: {len(sources)} sources and {len(targets)} targets"
+    if not isinstance(text, ParallelText):
+        raise ValueError(
+            "`text` must be a ParallelText, such as SentencePairs(sources, targets). "
+            f"Received: text of type {type(text).__name__}"
         )
+    filters = filters or PairFilters()
+    tokenizers = {"source": source_tokenizer or tokenizer, "target": tokenizer}
     cache_directory = pathlib.Path(cache_directory)
-    directory = cache_directory / _content_key(sources, targets, tokenizer)
+    directory = cache_directory / _content_key(text, tokenizers, filters, keep_text)
     if not directory.is_dir():
         partial = cache_directory / f"{directory.name}.partial-{uuid.uuid4().hex[:8]}"
         partial.mkdir(parents=True)
         try:
-            _write_corpus(sources, targets, tokenizer, partial)
+            _write_corpus(text, tokenizers, filters, keep_text, partial)
             _publish(partial, directory)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     corpus = ParallelCorpus.open(directory)
-    dropped = corpus.metadata["dropped_pairs"]
-    if dropped:
-        print(f"Left out {dropped} of {len(sources)} pairs: a side is empty", file=sys.stderr)
+    if filters != PairFilters() or any(corpus.dropped.values()):
+        print(f"{text.name}: {corpus.report()}", file=sys.stderr)
     return corpus
 
 
-def _content_key(sources, targets, tokenizer):
-    digest = hashlib.sha256(f"{FORMAT_VERSION} {tokenizer.fingerprint}".encode())
-    for sentences in (sources, targets):
-        digest.update(f" {len(sentences)} ".encode())
-        for sentence in sentences:
-            line = sentence.encode("utf-8")
-            digest.update(b"%d " % len(line))
-            digest.update(line)
-    return digest.hexdigest()
-
-
-def _write_corpus(sources, targets, tokenizer, directory):
-    lengths = {side: [] for side in SIDES}
-    line_numbers = []
-    with (
-        open(directory / "source_ids.bin", "wb") as source_file,
-        open(directory / "target_ids.bin", "wb") as target_file,
-    ):
-        for numbers, source_ids, target_ids in _encode_in_chunks(sources, targets, tokenizer):
-            line_numbers += numbers
-            _append(source_file, lengths["source"], source_ids)
-            _append(target_file, lengths["target"], target_ids)
-    if not line_numbers:
-        raise UserInputError(f"None of the {len(sources)} pairs has text on both sides")
-    for side in SIDES:
-        offsets = np.concatenate([[0], np.cumsum(lengths[side], dtype="int64")])
-        np.save(directory / f"{side}_offsets.npy", offsets)
-    np.save(directory / "line_numbers.npy", np.asarray(line_numbers, dtype="int64"))
-    metadata = {
+def _content_key(text, tokenizers, filters, keep_text):
+    content = {
         "format_version": FORMAT_VERSION,
-        "pairs": len(line_numbers),
-        "dropped_pairs": len(sources) - len(line_numbers),
-        "source_tokens": sum(lengths["source"]),
-        "target_tokens": sum(lengths["target"]),
-        "vocabulary_size": tokenizer.vocabulary_size,
-        "tokenizer_fingerprint": tokenizer.fingerprint,
+        "text": text.fingerprint(),
+        "tokenizers": [tokenizers[side].fingerprint for side in ("source", "target")],
+        "filters": dataclasses.asdict(filters),
+        "keep_text": keep_text,
     }
-    (directory / METADATA_FILE).write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _encode_in_chunks(sources, targets, tokenizer):
-    """Yield line numbers, source ids and target ids of the pairs with tokens on both sides."""
-    with tqdm.tqdm(total=len(sources), desc="Tokenizing", unit=" pairs", disable=None) as progress:
-        for start in range(0, len(sources), _CHUNK_PAIRS):
-            chunk = slice(start, start + _CHUNK_PAIRS)
-            source_ids = tokenizer.encode(sources[chunk])
-            target_ids = tokenizer.encode(targets[chunk])
-            numbers = range(start + 1, start + 1 + len(source_ids))
-            pairs = zip(numbers, source_ids, target_ids, strict=True)
-            kept = [pair for pair in pairs if pair[1] and pair[2]]
-            if kept:
-                yield tuple(zip(*kept, strict=True))
-            progress.update(len(source_ids))
+def _write_corpus(text, tokenizers, filters, keep_text, directory):
+    sieve = PairSieve(filters)
+    with CorpusWriter(directory, keep_text) as writer:
+        for numbers, texts in _chunks(text):
+            ids = {side: tokenizers[side].encode(texts[side]) for side in texts}
+            lengths = [np.fromiter(map(len, ids[side]), "int64", len(numbers)) for side in ids]
+            keep = sieve.keep(texts["source"], texts["target"], *lengths)
+            if keep.any():
+                writer.append(numbers[keep], _select(ids, keep), _select(texts, keep))
+        if not writer.pairs:
+            dropped = drop_listing(sieve.dropped)
+            raise UserInputError(
+                f"No pair of {text.name} is left: {dropped}"
+                if dropped
+                else f"{text.name} holds no sentence pairs"
+            )
+        writer.finish(
+            dropped=sieve.dropped,
+            vocabulary_size=tokenizers["target"].vocabulary_size,
+            tokenizer_fingerprint=tokenizers["target"].fingerprint,
+            source_vocabulary_size=tokenizers["source"].vocabulary_size,
+            source_tokenizer_fingerprint=tokenizers["source"].fingerprint,
+        )
 
 
-def _append(file, lengths, sentences):
-    lengths += map(len, sentences)
-    tokens = sum(map(len, sentences))
-    ids = np.fromiter(itertools.chain.from_iterable(sentences), dtype=ID_TYPE, count=tokens)
-    file.write(ids.tobytes())
+def _chunks(text):
+    """Yield the numbers of the next pairs, from 1, and their sentences as two lists by side."""
+    pairs = iter(text)
+    start = 1
+    with tqdm.tqdm(
+        total=text.num_pairs, desc=f"Tokenizing {text.name}", unit=" pairs", disable=None
+    ) as progress:
+        while chunk := list(itertools.islice(pairs, _CHUNK_PAIRS)):
+            sources, targets = zip(*chunk, strict=True)
+            numbers = np.arange(start, start + len(chunk))
+            yield numbers, {"source": list(sources), "target": list(targets)}
+            start += len(chunk)
+            progress.update(len(chunk))
+
+
+def _select(rows, keep):
+    """The rows of both sides that are kept."""
+    return {side: list(itertools.compress(rows[side], keep)) for side in rows}
 
 
 def _publish(partial, directory):

@@ -5,11 +5,14 @@ import pathlib
 
 import numpy as np
 
+from keras_transformer.data.pair_filters import REASONS
 from keras_transformer.errors import UserInputError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 METADATA_FILE = "corpus.json"
 ID_TYPE = np.dtype("<i4")
+OFFSET_TYPE = np.dtype("<i8")
+TEXT_TYPE = np.dtype("u1")
 SIDES = ("source", "target")
 
 
@@ -25,12 +28,22 @@ class ParallelCorpus:
         target_ids: int32 array `(target tokens,)`.
         target_offsets: int64 array `(pairs + 1,)`.
         line_numbers: int64 array `(pairs,)`: where each pair stood in the text, from 1.
-        metadata: dict with what is known of the corpus: `pairs`, `dropped_pairs`,
-            `tokenizer_fingerprint`, `vocabulary_size`, `format_version`.
+        metadata: dict with what is known of the corpus: `pairs`, `dropped` (reason -> pairs),
+            `source_tokens`, `target_tokens`, `tokenizer_fingerprint`, `vocabulary_size`,
+            `source_tokenizer_fingerprint`, `source_vocabulary_size`, `format_version`.
+        texts: None, or the sentences themselves as UTF-8: side -> (uint8 array `(bytes,)`, int64
+            array of offsets `(pairs + 1,)`).
     """
 
     def __init__(
-        self, source_ids, source_offsets, target_ids, target_offsets, line_numbers, metadata
+        self,
+        source_ids,
+        source_offsets,
+        target_ids,
+        target_offsets,
+        line_numbers,
+        metadata,
+        texts=None,
     ):
         self.source_ids = source_ids
         self.source_offsets = source_offsets
@@ -38,6 +51,7 @@ class ParallelCorpus:
         self.target_offsets = target_offsets
         self.line_numbers = line_numbers
         self.metadata = metadata
+        self._texts = texts
 
     @classmethod
     def open(cls, directory):
@@ -49,18 +63,21 @@ class ParallelCorpus:
         directory = pathlib.Path(directory)
         try:
             metadata = json.loads((directory / METADATA_FILE).read_text(encoding="utf-8"))
-            arrays = []
+            if metadata.get("format_version") != FORMAT_VERSION:
+                raise _damaged(directory)
+            arrays, texts = [], {}
             for side in SIDES:
-                ids = np.memmap(directory / f"{side}_ids.bin", dtype=ID_TYPE, mode="r")
-                # A plain view of the same memory: every index into a `memmap` costs more.
-                arrays.append(np.asarray(ids))
-                arrays.append(np.load(directory / f"{side}_offsets.npy"))
-            line_numbers = np.load(directory / "line_numbers.npy")
+                arrays += _open_rows(directory, f"{side}_ids", ID_TYPE)
+                if metadata["keep_text"]:
+                    texts[side] = _open_rows(directory, f"{side}_text", TEXT_TYPE)
+            line_numbers = _open_array(directory / "line_numbers.bin", OFFSET_TYPE)
         except (OSError, ValueError) as error:
+            if isinstance(error, UserInputError):
+                raise
             raise UserInputError(f"{directory} holds no prepared corpus: {error}") from error
-        corpus = cls(*arrays, line_numbers, metadata)
+        corpus = cls(*arrays, line_numbers, metadata, texts or None)
         if not corpus._is_whole():
-            raise UserInputError(f"The prepared corpus in {directory} is damaged: delete it")
+            raise _damaged(directory)
         return corpus
 
     def __len__(self):
@@ -84,12 +101,71 @@ class ParallelCorpus:
         """Ids of target sentence `index`: int32 array `(tokens,)`."""
         return self.target_ids[self.target_offsets[index] : self.target_offsets[index + 1]]
 
+    def source_text(self, indices):
+        """Source sentences as they stood in the text: list of strings.
+
+        Args:
+            indices: sequence of int.
+
+        Raises:
+            ValueError: the corpus was prepared without `keep_text=True`.
+        """
+        return self._read_text("source", indices)
+
+    def target_text(self, indices):
+        """Target sentences as they stood in the text, as `source_text`."""
+        return self._read_text("target", indices)
+
+    @property
+    def dropped(self):
+        """Number of pairs that each filter dropped: dict with the keys of `REASONS`."""
+        return {**dict.fromkeys(REASONS, 0), **self.metadata.get("dropped", {})}
+
+    def report(self):
+        """How many pairs of the text were kept, and what dropped the others, as a line of text."""
+        kept = len(self)
+        total = kept + sum(self.dropped.values())
+        tokens = f"{len(self.source_ids):,} source and {len(self.target_ids):,} target tokens"
+        if kept == total:
+            return f"all {total:,} pairs kept, {tokens}"
+        return f"{kept:,} of {total:,} pairs kept, {tokens}; dropped: {drop_listing(self.dropped)}"
+
+    def _read_text(self, side, indices):
+        if self._texts is None:
+            raise ValueError(
+                "The corpus holds no text: prepare it with `prepare_corpus(..., keep_text=True)`"
+            )
+        text, offsets = self._texts[side]
+        indices = np.asarray(indices, dtype="int64")
+        spans = zip(offsets[indices].tolist(), offsets[indices + 1].tolist(), strict=True)
+        return [text[start:stop].tobytes().decode("utf-8") for start, stop in spans]
+
     def _is_whole(self):
-        pairs = len(self)
-        return (
-            self.metadata.get("format_version") == FORMAT_VERSION
-            and self.metadata.get("pairs") == pairs
-            and len(self.source_offsets) == len(self.target_offsets) == pairs + 1
-            and self.source_offsets[-1] == len(self.source_ids)
-            and self.target_offsets[-1] == len(self.target_ids)
+        pairs = self.metadata.get("pairs")
+        rows = [(self.source_ids, self.source_offsets), (self.target_ids, self.target_offsets)]
+        rows += self._texts.values() if self._texts else []
+        return len(self.line_numbers) == pairs and all(
+            len(offsets) == pairs + 1 and offsets[-1] == len(values) for values, offsets in rows
         )
+
+
+def drop_listing(dropped):
+    """What each filter dropped, in words: `"2 empty side, 1 duplicate"`."""
+    return ", ".join(f"{number:,} {REASONS[key]}" for key, number in dropped.items() if number)
+
+
+def _damaged(directory):
+    return UserInputError(f"The prepared corpus in {directory} is damaged: delete it")
+
+
+def _open_rows(directory, name, dtype):
+    """The array of all rows and that of their offsets, as `corpus_writer` wrote them."""
+    return (
+        _open_array(directory / f"{name}.bin", dtype),
+        _open_array(directory / f"{name}_offsets.bin", OFFSET_TYPE),
+    )
+
+
+def _open_array(path, dtype):
+    # A plain view of the same memory: every index into a `memmap` costs more.
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r"))

@@ -1,12 +1,16 @@
 """Text files, one sentence a line, plain or gzip: finding and reading them, alone and in pairs."""
 
+import contextlib
+import glob
 import gzip
+import itertools
 import pathlib
 import zlib
 
 from keras_transformer.errors import UserInputError
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BLOCK_BYTES = 1 << 20
 
 
 def find_text(directory, stem):
@@ -29,11 +33,51 @@ def find_text(directory, stem):
     raise UserInputError(f"Neither {stem} nor {stem}.gz is in {directory}")
 
 
-def read_text(path):
-    r"""Read the lines of a UTF-8 text file.
+def find_text_files(paths):
+    """Expand paths and patterns to files.
+
+    Args:
+        paths: a path, a pattern such as `"news/*.en.gz"` (`**` crosses folders), or a list of
+            these. A file whose name has the signs of a pattern is taken by its name.
+
+    Returns:
+        A list of `pathlib.Path`: the order of the list, the files of a pattern sorted by name.
+
+    Raises:
+        UserInputError: a path or a pattern names no file, or there is none of them.
+    """
+    paths = [paths] if isinstance(paths, (str, pathlib.PurePath)) else list(paths)
+    if not paths:
+        raise UserInputError("No text file is named")
+    return list(itertools.chain.from_iterable(map(_expand, paths)))
+
+
+def text_lines(path):
+    r"""Read the lines of a UTF-8 text file one after another, never all at once.
 
     Lines end at `\n` or `\r\n` alone: line separators that Unicode has besides (U+2028, U+0085,
     vertical tab) stay in the text, as they do for every tool that counts lines with `wc`.
+
+    Args:
+        path: a file; one whose name ends in `.gz` is decompressed.
+
+    Yields:
+        Strings without line ends.
+
+    Raises:
+        UserInputError: the file is missing, empty, damaged, or not UTF-8 (with the line's number).
+    """
+    path = pathlib.Path(path)
+    number = 0
+    with _open_text(path) as file:
+        for number, line in enumerate(file, start=1):
+            yield _decode(path, number, line)
+    if not number:
+        raise UserInputError(f"{path} is empty")
+
+
+def read_text(path):
+    """Read all lines of a text file into memory, as `text_lines` does.
 
     Args:
         path: a file; one whose name ends in `.gz` is decompressed.
@@ -42,20 +86,57 @@ def read_text(path):
         A list of strings without line ends.
 
     Raises:
-        UserInputError: the file is missing, empty, damaged, or not UTF-8 (with the line's number).
+        UserInputError: as `text_lines`.
+    """
+    return list(text_lines(path))
+
+
+def text_blocks(path):
+    r"""Read the bytes of a text file in blocks, without a byte order mark, with a last `\n`.
+
+    Args:
+        path: a file; one whose name ends in `.gz` is decompressed.
+
+    Yields:
+        Bytes. Together they have as many `\n` as the file has lines.
+
+    Raises:
+        UserInputError: the file is missing, empty or damaged.
     """
     path = pathlib.Path(path)
-    open_file = gzip.open if path.suffix == ".gz" else open
-    try:
-        with open_file(path, "rb") as file:
-            lines = [_decode(path, number, line) for number, line in enumerate(file, start=1)]
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserInputError(f"{path} is not a whole gzip file: {error}") from error
-    except OSError as error:
-        raise UserInputError(f"Cannot read {path}: {error.strerror or error}") from error
-    if not lines:
-        raise UserInputError(f"{path} is empty")
-    return lines
+    block = b""
+    with _open_text(path) as file:
+        block = file.read(_BLOCK_BYTES)
+        if not block:
+            raise UserInputError(f"{path} is empty")
+        yield block.removeprefix(_BYTE_ORDER_MARK)
+        while following := file.read(_BLOCK_BYTES):
+            block = following
+            yield block
+    if not block.endswith(b"\n"):
+        yield b"\n"
+
+
+def parallel_lines(source_path, target_path):
+    """Read two text files in step; lines with the same number are translations of each other.
+
+    Args:
+        source_path: file of source sentences, plain or `.gz`.
+        target_path: file of target sentences, plain or `.gz`.
+
+    Yields:
+        Pairs of strings.
+
+    Raises:
+        UserInputError: as `text_lines`, or the files differ in their number of lines.
+    """
+    lines = itertools.zip_longest(text_lines(source_path), text_lines(target_path))
+    for source, target in lines:
+        if source is None or target is None:
+            raise unequal_lines(
+                source_path, count_lines(source_path), target_path, count_lines(target_path)
+            )
+        yield source, target
 
 
 def read_parallel_text(source_path, target_path):
@@ -69,15 +150,55 @@ def read_parallel_text(source_path, target_path):
         Two lists of strings of the same length: sources and targets.
 
     Raises:
-        UserInputError: as `read_text`, or the files differ in their number of lines.
+        UserInputError: as `text_lines`, or the files differ in their number of lines.
     """
     sources, targets = read_text(source_path), read_text(target_path)
     if len(sources) != len(targets):
-        raise UserInputError(
-            f"Parallel files must have the same number of lines: {source_path} has "
-            f"{len(sources)}, {target_path} has {len(targets)}"
-        )
+        raise unequal_lines(source_path, len(sources), target_path, len(targets))
     return sources, targets
+
+
+def count_lines(path):
+    """Number of lines of a text file; `UserInputError` as `text_blocks`."""
+    return sum(block.count(b"\n") for block in text_blocks(path))
+
+
+def unequal_lines(source_path, source_lines, target_path, target_lines):
+    """The `UserInputError` of two files whose lines cannot be paired."""
+    return UserInputError(
+        f"Parallel files must have the same number of lines: {source_path} has {source_lines}, "
+        f"{target_path} has {target_lines}"
+    )
+
+
+def _expand(path):
+    """The files of one path or pattern."""
+    path = pathlib.Path(path)
+    if path.is_file():
+        return [path]
+    if glob.has_magic(str(path)):
+        found = map(pathlib.Path, sorted(glob.glob(str(path), recursive=True)))
+        files = [name for name in found if name.is_file()]
+        if not files:
+            raise UserInputError(f"No file matches {path}")
+        return files
+    if path.exists() and not path.is_dir():
+        raise UserInputError(f"{path} is no ordinary file: a text is read more than once")
+    with _open_text(path):  # says why it cannot be read
+        return [path]
+
+
+@contextlib.contextmanager
+def _open_text(path):
+    """Open a file of bytes, and say in one line what is wrong with it."""
+    open_file = gzip.open if path.suffix == ".gz" else open
+    try:
+        with open_file(path, "rb") as file:
+            yield file
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserInputError(f"{path} is not a whole gzip file: {error}") from error
+    except OSError as error:
+        raise UserInputError(f"Cannot read {path}: {error.strerror or error}") from error
 
 
 def _decode(path, number, line):

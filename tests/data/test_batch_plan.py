@@ -10,6 +10,7 @@ import pytest
 from keras_transformer.data import (
     BatchPlan,
     ParallelCorpus,
+    SentencePairs,
     find_text,
     prepare_corpus,
     read_parallel_text,
@@ -230,7 +231,7 @@ def test_multi30k_pads_little_and_mixes(tmp_path, vocabulary_size):
     files = [find_text(MULTI30K, f"train.{language}") for language in ("en", "de")]
     sources, targets = read_parallel_text(*files)
     tokenizer = SentencePieceTokenizer.train(sources + targets, vocabulary_size=vocabulary_size)
-    corpus = prepare_corpus(sources, targets, tokenizer, tmp_path)
+    corpus = prepare_corpus(SentencePairs(sources, targets), tokenizer, tmp_path)
     plan = BatchPlan.of(corpus, batch_tokens=4096, seed=1)
     least = np.maximum(plan.source_lengths, plan.target_lengths).sum() / 4096
     assert plan.padding_share <= 0.10

@@ -7,11 +7,19 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
 
-from keras_transformer.data import ParallelCorpus, corpus_preparation, prepare_corpus
+from keras_transformer.data import (
+    PairFilters,
+    ParallelCorpus,
+    ParallelText,
+    SentencePairs,
+    corpus_preparation,
+    prepare_corpus,
+)
 from keras_transformer.errors import UserInputError
 
 SOURCES = ["a b", "c", "", "d e f", "  "]
@@ -32,8 +40,9 @@ class LetterTokenizer:
         return [[ord(letter) for letter in line if letter != " "] for line in sentences]
 
 
-def prepared(directory, sources=SOURCES, targets=TARGETS, tokenizer=None):
-    return prepare_corpus(sources, targets, tokenizer or LetterTokenizer(), directory)
+def prepared(directory, sources=SOURCES, targets=TARGETS, tokenizer=None, **options):
+    text = SentencePairs(sources, targets)
+    return prepare_corpus(text, tokenizer or LetterTokenizer(), directory, **options)
 
 
 def pairs(corpus):
@@ -51,10 +60,18 @@ def test_every_pair_is_kept_in_order(tmp_path):
 def test_pairs_with_an_empty_side_are_left_out_aloud(tmp_path, capsys):
     for _ in range(2):
         corpus = prepared(tmp_path)
-        assert capsys.readouterr().err == "Left out 2 of 5 pairs: a side is empty\n"
+        assert capsys.readouterr().err == (
+            "pairs: 3 of 5 pairs kept, 6 source and 7 target tokens; dropped: 2 empty side\n"
+        )
     np.testing.assert_array_equal(corpus.line_numbers, [1, 2, 4])
     assert corpus.metadata["pairs"] == 3
-    assert corpus.metadata["dropped_pairs"] == 2
+    assert corpus.dropped == {
+        "empty": 2,
+        "too_long": 0,
+        "length_ratio": 0,
+        "duplicate": 0,
+        "copy": 0,
+    }
 
 
 def test_nothing_is_said_of_a_clean_corpus(tmp_path, capsys):
@@ -72,14 +89,18 @@ def test_chunks_leave_no_trace(tmp_path, monkeypatch):
 
 
 def test_metadata(tmp_path):
-    assert prepared(tmp_path).metadata == {
-        "format_version": 1,
+    corpus = prepared(tmp_path, source_tokenizer=LetterTokenizer("source letters"))
+    assert corpus.metadata == {
+        "format_version": 2,
         "pairs": 3,
-        "dropped_pairs": 2,
         "source_tokens": 6,
         "target_tokens": 7,
+        "keep_text": False,
+        "dropped": corpus.dropped,
         "vocabulary_size": 128,
         "tokenizer_fingerprint": hashlib.sha256(b"letters").hexdigest(),
+        "source_vocabulary_size": 128,
+        "source_tokenizer_fingerprint": hashlib.sha256(b"source letters").hexdigest(),
     }
 
 
@@ -102,6 +123,12 @@ def test_second_run_tokenizes_nothing(tmp_path):
         # The same letters, another line.
         {"sources": ["a ", "bc", "", "d e f", "  "]},
         {"tokenizer": LetterTokenizer("other letters")},
+        {"source_tokenizer": LetterTokenizer("other letters")},
+        {"keep_text": True},
+        {"filters": PairFilters(max_tokens=9)},
+        {"filters": PairFilters(max_ratio=9)},
+        {"filters": PairFilters(duplicates=True)},
+        {"filters": PairFilters(copies=True)},
     ],
 )
 def test_any_change_of_content_is_prepared_anew(tmp_path, changed):
@@ -183,11 +210,22 @@ def test_unequal_lengths(tmp_path):
         prepared(tmp_path, ["a", "b"], ["c"])
 
 
-@pytest.mark.parametrize(("sources", "targets"), [([], []), (["", "a"], ["b", " "])])
-def test_no_pair_with_text_on_both_sides(tmp_path, sources, targets):
-    with pytest.raises(UserInputError, match=f"None of the {len(sources)} pairs has text"):
+@pytest.mark.parametrize(
+    ("sources", "targets", "message"),
+    [
+        ([], [], "pairs holds no sentence pairs"),
+        (["", "a"], ["b", " "], "No pair of pairs is left: 2 empty side"),
+    ],
+)
+def test_no_pair_is_left(tmp_path, sources, targets, message):
+    with pytest.raises(UserInputError, match=message):
         prepared(tmp_path, sources, targets)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_two_lists_are_no_text(tmp_path):
+    with pytest.raises(ValueError, match="must be a ParallelText.* Received: text of type list"):
+        prepare_corpus(SOURCES, LetterTokenizer(), tmp_path)
 
 
 def test_open_of_no_corpus(tmp_path):
@@ -201,7 +239,13 @@ def cut_ids(directory):
 
 
 def cut_offsets(directory):
-    np.save(directory / "source_offsets.npy", np.array([0, 2, 3]))
+    path = directory / "source_ids_offsets.bin"
+    path.write_bytes(path.read_bytes()[:-8])
+
+
+def cut_text(directory):
+    path = directory / "target_text.bin"
+    path.write_bytes(path.read_bytes()[:-1])
 
 
 def other_version(directory):
@@ -209,9 +253,9 @@ def other_version(directory):
     path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 0}))
 
 
-@pytest.mark.parametrize("damage", [cut_ids, cut_offsets, other_version])
+@pytest.mark.parametrize("damage", [cut_ids, cut_offsets, cut_text, other_version])
 def test_open_of_a_damaged_corpus(tmp_path, damage):
-    prepared(tmp_path)
+    prepared(tmp_path, keep_text=True)
     (directory,) = tmp_path.iterdir()
     damage(directory)
     with pytest.raises(UserInputError, match="is damaged: delete it"):
@@ -223,4 +267,62 @@ def test_large_ids_survive(tmp_path):
         def encode(self, sentences):
             return [[257, 65_537, 2**31 - 1] for _ in sentences]
 
-    assert prepared(tmp_path, tokenizer=LargeIds()).source(4).tolist() == [257, 65_537, 2**31 - 1]
+    assert prepared(tmp_path, tokenizer=LargeIds()).source(2).tolist() == [257, 65_537, 2**31 - 1]
+
+
+class OtherLetters(LetterTokenizer):
+    """Letters from 200 on."""
+
+    def encode(self, sentences):
+        return [[token + 103 for token in row] for row in super().encode(sentences)]
+
+
+def test_sources_may_have_a_tokenizer_of_their_own(tmp_path):
+    corpus = prepared(tmp_path, ["a"], ["b"], source_tokenizer=OtherLetters("other"))
+    assert pairs(corpus) == [([200], [98])]
+
+
+def test_kept_text_is_the_text_as_it_was(tmp_path):
+    sources = ["  a  b ", "", "Grüße\u2028\U0001f600", "c\td"]
+    targets = ["x", "y", "z\n", "\u00e9 e\u0301"]
+    corpus = prepared(tmp_path, sources, targets, keep_text=True)
+    assert corpus.source_text([0, 1, 2]) == [sources[0], sources[2], sources[3]]
+    assert corpus.target_text(np.array([2, 0, 2])) == [targets[3], targets[0], targets[3]]
+    assert corpus.source_text([]) == []
+
+
+def test_text_that_was_not_kept_is_asked_for_in_vain(tmp_path):
+    with pytest.raises(ValueError, match="keep_text=True"):
+        prepared(tmp_path).source_text([0])
+
+
+class ManyPairs(ParallelText):
+    """Pairs made as they are read, and counted."""
+
+    def __init__(self, number):
+        super().__init__("many pairs")
+        self.number = number
+
+    def __iter__(self):
+        for number in range(self.number):
+            yield chr(97 + number % 7) * 20 + chr(97 + number % 11), chr(98 + number % 5) * 20
+
+    def fingerprint(self):
+        return f"many {self.number}"
+
+
+def peak_memory(directory, number):
+    tracemalloc.start()
+    try:
+        corpus = prepare_corpus(ManyPairs(number), LetterTokenizer(), directory, keep_text=True)
+        return len(corpus), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_does_not_grow_with_the_text(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus_preparation, "_CHUNK_PAIRS", 500)
+    (few, little), (many, much) = (peak_memory(tmp_path, number) for number in (1_000, 8_000))
+    assert (few, many) == (1_000, 8_000)
+    # Held as a whole the longer text would take 8,000 x 41 tokens of 4 bytes and more.
+    assert much < little + 100_000
