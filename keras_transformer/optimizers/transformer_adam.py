@@ -1,7 +1,6 @@
 """The paper's optimizer."""
 
-import keras
-
+from keras_transformer.optimizers.adam_with_gradient_norm import AdamWithGradientNorm
 from keras_transformer.schedules import TransformerSchedule
 
 
@@ -15,7 +14,7 @@ def transformer_adam(hidden_dim, warmup_steps=4000, scale=1.0, **overrides):
         **overrides: further arguments of `keras.optimizers.Adam`, or other values of these.
 
     Returns:
-        A `keras.optimizers.Adam`.
+        An `AdamWithGradientNorm`.
 
     Example:
         >>> transformer_adam(hidden_dim=512, clipnorm=1.0).epsilon
@@ -30,4 +29,4 @@ def transformer_adam(hidden_dim, warmup_steps=4000, scale=1.0, **overrides):
         "beta_2": 0.98,
         "epsilon": 1e-9,
     }
-    return keras.optimizers.Adam(**{**arguments, **overrides})
+    return AdamWithGradientNorm(**{**arguments, **overrides})

@@ -1,24 +1,31 @@
 """Pieces of a training with `model.fit`: callbacks, averaging, and one function that joins them."""
 
 from keras_transformer.training.averaging import average_best, average_checkpoints
+from keras_transformer.training.bleu_validation import BleuValidation
 from keras_transformer.training.checkpoints import Checkpoints
 from keras_transformer.training.determinism import make_reproducible
+from keras_transformer.training.ema_weights import EMAWeights
 from keras_transformer.training.fitting import FitRecord, fit_model
 from keras_transformer.training.interruption import StopOnInterrupt
-from keras_transformer.training.limits import StepLimit, StopOnNaN, TimeLimit
+from keras_transformer.training.limits import StepLimit, StopOnNaN, StopOnPlateau, TimeLimit
 from keras_transformer.training.metrics_log import MetricsLog
 from keras_transformer.training.progress_bar import ProgressBar
+from keras_transformer.training.tensorboard_log import TensorBoardLog
 from keras_transformer.training.validation_log import ValidationLog
 from keras_transformer.training.weights import load_weights
 
 __all__ = [
+    "BleuValidation",
     "Checkpoints",
+    "EMAWeights",
     "FitRecord",
     "MetricsLog",
     "ProgressBar",
     "StepLimit",
     "StopOnInterrupt",
     "StopOnNaN",
+    "StopOnPlateau",
+    "TensorBoardLog",
     "TimeLimit",
     "ValidationLog",
     "average_best",

@@ -1,4 +1,4 @@
-"""Weights kept while training: the last few, and the best."""
+"""Weights kept while training: the last few, and the best few."""
 
 import json
 import math
@@ -11,35 +11,48 @@ from keras_transformer.training.weights import save_weights, weights_are_finite
 
 
 class Checkpoints(StepCallback):
-    """Saves the weights at each epoch's end, keeps the last n files, and the best of all.
+    """Saves the weights at each epoch's end; keeps the last n files and those with the best values.
 
     Weights that are not finite numbers are never saved. Every file is written beside and renamed.
+    The best of all is copied to `run.best_path` too. `run.best_record_path` tells its step and
+    value, and under "kept" those of the best few, best first.
 
     Args:
         run: the `RunDirectory`.
-        keep_last: positive integer, how many step files to keep.
+        keep_last: positive integer, how many of the last step files to keep.
+        keep_best: positive integer, how many of the best step files to keep besides.
         save_every: also save every so many steps. None: at the end of epochs only.
-        monitor: the value by which weights are best. None: none are.
+        monitor: the value by which weights are best. An epoch without it ranks nothing. None: no
+            epoch does.
         mode: "min" or "max", which values of `monitor` are better.
     """
 
-    def __init__(self, run, keep_last=5, save_every=None, monitor="val_perplexity", mode="min"):
+    def __init__(
+        self,
+        run,
+        keep_last=5,
+        keep_best=1,
+        save_every=None,
+        monitor="val_perplexity",
+        mode="min",
+    ):
         super().__init__()
         check_positive_int("keep_last", keep_last)
+        check_positive_int("keep_best", keep_best)
         check_one_of("mode", mode, ("min", "max"))
         self.run = run
         self.keep_last = keep_last
+        self.keep_best = keep_best
         self.save_every = save_every
         self.monitor = monitor
         self.mode = mode
-        self.best_value = None
+        self._kept = []
         self._saved_step = None
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
         self.run.checkpoints_path.mkdir(parents=True, exist_ok=True)
-        if self.run.best_record_path.is_file():
-            self.best_value = json.loads(self.run.best_record_path.read_text())["value"]
+        self._kept = self._kept_before()
 
     def on_step_end(self, logs):
         every = self.save_every
@@ -49,8 +62,8 @@ class Checkpoints(StepCallback):
     def on_epoch_end(self, epoch, logs=None):
         path = self.save()
         value = (logs or {}).get(self.monitor)
-        if value is not None and self._is_better(value):
-            self._keep_best(path, float(value))
+        if value is not None and math.isfinite(value):
+            self._rank(path, float(value))
 
     def save(self):
         """Save the weights of the current step, if they are not saved yet; return the file."""
@@ -63,8 +76,7 @@ class Checkpoints(StepCallback):
             )
         save_weights(self.model, path)
         self._saved_step = self.step
-        for old in self.run.checkpoints()[: -self.keep_last]:
-            old.unlink()
+        self._remove_old()
         return path
 
     def last_good(self):
@@ -72,15 +84,34 @@ class Checkpoints(StepCallback):
         paths = self.run.checkpoints()
         return f"The last good checkpoint is {paths[-1]}." if paths else "No checkpoint was saved."
 
-    def _is_better(self, value):
-        if not math.isfinite(value):
-            return False
-        if self.best_value is None:
-            return True
-        return value < self.best_value if self.mode == "min" else value > self.best_value
+    def _kept_before(self):
+        """What a training that goes on has ranked already, by the same value."""
+        if not self.run.best_record_path.is_file():
+            return []
+        record = json.loads(self.run.best_record_path.read_text(encoding="utf-8"))
+        return record.get("kept", []) if record["monitor"] == self.monitor else []
 
-    def _keep_best(self, path, value):
-        copy_file(path, self.run.best_path)
-        self.best_value = value
-        record = {"step": self.step, "monitor": self.monitor, "value": value}
-        write_json(self.run.best_record_path, record)
+    def _rank(self, path, value):
+        """Put the checkpoint of this step among the best, if it is one of them."""
+        others = [kept for kept in self._kept if kept["step"] != self.step]
+        sign = 1 if self.mode == "min" else -1
+        ranked = sorted(  # among equals the earlier one stays in front
+            [*others, {"step": self.step, "value": value}], key=lambda kept: sign * kept["value"]
+        )[: self.keep_best]
+        if ranked == self._kept:
+            return
+        if ranked[0]["step"] == self.step:
+            copy_file(path, self.run.best_path)
+        self._kept = ranked
+        write_json(
+            self.run.best_record_path,
+            {**ranked[0], "monitor": self.monitor, "kept": ranked},
+        )
+        self._remove_old()
+
+    def _remove_old(self):
+        """Remove the step files that are neither among the last nor among the best."""
+        best = {self.run.checkpoint_path(kept["step"]) for kept in self._kept}
+        for path in self.run.checkpoints()[: -self.keep_last]:
+            if path not in best:
+                path.unlink()

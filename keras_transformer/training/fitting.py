@@ -6,12 +6,15 @@ import sys
 import time
 
 from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.training.bleu_validation import BleuValidation
 from keras_transformer.training.checkpoints import Checkpoints
+from keras_transformer.training.ema_weights import EMAWeights, keeps_average
 from keras_transformer.training.interruption import StopOnInterrupt
-from keras_transformer.training.limits import StepLimit, StopOnNaN, TimeLimit
+from keras_transformer.training.limits import StepLimit, StopOnNaN, StopOnPlateau, TimeLimit
 from keras_transformer.training.metrics_log import MetricsLog
 from keras_transformer.training.progress_bar import ProgressBar
 from keras_transformer.training.step_callback import StepMeter
+from keras_transformer.training.tensorboard_log import TensorBoardLog
 from keras_transformer.training.validation_log import ValidationLog
 
 # `fit` wants a number of epochs; a training limited by minutes never comes near this one.
@@ -27,8 +30,8 @@ class FitRecord:
         seconds: time on the clock, validation and saving included.
         target_tokens_per_second: of the training steps alone, without the first, which traces the
             graph.
-        stopped_because: "steps" or "minutes", the limit that was reached; "interrupted", by Ctrl-C;
-            "data", which came to its end.
+        stopped_because: "steps" or "minutes", the limit that was reached; "patience", which ended;
+            "interrupted", by Ctrl-C; "data", which came to its end.
     """
 
     steps: int
@@ -52,10 +55,16 @@ def fit_model(
     minutes=None,
     save_every=1000,
     keep_last=5,
+    keep_best=1,
     validation_data=None,
     validation_steps=None,
+    validators=(),
     monitor="val_perplexity",
     mode="min",
+    patience=None,
+    ema=False,
+    tensorboard=True,
+    padding_share=None,
     log_every=50,
     show_progress=True,
     callbacks=(),
@@ -66,18 +75,27 @@ def fit_model(
     at the end as well. After Ctrl-C it is saved, not validated.
 
     Args:
-        model: a `keras.Model` compiled with `metrics.StepLoss` among its weighted metrics.
+        model: a `keras.Model` compiled with `metrics.StepLoss` among its weighted metrics. A second
+            one, of a loss without smoothing and named "step_nll", adds that to the logs.
         data: endless batches for `fit`: a generator or a `tf.data.Dataset`.
         run: the `RunDirectory`, started.
         target_tokens: function from a zero-based step to its number of target tokens.
         steps: updates after which to end, or None.
         minutes: minutes after which to end, or None. At least one of the two limits is needed.
         save_every: updates between two validations and checkpoints.
-        keep_last: how many checkpoints to keep besides the best.
+        keep_last: how many of the last checkpoints to keep.
+        keep_best: how many of the best checkpoints to keep besides.
         validation_data: as in `fit`, or None.
         validation_steps: as in `fit`.
+        validators: callbacks that add values to the logs of an epoch, such as `BleuValidation`.
         monitor: the value by which a checkpoint is best.
         mode: "min" or "max", which values of `monitor` are better.
+        patience: validations in a row without a better value after which to end, or None.
+        ema: whether the moving average that the optimizer keeps (`use_ema=True`) is validated and
+            saved; the training goes on from the weights themselves.
+        tensorboard: whether to write event files to `run.tensorboard_path`.
+        padding_share: function from a zero-based step to the share of padding in its batch, for
+            TensorBoard, or None.
         log_every: updates between two rows of metrics.csv.
         show_progress: whether to show the progress bar.
         callbacks: further callbacks, called after those that save.
@@ -87,6 +105,7 @@ def fit_model(
 
     Raises:
         TrainingDiverged: the loss or a weight is no finite number.
+        ValueError: no limit, `patience` without validation, or `ema` against the optimizer.
 
     Example:
         >>> run = RunDirectory.create("runs/first")  # doctest: +SKIP
@@ -97,15 +116,23 @@ def fit_model(
         >>> average_checkpoints(run.checkpoints(), run.weights_path)  # doctest: +SKIP
     """
     check_positive_int("save_every", save_every)
+    _check_ema(model, ema)
     limits = _limits(steps, minutes)
+    if patience is not None:
+        _check_validation(validation_data, validators)
+        limits["patience"] = StopOnPlateau(monitor, mode, patience)
     meter = StepMeter(target_tokens)
-    checkpoints = Checkpoints(run, keep_last, monitor=monitor, mode=mode)
+    average = [EMAWeights()] if ema else []
+    checkpoints = Checkpoints(run, keep_last, keep_best, monitor=monitor, mode=mode)
     writers = [MetricsLog(run.metrics_path, target_tokens, log_every)]
     if show_progress:
         writers.append(ProgressBar(target_tokens, steps, minutes))
+    if tensorboard:
+        logged = (target_tokens, log_every, padding_share, _samples_function(validators))
+        writers.append(TensorBoardLog(run.tensorboard_path, *logged))
     interrupt = StopOnInterrupt()
-    before_saving = [StopOnNaN(checkpoints.last_good), meter, *writers]
-    after_saving = [ValidationLog(run.validation_path), *limits.values(), *callbacks, interrupt]
+    saving = [StopOnNaN(checkpoints.last_good), meter, *average, *validators, checkpoints]
+    logging = [ValidationLog(run.validation_path), *writers]
     began = time.perf_counter()
     try:
         with interrupt:
@@ -115,14 +142,14 @@ def fit_model(
                 steps_per_epoch=save_every,
                 validation_data=validation_data,
                 validation_steps=validation_steps,
-                callbacks=[*before_saving, checkpoints, *after_saving],
+                callbacks=[*saving, *logging, *limits.values(), *callbacks, interrupt],
                 shuffle=False,  # the batches come in the order of their plan
                 verbose=0,
             )
         stopped_because = next((name for name in limits if limits[name].reached), "data")
     except KeyboardInterrupt:
         stopped_because = "interrupted"
-        _report_interrupt(interrupt, checkpoints)
+        _report_interrupt(interrupt, checkpoints, average)
     finally:
         for writer in writers:
             writer.close()
@@ -141,9 +168,33 @@ def _limits(steps, minutes):
     return limits
 
 
-def _report_interrupt(interrupt, checkpoints):
+def _check_ema(model, ema):
+    kept = keeps_average(model.optimizer)
+    if bool(ema) != bool(kept):
+        raise ValueError(
+            "`ema` must be True where the optimizer has `use_ema=True`, and only there. "
+            f"Received: ema={ema}, use_ema={kept}"
+        )
+
+
+def _check_validation(validation_data, validators):
+    if validation_data is None and not validators:
+        raise ValueError("`patience` needs `validation_data` or `validators`. Received: neither")
+
+
+def _samples_function(validators):
+    """Return a function that returns the last sample translations, None if nobody makes any."""
+    for validator in validators:
+        if isinstance(validator, BleuValidation):
+            return lambda: validator.samples
+    return None
+
+
+def _report_interrupt(interrupt, checkpoints, average):
     """Save the weights if they are whole, and say what can be used."""
     if interrupt.between_steps:
+        for callback in average:
+            callback.put_in()
         message = f"Interrupted. The weights are saved: {checkpoints.save()}."
     else:
         message = f"Interrupted within a step. {checkpoints.last_good()}"

@@ -1,9 +1,15 @@
-"""Callbacks that end a training: at a step, after minutes, or when the loss is no number."""
+"""Callbacks that end a training: at a step, after minutes, without progress, or at a NaN."""
 
 import math
 import time
 
-from keras_transformer.argument_checks import check_positive_int, check_positive_number
+import keras
+
+from keras_transformer.argument_checks import (
+    check_one_of,
+    check_positive_int,
+    check_positive_number,
+)
 from keras_transformer.errors import TrainingDiverged
 from keras_transformer.training.step_callback import StepCallback
 
@@ -46,6 +52,43 @@ class TimeLimit(StepCallback):
 
     def on_step_end(self, logs):
         if time.perf_counter() >= self._ends:
+            self.reached = True
+            self.model.stop_training = True
+
+
+class StopOnPlateau(keras.callbacks.Callback):
+    """Ends the training after `patience` validations in a row without a better value.
+
+    An epoch whose validation did not give the value, such as BLEU at an interval, does not count.
+
+    Args:
+        monitor: name of the value.
+        mode: "min" or "max", which values are better.
+        patience: positive integer.
+    """
+
+    def __init__(self, monitor, mode, patience):
+        super().__init__()
+        check_one_of("mode", mode, ("min", "max"))
+        check_positive_int("patience", patience)
+        self.monitor = monitor
+        self.mode = mode
+        self.patience = patience
+        self.reached = False
+        self._best = -math.inf
+        self._without_progress = 0
+
+    def on_epoch_end(self, epoch, logs=None):
+        value = (logs or {}).get(self.monitor)
+        if value is None:
+            return
+        gain = value if self.mode == "max" else -value
+        if gain > self._best:
+            self._best = gain
+            self._without_progress = 0
+        else:
+            self._without_progress += 1
+        if self._without_progress >= self.patience:
             self.reached = True
             self.model.stop_training = True
 

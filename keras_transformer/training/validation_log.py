@@ -1,21 +1,24 @@
 """validation.csv: what the validation after each epoch of `fit` gave."""
 
+import csv
 import time
 from pathlib import Path
 
+from keras_transformer.run_directory import write_text
 from keras_transformer.training.step_callback import StepCallback
 
-LEFT_OUT = ("val_loss", "val_step_loss")
+LEFT_OUT = ("val_loss", "val_step_loss", "val_step_nll")
 
 
 class ValidationLog(StepCallback):
     """Writes step, seconds since the start and the `val_` values, one row a validation.
 
-    Two are left out: `val_loss`, which Keras averages over batches by their sentences (use
-    `metrics.TokenLoss`), and `val_step_loss`, which is that of the last batch.
+    Some are left out: `val_loss`, which Keras averages over batches by their sentences (use
+    `metrics.TokenLoss`), and `val_step_loss` and `val_step_nll`, which are those of the last batch.
+    A value that is not measured at every validation, such as BLEU, leaves its cell empty.
 
     Args:
-        path: the file; rows are appended if it exists.
+        path: the file, written anew with one more row; the rows of an existing one stay.
     """
 
     def __init__(self, path):
@@ -27,14 +30,29 @@ class ValidationLog(StepCallback):
         self._began = time.perf_counter()
 
     def on_epoch_end(self, epoch, logs=None):
-        values = logs or {}
-        names = sorted(name for name in values if name.startswith("val_") and name not in LEFT_OUT)
-        if not names:
+        values = validation_values(logs)
+        if not values:
             return
-        is_new = not self.path.is_file()
         seconds = time.perf_counter() - self._began
-        with open(self.path, "a", encoding="utf-8", newline="\n") as file:
-            if is_new:
-                file.write(",".join(["step", "seconds", *names]) + "\n")
-            cells = [str(self.step), f"{seconds:.1f}", *(f"{values[name]:.9g}" for name in names)]
-            file.write(",".join(cells) + "\n")
+        row = {"step": str(self.step), "seconds": f"{seconds:.1f}"}
+        row |= {name: f"{value:.9g}" for name, value in values.items()}
+        rows = [*self._rows(), row]
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        lines = [columns, *([row.get(name, "") for name in columns] for row in rows)]
+        write_text(self.path, "".join(",".join(line) + "\n" for line in lines))
+
+    def _rows(self):
+        """The rows written so far."""
+        if not self.path.is_file():
+            return []
+        with open(self.path, encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+
+
+def validation_values(logs):
+    """Return the values of a validation among the logs of an epoch, by name in sorted order."""
+    return {
+        name: value
+        for name, value in sorted((logs or {}).items())
+        if name.startswith("val_") and name not in LEFT_OUT
+    }

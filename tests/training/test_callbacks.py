@@ -59,32 +59,71 @@ def test_checkpoints_keep_the_last_and_the_best(tmp_path):
         model.optimizer.iterations.assign(epoch)
         drive(checkpoints, model, 1)
         checkpoints.on_epoch_end(epoch, {"val_perplexity": value})
-    assert [path.name[:13] for path in run.checkpoints()] == ["step-00000003", "step-00000004"]
+    assert steps_on_disk(run) == [2, 3, 4]  # the best one besides the last two
     record = json.loads(run.best_record_path.read_text())
-    assert record == {"step": 2, "monitor": "val_perplexity", "value": 3.0}
+    assert (record["step"], record["monitor"], record["value"]) == (2, "val_perplexity", 3.0)
     assert run.load_model("best").get_weights()[0].max() == 1.0
     assert run.load_model("step-00000004").get_weights()[0].max() == 3.0
     assert not list(run.checkpoints_path.glob(".*"))
 
 
+def epochs(checkpoints, model, values, name="val_perplexity", first_step=0):
+    """One step, then the end of an epoch, for each value of its validation."""
+    for step, value in enumerate(values, start=first_step):
+        model.optimizer.iterations.assign(step)
+        drive(checkpoints, model, 1)
+        checkpoints.on_epoch_end(step, {} if value is None else {name: value})
+
+
+def steps_on_disk(run):
+    return [int(path.name[5:13]) for path in run.checkpoints()]
+
+
 def test_a_continued_training_knows_the_best_so_far(tmp_path):
     model = small_model()
     run = started_run(tmp_path / "run", model)
-    for values in ([3.0], [4.0, 2.0]):
-        checkpoints = Checkpoints(run)
-        drive(checkpoints, model, 1)
-        for value in values:
-            checkpoints.on_epoch_end(0, {"val_perplexity": value})
-            assert json.loads(run.best_record_path.read_text())["value"] == min(3.0, value)
+    epochs(Checkpoints(run), model, [3.0])
+    epochs(Checkpoints(run), model, [4.0], first_step=1)
+    assert json.loads(run.best_record_path.read_text())["value"] == 3.0
+    epochs(Checkpoints(run), model, [2.0], first_step=2)
+    assert json.loads(run.best_record_path.read_text())["value"] == 2.0
+
+
+def test_values_of_another_kind_are_not_compared(tmp_path):
+    model = small_model()
+    run = started_run(tmp_path / "run", model)
+    epochs(Checkpoints(run), model, [3.0])
+    by_bleu = Checkpoints(run, monitor="val_bleu", mode="max")
+    epochs(by_bleu, model, [1.5], "val_bleu", first_step=1)
+    record = json.loads(run.best_record_path.read_text())
+    assert (record["monitor"], record["value"], record["step"]) == ("val_bleu", 1.5, 2)
+
+
+def test_the_best_few_outlive_the_last_few(tmp_path):
+    model = small_model()
+    run = started_run(tmp_path / "run", model)
+    checkpoints = Checkpoints(run, keep_last=2, keep_best=3, monitor="val_bleu", mode="max")
+    epochs(checkpoints, model, [1.0, 7.0, None, 9.0, 8.0, math.nan, 7.0, 2.0], "val_bleu")
+    assert json.loads(run.best_record_path.read_text()) == {
+        "step": 4,
+        "monitor": "val_bleu",
+        "value": 9.0,
+        "kept": [  # of the two with 7.0 the earlier one
+            {"step": 4, "value": 9.0},
+            {"step": 5, "value": 8.0},
+            {"step": 2, "value": 7.0},
+        ],
+    }
+    assert steps_on_disk(run) == [2, 4, 5, 7, 8]
+    assert run.best_checkpoints() == [run.checkpoint_path(step) for step in (4, 5, 2)]
+    assert run.best_path.read_bytes() == run.checkpoint_path(4).read_bytes()
 
 
 def test_the_best_may_be_the_largest(tmp_path):
     model = small_model()
     run = started_run(tmp_path / "run", model)
     checkpoints = Checkpoints(run, monitor="val_accuracy", mode="max")
-    drive(checkpoints, model, 1)
-    for value in (0.5, 0.7, 0.6):
-        checkpoints.on_epoch_end(0, {"val_accuracy": value})
+    epochs(checkpoints, model, [0.5, 0.7, 0.6], "val_accuracy")
     assert json.loads(run.best_record_path.read_text())["value"] == 0.7
 
 
@@ -121,7 +160,7 @@ def test_metrics_log_rows(tmp_path):
     drive(log, small_model(), 19, {"step_loss": np.float32(1 / 3)})
     log.on_train_end()
     header, *rows = path.read_text().splitlines()
-    assert header == "step,loss,learning_rate,target_tokens_per_second"
+    assert header == "step,loss,learning_rate,target_tokens_per_second,nll,gradient_norm"
     cells = [row.split(",") for row in rows]
     assert [int(row[0]) for row in cells] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 18]
     assert {row[1] for row in cells} == {"0.333333343"}

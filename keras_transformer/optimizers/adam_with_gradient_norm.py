@@ -1,0 +1,52 @@
+"""Adam that tells how large the gradients were."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class AdamWithGradientNorm(keras.optimizers.Adam):
+    """`keras.optimizers.Adam` that keeps the global norm of the last update's gradients.
+
+    The norm is taken of all gradients together, in float32, before any clipping. Under
+    `tf.distribute`, where Keras sums the replicas' gradients only after clipping, it is the sum of
+    the replicas' norms, which the norm of the sum never exceeds.
+
+    Args:
+        *args, **kwargs: as of `keras.optimizers.Adam`.
+
+    Attributes:
+        gradient_norm: variable, a float32 scalar; None until the optimizer is built.
+
+    Example:
+        >>> optimizer = AdamWithGradientNorm(0.1, global_clipnorm=1.0)
+        >>> weight = keras.Variable([1.0, 1.0])
+        >>> optimizer.apply([ops.convert_to_tensor([3.0, 4.0])], [weight])
+        >>> float(optimizer.gradient_norm)
+        5.0
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.gradient_norm = None
+
+    def build(self, var_list):
+        if self.built:
+            return
+        super().build(var_list)
+        self.gradient_norm = self.add_variable(
+            (), dtype="float32", aggregation="sum", name="gradient_norm"
+        )
+
+    def apply(self, grads, trainable_variables=None):
+        grads = list(grads)
+        super().apply(grads, trainable_variables)
+        squares = [_sum_of_squares(gradient) for gradient in grads if gradient is not None]
+        if squares:
+            self.gradient_norm.assign(ops.sqrt(sum(squares)) / (self.loss_scale_factor or 1.0))
+
+
+def _sum_of_squares(gradient):
+    # The gradient of a lookup may be slices with an index, of which several may mean one row:
+    # a tensor adds them up.
+    return ops.sum(ops.square(ops.cast(ops.convert_to_tensor(gradient), "float32")))

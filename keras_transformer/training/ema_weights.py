@@ -1,0 +1,63 @@
+"""The optimizer's moving average in the model's place while it is validated and saved."""
+
+import keras
+import numpy as np
+
+
+class EMAWeights(keras.callbacks.Callback):
+    """Puts the moving average of the weights into the model at the end of every epoch of `fit`.
+
+    Validation, and every callback behind this one, then see the average. The next epoch goes on
+    from the very weights that the last step left. When `fit` is over, the model holds the average.
+
+    `keras.callbacks.SwapEMAWeights` swaps by sums, which round, and a training that ends before
+    its last epoch is left with the weights of its last step.
+
+    The model's optimizer needs `use_ema=True`. It starts the average with the weights after the
+    first update; from then on `average = momentum * average + (1 - momentum) * weights`.
+
+    Raises:
+        ValueError: the optimizer keeps no average.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._weights = None
+
+    def on_train_begin(self, logs=None):
+        if not keeps_average(self.model.optimizer):
+            raise ValueError("`EMAWeights` needs an optimizer with `use_ema=True`")
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.take_out()
+
+    def on_test_begin(self, logs=None):
+        self.put_in()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.put_in()
+
+    def on_train_end(self, logs=None):
+        self._weights = None  # `fit` has put the average in for good
+
+    def put_in(self):
+        """Put the average into the model, if it is not there already."""
+        if self._weights is None:
+            model = self.model
+            self._weights = [
+                np.array(keras.ops.convert_to_numpy(weight)) for weight in model.trainable_weights
+            ]
+            model.optimizer.finalize_variable_values(model.trainable_weights)
+
+    def take_out(self):
+        """Put the last step's weights back, if the average is in their place."""
+        if self._weights is not None:
+            for weight, value in zip(self.model.trainable_weights, self._weights, strict=True):
+                weight.assign(value)
+            self._weights = None
+
+
+def keeps_average(optimizer):
+    """Whether the optimizer keeps a moving average of the weights."""
+    # Under "mixed_float16" Keras wraps the optimizer in one that scales the loss.
+    return getattr(optimizer, "inner_optimizer", optimizer).use_ema

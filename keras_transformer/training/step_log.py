@@ -1,0 +1,87 @@
+"""The values of single training steps, and when they are logged."""
+
+import keras
+
+from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.training.step_callback import StepCallback, TokenRate
+
+FIRST_STEPS = 10
+
+
+class StepLog(StepCallback):
+    """Collects what a step gave: the first 10 steps, then every multiple of `every`.
+
+    A subclass says in `write_step` where it goes. The values are
+
+    - `loss`: the token mean of that one step, label smoothing included;
+    - `learning_rate`;
+    - `target_tokens_per_second`: over the steps since the last one logged;
+    - `nll`: the plain negative log-likelihood per token of that one step, in nats, where a
+      `metrics.StepLoss` of a loss without smoothing is named "step_nll";
+    - `gradient_norm`: of all gradients together, before clipping, where the optimizer keeps it, as
+      `optimizers.transformer_adam` does;
+    - `padding_share`: of that one batch, where a function for it is given.
+
+    Args:
+        target_tokens: function from a zero-based step to its number of target tokens.
+        every: positive integer.
+        padding_share: function from a zero-based step to the share of padding in its batch, or
+            None.
+    """
+
+    def __init__(self, target_tokens, every=50, padding_share=None):
+        super().__init__()
+        check_positive_int("every", every)
+        self.every = every
+        self._rate = TokenRate(target_tokens)
+        self._padding_share = padding_share
+
+    def on_train_begin(self, logs=None):
+        super().on_train_begin(logs)
+        self._learning_rate = learning_rate_function(self.model.optimizer)
+        self._rate.restart()
+
+    def on_step_end(self, logs):
+        if "step_loss" not in logs:
+            raise ValueError(
+                f"`{type(self).__name__}` needs `metrics.StepLoss` among `weighted_metrics`"
+            )
+        self._rate.add(self)
+        if self.step <= FIRST_STEPS or self.passed_multiple_of(self.every):
+            self.write_step(self._values(logs))
+            self._rate.restart()
+
+    def write_step(self, values):
+        """Log the values of step `self.step`, a dictionary; those that are not known are absent."""
+        raise NotImplementedError
+
+    def _values(self, logs):
+        values = {
+            "loss": float(logs["step_loss"]),
+            "learning_rate": self._learning_rate(self.step - 1),
+            "target_tokens_per_second": self._rate.value,
+        }
+        if "step_nll" in logs:
+            values["nll"] = float(logs["step_nll"])
+        # `self.model` brings the optimizer's variables up to date: on JAX not a matter of course.
+        norm = getattr(_inner(self.model.optimizer), "gradient_norm", None)
+        if norm is not None:
+            values["gradient_norm"] = float(keras.ops.convert_to_numpy(norm))
+        if self._padding_share is not None:
+            values["padding_share"] = float(self._padding_share(self.step - 1))
+        return values
+
+
+def learning_rate_function(optimizer):
+    """Return a function from a zero-based step to the optimizer's learning rate there."""
+    rate = _inner(optimizer).get_config()["learning_rate"]
+    if isinstance(rate, dict):
+        rate = keras.optimizers.schedules.deserialize(rate)
+    if not callable(rate):
+        return lambda step: float(rate)
+    return lambda step: float(keras.ops.convert_to_numpy(rate(step)))
+
+
+def _inner(optimizer):
+    """The optimizer itself: under "mixed_float16" Keras wraps it in one that scales the loss."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
