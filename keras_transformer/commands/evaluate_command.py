@@ -1,0 +1,201 @@
+"""`keras-transformer evaluate`: the scorecard of a run on a test set."""
+
+import json
+import math
+import pathlib
+import sys
+
+from keras_transformer.command_errors import number_from_zero, positive_int
+from keras_transformer.commands.line_stream import one_line
+from keras_transformer.commands.scorecard_text import scorecard_text
+from keras_transformer.errors import UserInputError
+
+
+def add_parser(verbs):
+    """Add the verb to the `argparse` subparsers `verbs`."""
+    parser = verbs.add_parser(
+        "evaluate",
+        help="score a run on a test set",
+        description="Translate a test set with a run's best single checkpoint and with its final, "
+        "averaged weights, and print the scores of both: BLEU and chrF by sacrebleu, BLEU on Moses "
+        "tokens with compounds split, length ratio, brevity penalty, and perplexity per token.",
+    )
+    parser.set_defaults(verb=evaluate)
+    add = parser.add_argument
+    add("run", metavar="RUN", help="run directory of a training")
+    add("--source", required=True, metavar="FILE", help="source sentences, one a line, or .gz")
+    add("--reference", required=True, metavar="FILE", help="their translations, or .gz")
+    add(
+        "--tokenize",
+        default="13a",
+        metavar="NAME",
+        help="sacrebleu's tokenizer (default: 13a); none: the text is in Moses tokens already",
+    )
+    add(
+        "--language",
+        default="de",
+        metavar="CODE",
+        help="language of the references, for the Moses tokenizer (default: de)",
+    )
+    add("--beam-size", type=positive_int, default=4, metavar="N", help="default: 4")
+    add(
+        "--alpha",
+        type=number_from_zero,
+        default=0.6,
+        metavar="A",
+        help="exponent of the length penalty (default: 0.6)",
+    )
+    add(
+        "--batch-size",
+        type=positive_int,
+        default=32,
+        metavar="N",
+        help="most sentences a batch (default: 32)",
+    )
+    add(
+        "--against",
+        metavar="FILE|RUN",
+        help="translations of the same sentences, or another run: scored too, and compared by "
+        "a paired bootstrap",
+    )
+    add("--output", metavar="FILE", help="write the translations of the averaged weights here")
+    add("--json", action="store_true", help="print JSON, for programs")
+
+
+def evaluate(options):
+    """Run the verb with the parsed command line."""
+    from keras_transformer.backend_start import start_backend_quietly
+
+    start_backend_quietly()
+    from keras_transformer.environment import package_versions
+    from keras_transformer.evaluation import paired_bootstrap
+
+    sources, references, against = checked_input(options)
+    systems = {**systems_of(options.run), **against}
+    translations, scores = {}, {}
+    for name, system in systems.items():
+        print(f"{name}: {system['path']}", file=sys.stderr)
+        translations[name], scores[name] = system_results(system, sources, references, options)
+    card = {
+        "systems": scores,
+        "source": options.source,
+        "reference": options.reference,
+        "sentences": len(sources),
+        "language": options.language,
+        "beam_size": options.beam_size,
+        "alpha": options.alpha,
+        "versions": package_versions(),
+    }
+    if against:
+        baseline = translations["against"]
+        card["paired_bootstrap"] = {
+            name: paired_bootstrap(
+                translations[name], baseline, references, tokenize=options.tokenize
+            )
+            for name in systems
+            if name != "against"
+        }
+    if options.output is not None:
+        write_translations(options.output, translations)
+    print(json.dumps(card, indent=2, ensure_ascii=False) if options.json else scorecard_text(card))
+
+
+def checked_input(options):
+    """Read what the command line names, and refuse at once what would fail after the translation.
+
+    Returns:
+        `(sources, references, against)`: two lists of strings, and a dict that holds the system
+        `against` or nothing.
+    """
+    from keras_transformer.data.text_files import read_parallel_text
+    from keras_transformer.evaluation.bleu import bleu_metric
+    from keras_transformer.evaluation.tokenized_compound_split_bleu import check_language
+
+    bleu_metric(options.tokenize)
+    check_language(options.language)
+    if options.output is not None:
+        output = pathlib.Path(options.output)
+        if output.is_dir() or not output.parent.is_dir():
+            raise UserInputError(f"`--output` must be a file in an existing folder: {output}")
+    sources, references = read_parallel_text(options.source, options.reference)
+    if options.against is None:
+        return sources, references, {}
+    if pathlib.Path(options.against).is_dir():
+        system = final_weights(options.against)
+    else:
+        translations, _ = read_parallel_text(options.against, options.reference)
+        system = {"path": options.against, "translations": translations}
+    return sources, references, {"against": system}
+
+
+def systems_of(path):
+    """The systems `single` and `averaged` of a run; one that is missing is told on stderr."""
+    from keras_transformer.run_directory import RunDirectory
+
+    run = RunDirectory.open(path)
+    single = run.best_path if run.best_path.is_file() else (run.checkpoints() or [None])[-1]
+    averaged = run.weights_path if run.weights_path.is_file() else None
+    if single is None and averaged is None:
+        raise UserInputError(f"The run {run.path} holds no weights yet.")
+    if single is None:
+        print(f"The run {run.path} has no checkpoints: no system `single`.", file=sys.stderr)
+    if averaged is None:
+        print(f"The run {run.path} has no final weights: no system `averaged`.", file=sys.stderr)
+    systems = {"single": single, "averaged": averaged}
+    return {
+        name: {"path": str(weights), "run": run.path, "weights": weights}
+        for name, weights in systems.items()
+        if weights is not None
+    }
+
+
+def final_weights(path):
+    """The system that `translate` would use of a run."""
+    from keras_transformer.run_directory import RunDirectory
+
+    run = RunDirectory.open(path)
+    weights = run.find_weights()
+    return {"path": str(weights), "run": run.path, "weights": weights}
+
+
+def system_results(system, sources, references, options):
+    """The translations of a system, a list of strings, and its scores, a dict."""
+    from keras_transformer.evaluation import system_scores
+
+    perplexity = None
+    if "translations" in system:
+        translations = system["translations"]
+    else:
+        translations, perplexity = run_results(system, sources, references, options)
+    scores = system_scores(
+        translations, references, tokenize=options.tokenize, language=options.language
+    )
+    return translations, {**scores, "perplexity": perplexity, "path": system["path"]}
+
+
+def run_results(system, sources, references, options):
+    """The translations of a run's weights, and their perplexity on the references."""
+    from keras_transformer.translator import Translator
+
+    translator = Translator.load(
+        system["run"],
+        checkpoint=system["weights"],
+        beam_size=options.beam_size,
+        alpha=options.alpha,
+        batch_size=options.batch_size,
+    )
+    progress = sys.stderr.isatty()
+    translations = translator.translate(sources, progress=progress)
+    log_probs = translator.score(sources, references, progress=progress)
+    tokens = sum(len(ids) + 1 for ids in translator.tokenizer.encode(references))  # 1: EOS
+    return [one_line(text) for text in translations], math.exp(-math.fsum(log_probs) / tokens)
+
+
+def write_translations(path, translations):
+    """Write the translations of `averaged`, or, said on stderr, of `single` where it is missing."""
+    from keras_transformer.run_directory import write_text
+
+    name = "averaged" if "averaged" in translations else "single"
+    write_text(path, "".join(f"{line}\n" for line in translations[name]))
+    if name == "single":
+        print(f"{path} holds the translations of `single`.", file=sys.stderr)

@@ -1,0 +1,86 @@
+"""A scorecard as text for people."""
+
+SCORES = {
+    "bleu": ("BLEU", ".2f"),
+    "chrf": ("chrF", ".2f"),
+    "tokenized_compound_split_bleu": ("tok. BLEU", ".2f"),
+    "length_ratio": ("length ratio", ".3f"),
+    "brevity_penalty": ("brevity", ".3f"),
+    "perplexity": ("perplexity", ".3f"),
+}
+
+
+def scorecard_text(card):
+    """The dict that `evaluate --json` prints, as tables with the signatures of the scores.
+
+    Args:
+        card: a dict with `systems`, `source`, `reference`, `sentences`, `language`, `beam_size`,
+            `alpha` and, after a comparison, `paired_bootstrap`.
+
+    Returns:
+        Lines of text, without a line break at the end.
+    """
+    first = next(iter(card["systems"].values()))
+    parts = [
+        f"{card['source']} -> {card['reference']}: {card['sentences']:,} sentences, "
+        f"beam {card['beam_size']}, alpha {card['alpha']}",
+        _systems_table(card["systems"]),
+        _table(
+            [
+                ["BLEU", first["bleu_signature"]],
+                ["chrF", first["chrf_signature"]],
+                ["tok. BLEU", _tokenized_note(first["bleu_signature"], card["language"])],
+            ],
+            align="<<",
+        ),
+    ]
+    if "paired_bootstrap" in card:
+        parts += _bootstrap_parts(card)
+    return "\n\n".join(parts)
+
+
+def _tokenized_note(signature, language):
+    tokens = "tokens as given" if "tok:none" in signature else f"Moses tokens ({language})"
+    return f"{tokens}, compounds split at hyphens, cased, no smoothing, as multi-bleu.perl"
+
+
+def _systems_table(systems):
+    rows = [["system", *(title for title, _ in SCORES.values()), "path"]]
+    for name, scores in systems.items():
+        values = [
+            "-" if scores[key] is None else format(scores[key], form)
+            for key, (_, form) in SCORES.items()
+        ]
+        rows.append([name, *values, scores["path"]])
+    return _table(rows, align="<" + ">" * len(SCORES) + "<")
+
+
+def _bootstrap_parts(card):
+    found = card["paired_bootstrap"]
+    samples = next(iter(found.values()))["samples"]
+    rows = [["system", "", "mean", "against", "p-value"]]
+    for name, metrics in found.items():
+        for key in ("bleu", "chrf"):
+            values = metrics[key]
+            own, other = (
+                f"{values[side + 'mean']:.2f} ± {values[side + 'confidence_interval']:.2f}"
+                for side in ("", "baseline_")
+            )
+            rows.append([name, SCORES[key][0], own, other, f"{values['p_value']:.4f}"])
+    title = (
+        f"Paired bootstrap against {card['systems']['against']['path']}, {samples:,} samples, "
+        "means with 95 % intervals:"
+    )
+    return [title, _table(rows, align="<<>>>")]
+
+
+def _table(rows, align):
+    """Rows of strings with columns as wide as their widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(
+            f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)
+        )
+        for row in rows
+    )
+    return "\n".join(line.rstrip() for line in lines)
