@@ -9,11 +9,11 @@ from keras_transformer.argument_checks import check_positive_int
 
 # Why a pair may be dropped, and what a report calls it.
 REASONS = {
-    "empty": "empty side",
+    "empty": "with an empty side",
     "too_long": "too long",
-    "length_ratio": "length ratio",
-    "duplicate": "duplicate",
-    "copy": "copy of the source",
+    "length_ratio": "of uneven lengths",
+    "duplicate": "repeated",
+    "copy": "copied from the source",
 }
 
 

@@ -150,7 +150,7 @@ class ParallelCorpus:
 
 
 def drop_listing(dropped):
-    """What each filter dropped, in words: `"2 empty side, 1 duplicate"`."""
+    """What each filter dropped, in words: `"2 with an empty side, 1 repeated"`."""
     return ", ".join(f"{number:,} {REASONS[key]}" for key, number in dropped.items() if number)
 
 

@@ -5,7 +5,14 @@ import os
 
 import pytest
 
-from keras_transformer.data import find_text, read_parallel_text, read_text
+from keras_transformer.data import (
+    find_text,
+    find_text_files,
+    read_parallel_text,
+    read_text,
+    text_lines,
+)
+from keras_transformer.data.text_files import count_lines
 from keras_transformer.errors import UserInputError
 
 
@@ -49,6 +56,60 @@ def test_parallel_files_may_differ_in_form(tmp_path):
     sources = write(tmp_path / "a.en", "one\ntwo\n")
     targets = write(tmp_path / "a.de.gz", "eins\nzwei")
     assert read_parallel_text(sources, targets) == (["one", "two"], ["eins", "zwei"])
+
+
+def test_lines_come_one_by_one(tmp_path):
+    lines = text_lines(write(tmp_path / "a", b"one\ntwo\n\xff\n"))
+    assert next(lines) == "one"
+    assert next(lines) == "two"
+    with pytest.raises(UserInputError, match="line 3: not UTF-8"):
+        next(lines)
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"), [("one", 1), ("one\n", 1), ("one\ntwo", 2), ("\n\n", 2), ("\ufeff", 1)]
+)
+def test_lines_are_counted_as_they_are_read(tmp_path, content, lines):
+    path = write(tmp_path / "a.gz", content)
+    assert count_lines(path) == lines == len(read_text(path))
+
+
+def test_patterns_and_paths_become_files(tmp_path):
+    (tmp_path / "sub").mkdir()
+    for name in ("b.en", "a.en.gz", "a.de", "sub/c.en", "odd[1].en"):
+        write(tmp_path / name, "x")
+    here = {name: tmp_path / name for name in ("a.en.gz", "b.en", "odd[1].en", "sub/c.en")}
+    assert find_text_files(str(tmp_path / "*.en*")) == [
+        here["a.en.gz"],
+        here["b.en"],
+        here["odd[1].en"],
+    ]
+    assert find_text_files(tmp_path / "b.en") == [here["b.en"]]
+    assert find_text_files([here["sub/c.en"], tmp_path / "a.en*"]) == [
+        here["sub/c.en"],
+        here["a.en.gz"],
+    ]
+    assert find_text_files(tmp_path / "**" / "c.en") == [here["sub/c.en"]]
+    assert find_text_files(here["odd[1].en"]) == [here["odd[1].en"]]
+
+
+def test_a_pattern_of_folders_alone_matches_no_file(tmp_path):
+    (tmp_path / "folder.en").mkdir()
+    message = error_of(find_text_files, tmp_path / "*.en")
+    assert message == f"No file matches {tmp_path / '*.en'}"
+
+
+def test_files_that_are_not_there(tmp_path):
+    assert error_of(find_text_files, []) == "No text file is named"
+    assert error_of(find_text_files, tmp_path / "a.en") == (
+        f"Cannot read {tmp_path / 'a.en'}: No such file or directory"
+    )
+    assert error_of(find_text_files, [tmp_path]) == f"Cannot read {tmp_path}: Is a directory"
+
+
+def test_a_pipe_can_be_read_once_only(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert "is no ordinary file" in error_of(find_text_files, tmp_path / "pipe")
 
 
 def error_of(read, *paths):
