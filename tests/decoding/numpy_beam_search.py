@@ -3,10 +3,13 @@
 import math
 
 
-def numpy_beam_search(log_probs_after, *, beam_size, alpha, limit, special_tokens):
+def numpy_beam_search(
+    log_probs_after, *, beam_size, alpha, limit, special_tokens, allowed_after=None
+):
     """The `beam_size` best `(tokens, score)` of one sentence, best first.
 
-    `log_probs_after(prefix)` gives the log-probability of every token after a tuple of tokens.
+    `log_probs_after(prefix)` gives the log-probability of every token after a tuple of tokens,
+    `allowed_after(prefix)` the tokens that may follow it; None: all but padding and BOS.
     """
     never = {special_tokens.pad, special_tokens.bos}
     live, finished = [((), 0.0)], []
@@ -15,6 +18,8 @@ def numpy_beam_search(log_probs_after, *, beam_size, alpha, limit, special_token
         for prefix, total in live:
             for token, log_prob in enumerate(log_probs_after(prefix)):
                 is_possible = token == special_tokens.eos or position < limit
+                if allowed_after is not None:
+                    is_possible = token in allowed_after(prefix)
                 if is_possible and token not in never:
                     extensions.append(((*prefix, token), total + float(log_prob)))
         extensions.sort(key=lambda extension: -extension[1])
