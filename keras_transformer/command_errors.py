@@ -16,12 +16,21 @@ class CommandParser(argparse.ArgumentParser):
     """An `argparse` parser whose errors are one line and which takes no abbreviated flags.
 
     Flags may be written with `_` for `-`, so that a setting's own name works: `--batch_tokens`.
+
+    Args:
+        *args, **kwargs: as of `argparse.ArgumentParser`.
+        prepare: function that gets the parser and adds flags when they are first needed: what its
+            imports cost is not paid by the other verbs of a command.
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args, prepare=None, **kwargs):
         super().__init__(*args, allow_abbrev=False, **kwargs)
+        self._prepare = prepare
 
     def parse_known_args(self, args=None, namespace=None):
+        if self._prepare is not None:
+            prepare, self._prepare = self._prepare, None
+            prepare(self)
         args = sys.argv[1:] if args is None else args
         return super().parse_known_args([_dashed(argument) for argument in args], namespace)
 
@@ -33,6 +42,14 @@ def positive_int(text):
     """An `argparse` type: an integer from 1."""
     value = int(text)
     if value < 1:
+        raise ValueError(text)
+    return value
+
+
+def int_from_zero(text):
+    """An `argparse` type: an integer, 0 or above."""
+    value = int(text)
+    if value < 0:
         raise ValueError(text)
     return value
 
@@ -53,8 +70,18 @@ def number_from_zero(text):
     return value
 
 
+def share(text):
+    """An `argparse` type: a number above 0, at most 1."""
+    value = float(text)
+    if not 0 < value <= 1:
+        raise ValueError(text)
+    return value
+
+
 # `argparse` says "invalid NAME value: 'x'".
 positive_int.__name__ = "positive integer"
+int_from_zero.__name__ = "integer from 0"
+share.__name__ = "number above 0 and at most 1"
 positive_number.__name__ = "positive number"
 number_from_zero.__name__ = "number from 0"
 

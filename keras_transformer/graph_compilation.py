@@ -1,27 +1,30 @@
-"""A function of token ids as one compiled graph, on TensorFlow and on JAX."""
+"""A function of batches of ids as one compiled graph, on TensorFlow and on JAX."""
 
 import keras
+import numpy as np
+
+IDS = keras.InputSpec(shape=(None, None), dtype="int32")  # (batch, length)
 
 
-def compile_function(function, num_inputs, variables):
-    """Compile a function of token ids.
+def compile_function(function, inputs, variables):
+    """Compile a function of batches.
 
     TensorFlow traces one graph for all shapes and reads the variables when it runs. JAX compiles
     anew for each shape: pad the inputs to few of them. Either way, a change of the variables
     between calls, by training for instance, is seen by the next call.
 
     Args:
-        function: takes `num_inputs` int32 tensors (batch, length) and returns a nest of tensors; it
-            is made of `keras.ops`.
-        num_inputs: number of the function's arguments.
+        function: takes as many tensors as `inputs` has entries and returns a nest of tensors; it is
+            made of `keras.ops`.
+        inputs: list of `keras.InputSpec`, shape and dtype of each argument; `IDS` is that of ids.
         variables: the `keras.Variable`s that the function reads; a model's are `model.variables`.
 
     Returns:
-        A function of `num_inputs` int arrays (batch, length) that returns a nest of NumPy arrays.
+        A function of as many arrays that returns a nest of NumPy arrays.
 
     Example:
         >>> from keras import ops
-        >>> count = compile_function(lambda ids: ops.sum(ops.cast(ids > 0, "int32"), 1), 1, [])
+        >>> count = compile_function(lambda ids: ops.sum(ops.cast(ids > 0, "int32"), 1), [IDS], [])
         >>> count([[5, 4, 0], [3, 0, 0]]).tolist()
         [2, 1]
     """
@@ -29,22 +32,47 @@ def compile_function(function, num_inputs, variables):
     backend = keras.backend.backend()
     if backend not in compilers:
         raise ValueError(f"The Keras backend must be one of {list(compilers)}. Received: {backend}")
-    compiled = compilers[backend](function, num_inputs, variables)
+    compiled = compilers[backend](function, inputs, variables)
 
-    def call(*inputs):
-        return keras.tree.map_structure(keras.ops.convert_to_numpy, compiled(*inputs))
+    def call(*arrays):
+        return keras.tree.map_structure(keras.ops.convert_to_numpy, compiled(*arrays))
 
     return call
 
 
-def _compile_with_tensorflow(function, num_inputs, variables):
+def pad_ids(rows, padding_id):
+    """Rows of ids as one array; on JAX in one of few shapes, because it compiles for each.
+
+    Args:
+        rows: list of sequences of int.
+        padding_id: what fills up the rows.
+
+    Returns:
+        int32 array (batch, length) with a row for each of `rows`; on JAX rows of padding follow,
+        so that there are 1, 2, 4, ... of them, and the length is a multiple of 8.
+
+    Example:
+        >>> pad_ids([[5, 4], [3]], padding_id=0)[:2, :2].tolist()
+        [[5, 4], [3, 0]]
+    """
+    num_rows, length = len(rows), max(1, *map(len, rows))
+    if keras.backend.backend() == "jax":
+        num_rows = 1 << (num_rows - 1).bit_length()
+        length = -(-length // 8) * 8
+    array = np.full((num_rows, length), padding_id, dtype="int32")
+    for row, ids in zip(array, rows, strict=False):
+        row[: len(ids)] = ids
+    return array
+
+
+def _compile_with_tensorflow(function, inputs, variables):
     import tensorflow as tf
 
-    ids = tf.TensorSpec((None, None), tf.int32)
-    return tf.function(function, input_signature=[ids] * num_inputs, autograph=False)
+    signature = [tf.TensorSpec(spec.shape, spec.dtype) for spec in inputs]
+    return tf.function(function, input_signature=signature, autograph=False)
 
 
-def _compile_with_jax(function, num_inputs, variables):
+def _compile_with_jax(function, inputs, variables):
     import jax
 
     # Values that a compiled function closes over are constants of it: the weights must be inputs.
@@ -53,7 +81,7 @@ def _compile_with_jax(function, num_inputs, variables):
         with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
             return function(*inputs)
 
-    def call(*inputs):
-        return compiled([variable.value for variable in variables], inputs)
+    def call(*arrays):
+        return compiled([variable.value for variable in variables], arrays)
 
     return call

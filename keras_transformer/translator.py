@@ -1,37 +1,45 @@
-"""Strings in, strings out: a trained model with its tokenizer."""
+"""Strings in, strings out: trained models with their tokenizers."""
 
-import functools
-
-import keras
 import numpy as np
-from keras import ops
-from tqdm import tqdm
 
-from keras_transformer.argument_checks import check_positive_int
-from keras_transformer.decoding.length_penalty import check_alpha, length_penalty
+from keras_transformer.alignment import Alignment
+from keras_transformer.argument_checks import check_non_negative_int, check_positive_int
+from keras_transformer.compiled_generator import CompiledGenerator
+from keras_transformer.decoding.length_penalty import check_alpha
 from keras_transformer.errors import UserInputError
-from keras_transformer.graph_compilation import compile_function
+from keras_transformer.graph_compilation import pad_ids
+from keras_transformer.models import TransformerLayers
 from keras_transformer.run_directory import RunDirectory
-from keras_transformer.sequence_generation import SequenceGenerator
+from keras_transformer.sentence_batches import (
+    batches_by_length,
+    check_equal_numbers,
+    encode_sentences,
+)
 
-# Memory grows with length squared: a batch of longer sentences than these has fewer of them.
-FULL_BATCH_LENGTH = 256
+# A model's vocabulary may be padded to a multiple of 8.
+MOST_PADDING = 7
 
 
 class Translator:
-    """Translates and scores lists of sentences.
+    """Translates, scores and aligns lists of sentences.
 
     Sentences are sorted by length, run in batches and returned in the order in which they came. An
     empty sentence, or one of white space alone, has the empty translation.
 
     Args:
-        model: a model from `build_transformer`, or one that was reloaded. What training changes in
-            it later, the translator sees.
-        tokenizer: the `SentencePieceTokenizer` that the model was trained with.
+        model: a model from `build_transformer`, or one that was reloaded; or a list of several, an
+            ensemble, which takes the mean of their probabilities. What training changes in them
+            later, the translator sees.
+        tokenizer: the `SentencePieceTokenizer` of the target that the models were trained with.
+            Their vocabulary may be padded, to a size that is less than 8 larger.
+        source_tokenizer: that of the source; None: the same one.
         beam_size: number of hypotheses of the beam search; 1 is greedy search.
         alpha: exponent of the length penalty, at least 0.
         extra_length: most output tokens beyond the source's own number.
         batch_size: most sentences of a batch.
+        min_length: least number of output tokens, end of sentence not counted. A sentence whose
+            limit is less has that.
+        no_repeat_ngram: no output has the same so many tokens in a row twice; 0: it may.
 
     Raises:
         ValueError: an argument breaks its rule.
@@ -43,60 +51,95 @@ class Translator:
         ['zweiundvierzig', '']
     """
 
-    def __init__(self, model, tokenizer, *, beam_size=4, alpha=0.6, extra_length=50, batch_size=32):
+    def __init__(
+        self,
+        model,
+        tokenizer,
+        *,
+        source_tokenizer=None,
+        beam_size=4,
+        alpha=0.6,
+        extra_length=50,
+        batch_size=32,
+        min_length=0,
+        no_repeat_ngram=0,
+    ):
         check_positive_int("beam_size", beam_size)
         check_alpha(alpha)
         check_positive_int("extra_length", extra_length)
         check_positive_int("batch_size", batch_size)
+        check_non_negative_int("min_length", min_length)
+        check_non_negative_int("no_repeat_ngram", no_repeat_ngram)
         self.tokenizer = tokenizer
+        self.source_tokenizer = source_tokenizer or tokenizer
         self.beam_size = beam_size
         self.alpha = alpha
-        self.extra_length = extra_length
         self.batch_size = batch_size
-        self._generator = SequenceGenerator(model, tokenizer.special_tokens)
-        if tokenizer.vocabulary_size != self._generator.layers.vocabulary_size:
-            raise UserInputError(
-                "The tokenizer must have the model's vocabulary. "
-                f"Received: {tokenizer.vocabulary_size} pieces, "
-                f"{self._generator.layers.vocabulary_size} tokens of the model"
-            )
-        self._variables = model.variables
-        self._searches = {}  # number of results -> compiled search
-        self._score = compile_function(self._generator.score, 3, self._variables)
+        models = list(model) if isinstance(model, (list, tuple)) else [model]
+        if not models:
+            raise ValueError("`model` must be one model or several. Received: model=[]")
+        layers = TransformerLayers.of(models[0])
+        _check_fit("source", self.source_tokenizer, layers.source_vocabulary_size, layers)
+        _check_fit("target", tokenizer, layers.vocabulary_size, layers)
+        self._generator = CompiledGenerator(
+            models,
+            tokenizer.special_tokens,
+            tokenizer.vocabulary_size,
+            extra_length=extra_length,
+            min_length=min_length,
+            no_repeat_ngram=no_repeat_ngram,
+        )
 
     @classmethod
     def load(cls, run_directory, checkpoint=None, **options):
-        """The translator of a run.
+        """The translator of a run, or of an ensemble.
 
         Args:
-            run_directory: path of the run.
-            checkpoint: name or path of the weights; None: those with which the run ended.
+            run_directory: path of the run, or a list of paths.
+            checkpoint: name or path of the weights; None: those with which the run ended. A list:
+                several of one run, or one for each run.
             **options: the keyword arguments of `Translator`.
 
         Raises:
-            UserInputError: no run is there, or its files do not fit each other.
+            UserInputError: no run is there, its files do not fit each other, or the members of an
+                ensemble have different vocabularies.
         """
-        run = RunDirectory.open(run_directory)
-        return cls(run.load_model(checkpoint), run.load_tokenizer(), **options)
+        members = list(_members(run_directory, checkpoint))
+        runs = {run.path: run for run, _ in members}.values()
+        tokenizers = [run.load_tokenizers() for run in runs]
+        fingerprints = {tuple(one.fingerprint for one in pair) for pair in tokenizers}
+        models = [run.load_model(name) for run, name in members]
+        if len(fingerprints) > 1 or len({model.output_shape[-1] for model in models}) > 1:
+            raise UserInputError(
+                "The runs of an ensemble must have the same tokenizers and vocabulary sizes. "
+                f"Received: {', '.join(str(run.path) for run in runs)}"
+            )
+        source_tokenizer, tokenizer = tokenizers[0]
+        return cls(models, tokenizer, source_tokenizer=source_tokenizer, **options)
 
-    def translate(self, sentences, progress=False):
+    def translate(self, sentences, prefixes=None, progress=False):
         """The best translation of each sentence.
 
         Args:
             sentences: iterable of strings.
+            prefixes: iterable of as many strings, with which the translations begin; an empty one
+                forces nothing. None: all are empty. A prefix may end within a word.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            A list of strings, in the order of `sentences`.
+            A list of strings, in the order of `sentences`. A prefix is part of the translation, as
+            the tokenizer spells it.
         """
-        return [best[0] for best, *_ in self._translate(sentences, 1, progress)]
+        found = self._search(sentences, 1, prefixes, progress)
+        return [best[0] for best, *_ in found]
 
-    def translate_nbest(self, sentences, n, progress=False):
+    def translate_nbest(self, sentences, n, prefixes=None, progress=False):
         """The n best translations of each sentence, with their scores.
 
         Args:
             sentences: iterable of strings.
             n: how many translations, at most `beam_size`.
+            prefixes: as in `translate`.
             progress: whether to show a progress bar on stderr.
 
         Returns:
@@ -109,10 +152,83 @@ class Translator:
             raise UserInputError(
                 f"`n` must be at most the beam size. Received: n={n}, beam_size={self.beam_size}"
             )
-        return self._translate(sentences, n, progress)
+        return self._search(sentences, n, prefixes, progress)
 
-    def score(self, sources, targets, progress=False):
+    def sample(
+        self,
+        sentences,
+        n=1,
+        *,
+        temperature=1.0,
+        top_k=None,
+        top_p=None,
+        seed=0,
+        first_index=0,
+        prefixes=None,
+        progress=False,
+    ):
+        """Translations of each sentence, drawn token by token from the model's distribution.
+
+        A result depends on the seed, the sentence and its index alone: not on the batch, nor on the
+        number of samples.
+
+        Args:
+            sentences: iterable of strings.
+            n: how many translations of each.
+            temperature: number > 0 that divides the logits; below 1, likely tokens become likelier.
+            top_k: draw among so many of the likeliest tokens; None: all.
+            top_p: draw among the likeliest tokens that together have this probability, in (0, 1];
+                None: all.
+            seed: integer >= 0; another one gives other samples.
+            first_index: index of the first sentence, where `sentences` go on from an earlier call.
+            prefixes: as in `translate`.
+            progress: whether to show a progress bar on stderr.
+
+        Returns:
+            A list of lists of n `(text, log_prob)`, as drawn: the model's own log-probability, of
+            temperature 1 and all tokens. Those of an empty sentence are `("", 0.0)`.
+        """
+        check_positive_int("n", n)
+        check_non_negative_int("seed", seed)
+        check_non_negative_int("first_index", first_index)
+
+        def sample(indices, source_ids, prefix_ids):
+            return self._generator.sample(
+                source_ids,
+                prefix_ids,
+                seeds=[[seed, first_index + i] for i in indices],
+                num_samples=n,
+                temperature=temperature,
+                top_k=top_k,
+                top_p=top_p,
+            )
+
+        return self._generate(sample, sentences, n, prefixes, progress)
+
+    def score(self, sources, targets, *, normalize=False, progress=False):
         """Natural-log probability of given translations, EOS included, without length penalty.
+
+        Args:
+            sources: iterable of strings.
+            targets: iterable of as many strings, the translations.
+            normalize: whether to divide by the number of target tokens, EOS included.
+            progress: whether to show a progress bar on stderr.
+
+        Returns:
+            A list of floats, in the order of `sources`.
+        """
+        source_rows, target_rows = self._encode_pairs(sources, targets)
+        scores = [0.0] * len(source_rows)
+        eos = self.tokenizer.special_tokens.eos
+        for indices, *inputs in self._batches_of_pairs(source_rows, target_rows, progress):
+            labels = self._pad([[*target_rows[i], eos] for i in indices])
+            values = self._generator.score(*inputs, labels)
+            for i, value in zip(indices, values, strict=False):
+                scores[i] = float(value) / (len(target_rows[i]) + 1 if normalize else 1)
+        return scores
+
+    def align(self, sources, targets, *, progress=False):
+        """Which source pieces and words given translations go back to, by the cross-attention.
 
         Args:
             sources: iterable of strings.
@@ -120,102 +236,115 @@ class Translator:
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            A list of floats, in the order of `sources`.
-        """
-        sources, targets = self._encode("sources", sources), self._encode("targets", targets)
-        if len(sources) != len(targets):
-            raise UserInputError(
-                "`targets` must be as many as `sources`. "
-                f"Received: {len(sources)} sources, {len(targets)} targets"
-            )
-        bos, eos = self.tokenizer.special_tokens.bos, self.tokenizer.special_tokens.eos
-        lengths = [1 + max(map(len, pair)) for pair in zip(sources, targets, strict=True)]
-        scores = [0.0] * len(sources)
-        for indices in self._batches(range(len(sources)), lengths, progress):
-            values = self._score(
-                self._pad([[*sources[i], eos] for i in indices]),
-                self._pad([[bos, *targets[i]] for i in indices]),
-                self._pad([[*targets[i], eos] for i in indices]),
-            )
-            for i, value in zip(indices, values[: len(indices)], strict=True):
-                scores[i] = float(value)
-        return scores
+            A list of `Alignment`, in the order of `sources`.
 
-    def _translate(self, sentences, n, progress):
+        Reference:
+            Garg et al., "Jointly Learning to Align and Translate with Transformer Models", 2019,
+            section 4.2: the attention of the last layer but one, as the mean of its heads.
+        """
+        source_rows, target_rows = self._encode_pairs(sources, targets)
+        alignments = [None] * len(source_rows)
+        for indices, *inputs in self._batches_of_pairs(source_rows, target_rows, progress):
+            found = self._generator.alignment(*inputs)
+            for i, weights in zip(indices, found, strict=False):
+                source, target = [*source_rows[i], self._source_eos], target_rows[i]
+                alignments[i] = Alignment(
+                    self.source_tokenizer.pieces(source),
+                    self.tokenizer.pieces(target),
+                    weights[: len(target), : len(source)],
+                )
+        return alignments
+
+    def _search(self, sentences, n, prefixes, progress):
         """The n best `(text, score)` of each sentence."""
-        rows = self._encode("sentences", sentences)
-        results = [[("", 0.0)] for _ in rows]
+
+        def search(indices, source_ids, prefix_ids):
+            return self._generator.search(
+                source_ids,
+                prefix_ids,
+                beam_size=self.beam_size,
+                alpha=self.alpha,
+                num_results=n,
+            )
+
+        return self._generate(search, sentences, 1, prefixes, progress)
+
+    def _generate(self, generate, sentences, num_of_empty, prefixes, progress):
+        """Lists of `(text, score)` by `generate(indices, source_ids, prefix_ids)` of each batch."""
+        rows = self._encode("sentences", sentences, self.source_tokenizer)
+        prefix_rows = [[] for _ in rows]
+        if prefixes is not None:
+            prefix_rows = self._encode("prefixes", prefixes, self.tokenizer)
+            check_equal_numbers("sentences", rows, "prefixes", prefix_rows)
+        results = [[(text, 0.0)] * num_of_empty for text in self.tokenizer.decode(prefix_rows)]
         not_empty = [i for i, row in enumerate(rows) if row]
-        for indices in self._batches(not_empty, [1 + len(row) for row in rows], progress):
-            eos = self.tokenizer.special_tokens.eos
-            ids, scores = self._search(self._pad([[*rows[i], eos] for i in indices]), n)
+        lengths = [1 + len(row) for row in rows]
+        for indices in batches_by_length(not_empty, lengths, self.batch_size, progress):
+            source_ids = self._pad([[*rows[i], self._source_eos] for i in indices])
+            prefix_ids = None
+            if any(prefix_rows):
+                prefix_ids = self._pad([prefix_rows[i] for i in indices])
+            ids, scores = generate(indices, source_ids, prefix_ids)
             for i, ids_of_one, scores_of_one in zip(indices, ids, scores, strict=False):
                 found = np.isfinite(scores_of_one)
                 texts = self.tokenizer.decode(ids_of_one[found])
                 results[i] = list(zip(texts, scores_of_one[found].tolist(), strict=True))
         return results
 
-    def _encode(self, name, sentences):
-        """The sentences' ids, without EOS; refuses what is no list of strings or does not fit."""
-        if isinstance(sentences, (str, bytes)):
-            raise ValueError(f"`{name}` must be a list of strings. Received: {name}={sentences!r}")
-        sentences = list(sentences)
-        for i, sentence in enumerate(sentences):
-            if not isinstance(sentence, str):
-                raise ValueError(
-                    f"`{name}` must be a list of strings. Received: {name}[{i}]={sentence!r}"
-                )
-        rows = self.tokenizer.encode(sentences)
-        most = self._generator.layers.max_length
-        for sentence, row in zip(sentences, rows, strict=True):
-            if most is not None and len(row) >= most:
-                raise UserInputError(
-                    f"A sentence must have fewer tokens than the model has positions, {most}. "
-                    f"Received: {len(row)} tokens: {sentence[:40]!r}..."
-                )
-        return rows
+    def _encode(self, name, sentences, tokenizer):
+        return encode_sentences(name, sentences, tokenizer, self._generator.max_length)
 
-    def _search(self, source_ids, n):
-        """The n best outputs of an array of ids (batch, length), with their scores."""
-        if n not in self._searches:
-            search = functools.partial(self._search_ids, num_results=n)
-            self._searches[n] = compile_function(search, 1, self._variables)
-        return self._searches[n](source_ids)
+    def _encode_pairs(self, sources, targets):
+        source_rows = self._encode("sources", sources, self.source_tokenizer)
+        target_rows = self._encode("targets", targets, self.tokenizer)
+        check_equal_numbers("sources", source_rows, "targets", target_rows)
+        return source_rows, target_rows
 
-    def _search_ids(self, source_ids, num_results):
-        """Ids (batch, num_results, length) and scores of a tensor of ids (batch, length)."""
-        if self.beam_size > 1:
-            return self._generator.beam_search(
-                source_ids,
-                beam_size=self.beam_size,
-                alpha=self.alpha,
-                extra_length=self.extra_length,
-                num_results=num_results,
+    def _batches_of_pairs(self, source_rows, target_rows, progress):
+        """Yield indices with the encoder's and the decoder's input of these pairs."""
+        bos = self.tokenizer.special_tokens.bos
+        lengths = [1 + max(map(len, pair)) for pair in zip(source_rows, target_rows, strict=True)]
+        for indices in batches_by_length(range(len(lengths)), lengths, self.batch_size, progress):
+            yield (
+                indices,
+                self._pad([[*source_rows[i], self._source_eos] for i in indices]),
+                self._pad([[bos, *target_rows[i]] for i in indices]),
             )
-        ids, log_probs = self._generator.greedy(source_ids, extra_length=self.extra_length)
-        is_token = ops.cast(ids != self.tokenizer.special_tokens.pad, "float32")
-        scores = log_probs / length_penalty(ops.sum(is_token, axis=1), self.alpha)
-        return ops.expand_dims(ids, 1), ops.expand_dims(scores, 1)
-
-    def _batches(self, indices, lengths, progress):
-        """Split the indices of sentences into batches of similar lengths, the longest first."""
-        indices = sorted(indices, key=lambda i: -lengths[i])
-        with tqdm(total=len(indices), unit=" sentences", disable=not progress) as bar:
-            start = 0
-            while start < len(indices):
-                longest = max(lengths[indices[start]], FULL_BATCH_LENGTH)
-                size = max(1, self.batch_size * FULL_BATCH_LENGTH // longest)
-                yield indices[start : start + size]
-                start += size
-                bar.update(min(size, bar.total - bar.n))
 
     def _pad(self, rows):
-        """Rows of ids as one array; on JAX in one of few shapes, because it compiles for each."""
-        num_rows, length = len(rows), max(map(len, rows))
-        if keras.backend.backend() == "jax":
-            num_rows = 1 << (num_rows - 1).bit_length()
-            length = -(-length // 8) * 8
-        array = np.full((num_rows, length), self.tokenizer.special_tokens.pad, dtype="int32")
-        for row, ids in zip(array, rows, strict=False):
-            row[: len(ids)] = ids
-        return array
+        return pad_ids(rows, self.tokenizer.special_tokens.pad)
+
+    @property
+    def _source_eos(self):
+        return self.source_tokenizer.special_tokens.eos
+
+
+def _check_fit(side, tokenizer, vocabulary_size, layers):
+    """Require a tokenizer whose ids are the model's, up to its vocabulary's padding."""
+    if not 0 <= vocabulary_size - tokenizer.vocabulary_size <= MOST_PADDING:
+        raise UserInputError(
+            f"The {side} tokenizer must have the model's vocabulary. Received: "
+            f"{tokenizer.vocabulary_size} pieces, {vocabulary_size} {side} tokens of the model"
+        )
+    if tokenizer.special_tokens.pad != layers.padding_id:
+        raise UserInputError(
+            f"The {side} tokenizer must have the model's padding id. Received: "
+            f"{tokenizer.special_tokens.pad}, {layers.padding_id} of the model"
+        )
+
+
+def _members(run_directory, checkpoint):
+    """Yield run and checkpoint of each model that is to be loaded."""
+    runs = run_directory if isinstance(run_directory, (list, tuple)) else [run_directory]
+    runs = [RunDirectory.open(path) for path in runs]
+    names = checkpoint if isinstance(checkpoint, (list, tuple)) else [checkpoint]
+    if len(runs) == 1:
+        runs = runs * len(names)
+    elif len(names) == 1:
+        names = names * len(runs)
+    if not runs or len(runs) != len(names):
+        raise UserInputError(
+            "There must be one run, one checkpoint, or as many checkpoints as runs. "
+            f"Received: {len(runs)} runs, {len(names)} checkpoints"
+        )
+    return zip(runs, names, strict=True)

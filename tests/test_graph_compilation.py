@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.graph_compilation import compile_function
+from keras_transformer.graph_compilation import IDS, compile_function, pad_ids
 from keras_transformer.models import build_transformer
 from keras_transformer.sequence_generation import SequenceGenerator
 
@@ -35,7 +35,7 @@ def compiled_and_eager(dtype):
         "score": (generator.score, [ids, ids[:, ::-1], ids]),
     }
     for name, (function, inputs) in functions.items():
-        compiled = compile_function(function, len(inputs), model.variables)(*inputs)
+        compiled = compile_function(function, [IDS] * len(inputs), model.variables)(*inputs)
         eager = keras.tree.map_structure(ops.convert_to_numpy, function(*inputs))
         assert all(isinstance(value, np.ndarray) for value in keras.tree.flatten(compiled))
         yield name, keras.tree.flatten(compiled), keras.tree.flatten(eager)
@@ -58,7 +58,7 @@ def test_they_run_compiled_under_a_mixed_policy():
 
 def test_sees_changed_variables():
     variable = keras.Variable([1.0, 2.0])
-    compiled = compile_function(lambda ids: ops.take(variable, ids, axis=0), 1, [variable])
+    compiled = compile_function(lambda ids: ops.take(variable, ids, axis=0), [IDS], [variable])
     assert compiled(np.array([[1, 0]])).tolist() == [[2.0, 1.0]]
     variable.assign([3.0, 4.0])
     assert compiled(np.array([[1, 0]])).tolist() == [[4.0, 3.0]]
@@ -74,9 +74,31 @@ def test_tensorflow_traces_one_graph_for_all_shapes():
         traces.append(ids.shape)
         return generator.beam_search(ids, extra_length=4)
 
-    compiled = compile_function(search, 1, model.variables)
+    compiled = compile_function(search, [IDS], model.variables)
     for batch_size, length in [(1, 3), (4, 7), (2, 2), (0, 3)]:
         ids, scores = compiled(source_ids(batch_size, length))
         assert ids.shape == (batch_size, 4, length + 4)
         assert scores.shape == (batch_size, 4)
     assert len(traces) == 1
+
+
+def test_an_input_may_be_of_another_kind_than_ids():
+    numbers = keras.InputSpec(shape=(None, 2, None), dtype="float32")
+    weigh = compile_function(lambda ids, x: ops.cast(ids, x.dtype) * x[:, 1], [IDS, numbers], [])
+    ids, x = np.array([[3, 4]], "int32"), np.array([[[1, 2], [0.5, 10]]], "float32")
+    assert weigh(ids, x).tolist() == [[1.5, 40.0]]
+
+
+def test_rows_are_padded_behind():
+    padded = pad_ids([[5, 4, 3], [7], []], padding_id=9)
+    assert padded.dtype == "int32"
+    assert padded[:3, :3].tolist() == [[5, 4, 3], [7, 9, 9], [9, 9, 9]]
+    assert (padded[3:] == 9).all()
+    assert (padded[:, 3:] == 9).all()
+    assert pad_ids([[], []], padding_id=0).shape[1] >= 1  # where every row is empty
+
+
+def test_jax_gets_few_shapes():
+    shapes = {pad_ids([[1] * length] * 3, 0).shape for length in range(1, 9)}
+    expected = {(4, 8)} if keras.backend.backend() == "jax" else {(3, n) for n in range(1, 9)}
+    assert shapes == expected

@@ -1,0 +1,54 @@
+"""`keras-transformer average`: the mean of a run's checkpoints as a checkpoint of its own."""
+
+import re
+
+from keras_transformer.command_errors import positive_int
+from keras_transformer.errors import UserInputError
+
+
+def add_parser(verbs):
+    """Add the verb to the `argparse` subparsers `verbs`."""
+    parser = verbs.add_parser(
+        "average",
+        help="average checkpoints of a run",
+        description="Write the mean of several checkpoints' weights beside them and print its "
+        "name, which `--checkpoint` takes.",
+    )
+    parser.set_defaults(verb=average)
+    parser.add_argument("run", metavar="RUN", help="run directory of a training")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--last", type=positive_int, metavar="N", help="the last N checkpoints")
+    which.add_argument(
+        "--best", type=positive_int, metavar="N", help="the N that were best in validation"
+    )
+
+
+def average(options):
+    """Run the verb with the parsed command line."""
+    from keras_transformer.backend_start import start_backend_quietly
+
+    start_backend_quietly()
+    from keras_transformer.run_directory import RunDirectory
+    from keras_transformer.training.averaging import average_checkpoints
+
+    run = RunDirectory.open(options.run)
+    kind, n = ("last", options.last) if options.last else ("best", options.best)
+    there = run.checkpoints() if kind == "last" else run.best_checkpoints()
+    if len(there) < n:
+        noun = "checkpoints" if kind == "last" else "best checkpoints"
+        raise UserInputError(f"The run {run.path} has {len(there)} {noun}. Received: --{kind} {n}")
+    chosen = sorted(there[-n:] if kind == "last" else there[:n])
+    destination = run.average_path(kind, n, step_of(chosen[-1]))
+    average_checkpoints(chosen, destination)
+    print(destination.name.removesuffix(".weights.h5"))
+
+
+def step_of(path):
+    """The number of updates in a checkpoint's name.
+
+    Example:
+        >>> import pathlib
+        >>> step_of(pathlib.Path("checkpoints/step-00011836.weights.h5"))
+        11836
+    """
+    return int(re.search(r"\d+", path.name).group())

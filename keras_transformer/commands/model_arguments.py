@@ -1,0 +1,49 @@
+"""The arguments that name a model: what every verb that uses one takes, and its loading."""
+
+from keras_transformer.command_errors import positive_int
+
+
+def add_model_arguments(parser):
+    """Add `RUN [RUN ...]`, `--checkpoint` and `--batch-size` to a verb's parser."""
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="run directory of a training; several are an ensemble, which takes the mean of their "
+        "probabilities",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        action="append",
+        metavar="NAME",
+        help="weights to use, a name in the run's checkpoints/ or a path (default: the run's final "
+        "ones); given several times with one RUN, an ensemble of these; with several RUNs, one for "
+        "each, or one name for all",
+    )
+    parser.add_argument(
+        "--batch-size",
+        type=positive_int,
+        default=32,
+        metavar="N",
+        help="most sentences a batch (default: 32)",
+    )
+
+
+def load_translator(options, **settings):
+    """The `Translator` that the options of `add_model_arguments` name.
+
+    Args:
+        options: the parsed command line.
+        **settings: further keyword arguments of `Translator`.
+    """
+    from keras_transformer.backend_start import start_backend_quietly
+
+    start_backend_quietly()
+    from keras_transformer.translator import Translator  # takes seconds: not for `--help`
+
+    checkpoint = options.checkpoint
+    if checkpoint is not None and len(checkpoint) == 1:
+        (checkpoint,) = checkpoint  # one for all runs
+    return Translator.load(
+        options.runs, checkpoint=checkpoint, batch_size=options.batch_size, **settings
+    )

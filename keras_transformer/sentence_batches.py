@@ -1,0 +1,78 @@
+"""From strings to rows of ids, and to batches of rows of similar lengths."""
+
+from tqdm import tqdm
+
+from keras_transformer.errors import UserInputError
+
+# Memory grows with length squared: a batch of longer sentences than these has fewer of them.
+FULL_BATCH_LENGTH = 256
+
+
+def encode_sentences(name, sentences, tokenizer, max_length=None):
+    """The ids of sentences, without begin or end of sentence.
+
+    Args:
+        name: what an error calls them.
+        sentences: iterable of strings.
+        tokenizer: a `SentencePieceTokenizer`.
+        max_length: the number of positions of the model, EOS counted; None: no limit.
+
+    Returns:
+        A list of lists of int.
+
+    Raises:
+        ValueError: `sentences` is one string, or an entry is none.
+        UserInputError: a sentence is too long.
+    """
+    if isinstance(sentences, (str, bytes)):
+        raise ValueError(f"`{name}` must be a list of strings. Received: {name}={sentences!r}")
+    sentences = list(sentences)
+    for i, sentence in enumerate(sentences):
+        if not isinstance(sentence, str):
+            raise ValueError(
+                f"`{name}` must be a list of strings. Received: {name}[{i}]={sentence!r}"
+            )
+    rows = tokenizer.encode(sentences)
+    for sentence, row in zip(sentences, rows, strict=True):
+        if max_length is not None and len(row) >= max_length:
+            raise UserInputError(
+                f"A sentence must have fewer tokens than the model has positions, {max_length}. "
+                f"Received: {len(row)} tokens: {sentence[:40]!r}..."
+            )
+    return rows
+
+
+def check_equal_numbers(name, rows, other_name, other_rows):
+    """Require as many of one kind as of the other."""
+    if len(rows) != len(other_rows):
+        raise UserInputError(
+            f"`{other_name}` must be as many as `{name}`. "
+            f"Received: {len(rows)} {name}, {len(other_rows)} {other_name}"
+        )
+
+
+def batches_by_length(indices, lengths, batch_size, progress=False):
+    """Split the indices of sentences into batches of similar lengths, the longest first.
+
+    Args:
+        indices: iterable of int.
+        lengths: the length of each sentence, by index.
+        batch_size: most sentences of a batch; fewer of those above `FULL_BATCH_LENGTH`.
+        progress: whether to show a progress bar on stderr.
+
+    Yields:
+        Lists of int.
+
+    Example:
+        >>> list(batches_by_length(range(4), [3, 9, 4, 8], batch_size=2))
+        [[1, 3], [2, 0]]
+    """
+    indices = sorted(indices, key=lambda i: -lengths[i])
+    with tqdm(total=len(indices), unit=" sentences", disable=not progress) as bar:
+        start = 0
+        while start < len(indices):
+            longest = max(lengths[indices[start]], FULL_BATCH_LENGTH)
+            size = max(1, batch_size * FULL_BATCH_LENGTH // longest)
+            yield indices[start : start + size]
+            start += size
+            bar.update(min(size, bar.total - bar.n))

@@ -1,0 +1,64 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_transformer import cli
+from keras_transformer.run_directory import RunDirectory, write_json
+from keras_transformer.text import SentencePieceTokenizer
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run of a model with one weight, which is the step's number in each of its checkpoints."""
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False)])
+    tokenizer = SentencePieceTokenizer.train(["a small house"], vocabulary_size=15)
+    run = RunDirectory.create(tmp_path / "run")
+    run.start(model=model, tokenizer=tokenizer, settings={})
+    for step in (10, 20, 30, 40):
+        model.set_weights([np.full((1, 1), step)])
+        model.save_weights(run.checkpoint_path(step))
+    return run
+
+
+def weight_of(run, name):
+    return run.load_model(name).get_weights()[0].item()
+
+
+def average(capsys, run, *flags):
+    code = cli.main(["average", str(run.path), *flags])
+    return (code, *capsys.readouterr())
+
+
+def test_the_mean_of_the_last_is_a_checkpoint_by_its_printed_name(run, capsys):
+    expected = (0, "average-last-3-step-00000040\n", "")
+    assert average(capsys, run, "--last", "3") == expected
+    assert weight_of(run, "average-last-3-step-00000040") == pytest.approx(30)
+    assert [path.name[:13] for path in run.checkpoints()] == [
+        "step-00000010",
+        "step-00000020",
+        "step-00000030",
+        "step-00000040",
+    ]  # the mean is none of the last
+
+
+def test_the_mean_of_the_best_is_named_by_the_latest_of_them(run, capsys):
+    kept = [{"step": step, "value": value} for step, value in [(20, 5.0), (10, 6.0), (40, 7.0)]]
+    write_json(run.best_record_path, {"step": 20, "value": 5.0, "kept": kept})
+    expected = (0, "average-best-2-step-00000020\n", "")
+    assert average(capsys, run, "--best", "2") == expected
+    assert weight_of(run, "average-best-2-step-00000020") == pytest.approx(15)
+
+
+def test_more_than_there_are_is_one_line(run, capsys):
+    code, out, err = average(capsys, run, "--last", "5")
+    assert (code, out) == (2, "")
+    assert err == f"error: The run {run.path} has 4 checkpoints. Received: --last 5\n"
+    assert "has 0 best checkpoints. Received: --best 1" in average(capsys, run, "--best", "1")[2]
+
+
+@pytest.mark.parametrize("flags", [[], ["--last=2", "--best=2"], ["--last=0"]])
+def test_flags_that_cannot_be_are_one_line(flags, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["average", "run", *flags])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
