@@ -1,5 +1,7 @@
 """Translation data sets of TensorFlow Datasets (TFDS), by name."""
 
+import contextlib
+
 from keras_transformer.data.parallel_text import ParallelText
 from keras_transformer.errors import UserInputError
 
@@ -76,6 +78,7 @@ def _open_builder(name, data_dir, download):
         raise UserInputError(
             "TensorFlow Datasets is not installed: pip install keras-transformer[tensorflow]"
         ) from error
+    _leave_gpus_to_keras()
     try:
         builder = tensorflow_datasets.builder(name, data_dir=data_dir and str(data_dir))
     except (ValueError, AssertionError) as error:
@@ -91,6 +94,16 @@ def _open_builder(name, data_dir, download):
     except Exception as error:  # whatever a download, a web site or an archive may raise
         raise UserInputError(f"TFDS cannot prepare the data set {name}: {_line(error)}") from error
     return builder
+
+
+def _leave_gpus_to_keras():
+    """TensorFlow takes the memory of every GPU it sees: none where another backend trains."""
+    import keras
+    import tensorflow as tf
+
+    if keras.backend.backend() != "tensorflow":
+        with contextlib.suppress(RuntimeError):  # it has been at work already
+            tf.config.set_visible_devices([], "GPU")
 
 
 def _count_examples(builder, name, split):

@@ -61,7 +61,8 @@ def test_pairs_with_an_empty_side_are_left_out_aloud(tmp_path, capsys):
     for _ in range(2):
         corpus = prepared(tmp_path)
         assert capsys.readouterr().err == (
-            "pairs: 3 of 5 pairs kept, 6 source and 7 target tokens; dropped: 2 with an empty side\n"
+            "pairs: 3 of 5 pairs kept, 6 source and 7 target tokens; "
+            "dropped: 2 with an empty side\n"
         )
     np.testing.assert_array_equal(corpus.line_numbers, [1, 2, 4])
     assert corpus.metadata["pairs"] == 3

@@ -1,5 +1,6 @@
 """Data sets of TFDS: opened from disk as the library itself opens them, never from the network."""
 
+import keras
 import pytest
 
 from keras_transformer.data.tfds_text import TfdsPairs
@@ -127,3 +128,14 @@ def test_a_failed_download_is_told_in_one_line(tmp_path):
 
     with pytest.raises(UserInputError, match="prepare the data set broken_pairs: the host is down"):
         TfdsPairs("broken_pairs", "train", "en", "la", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize(("backend", "hidden"), [("jax", [([], "GPU")]), ("tensorflow", [])])
+def test_another_backend_keeps_its_gpus(data_dir, monkeypatch, backend, hidden):
+    import tensorflow as tf
+
+    calls = []
+    monkeypatch.setattr(keras.backend, "backend", lambda: backend)
+    monkeypatch.setattr(tf.config, "set_visible_devices", lambda *choice: calls.append(choice))
+    TfdsPairs(NAME, "test", "en", "de", data_dir=data_dir)
+    assert calls == hidden
