@@ -3,6 +3,7 @@
 # make test      lint and tests (at most 10 minutes on 2 cores)
 # make test-full the same with the slow tests
 # make lint      ruff alone
+# make benchmark how fast batches are read (about a minute)
 # make clean     remove .venv and caches; runs/ stays
 
 SHELL := /bin/bash
@@ -14,7 +15,7 @@ BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --durations 5
 
-.PHONY: help install demo test test-full lint clean
+.PHONY: help install demo test test-full lint benchmark clean
 
 help:
 	@sed -n "s/^# make/make/p" Makefile
@@ -35,6 +36,9 @@ test-full: lint
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+benchmark: .venv/installed
+	@$(BIN)/python -m benchmarks.reading
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache build *.egg-info

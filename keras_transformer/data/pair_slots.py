@@ -91,7 +91,7 @@ class _TakingTurns:
 
     def __init__(self, first_pair, source_lengths, target_lengths, slots, generator):
         # Pairs of equal lengths in a random order: the corpus itself may have one that matters.
-        mixed = generator.permutation(len(source_lengths))
+        mixed = generator.permutation(np.arange(len(source_lengths), dtype="int32"))
         order = mixed[length_order(source_lengths[mixed], target_lengths[mixed])]
         self._order, self._slots, self._first_pair = order, slots, first_pair
 

@@ -1,0 +1,117 @@
+"""How many target tokens a second are read from a prepared corpus, as training reads them."""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.command_errors import run_command
+from keras_transformer.data import (
+    ParallelText,
+    batch_stream,
+    fit_batches,
+    plan_batches,
+    prepare_corpus,
+)
+from keras_transformer.special_tokens import SpecialTokens
+
+VOCABULARY_SIZE = 32_000
+# The paper's for each step, and one that suits two cores.
+BATCH_TOKENS = (25_000, 4_096)
+ROW = "{:>12}  {:<17}  {:>17}  {:>21}  {:>8}"
+
+
+class InventedText(ParallelText):
+    """Pairs with lengths as those of WMT: log-normal, 28 tokens on average, at most 200.
+
+    Only lengths decide the speed, so they stand in the place of the sentences.
+    """
+
+    def __init__(self, pairs):
+        super().__init__("invented pairs")
+        self._pairs = pairs
+
+    @property
+    def num_pairs(self):
+        """Number of pairs."""
+        return self._pairs
+
+    def __iter__(self):
+        generator = np.random.default_rng(1)
+        sources = np.clip(generator.lognormal(3.15, 0.6, self._pairs), 1, 200).astype("int64")
+        ratios = generator.normal(1.05, 0.2, self._pairs)
+        targets = np.clip(sources * ratios, 1, 200).astype("int64")
+        return zip(map(str, sources), map(str, targets), strict=True)
+
+    def fingerprint(self):
+        """Another one for each number of pairs."""
+        return f"invented {self._pairs}"
+
+
+class InventedTokenizer:
+    """Gives a line that holds a number so many random ids."""
+
+    vocabulary_size = VOCABULARY_SIZE
+    fingerprint = "invented"
+    special_tokens = SpecialTokens()
+
+    def __init__(self):
+        self._generator = np.random.default_rng(2)
+
+    def encode(self, lines):
+        """Random ids, a list for each line."""
+        return [self._generator.integers(4, VOCABULARY_SIZE, int(line)).tolist() for line in lines]
+
+
+def main(arguments=None):
+    """Build the corpus, read it in each way, print a table; `arguments` as on the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reading", description=__doc__)
+    parser.add_argument("--data-pairs", type=int, default=500_000, metavar="N")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    options = parser.parse_args(arguments)
+    start_backend_quietly()
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before the start")
+    with tempfile.TemporaryDirectory() as directory:
+        tokenizer = InventedTokenizer()
+        corpus = prepare_corpus(InventedText(options.data_pairs), tokenizer, directory)
+        mean = len(corpus.target_ids) / len(corpus)
+        print(f"{len(corpus):,} pairs, {mean:.1f} target tokens each\n")
+        header = ("batch tokens", "read by", "target tokens/s", "per second of CPU time", "padding")
+        print(ROW.format(*header))
+        for batch_tokens in BATCH_TOKENS:
+            reader = plan_batches(corpus, tokenizer.special_tokens, batch_tokens=batch_tokens)
+            for name, read in (("fit_batches", fit_batches), ("the plain reader", batch_stream)):
+                rates = measure(read(reader), reader.plan, options.seconds)
+                figures = [f"{rate:,.0f}" for rate in rates]
+                share = f"{reader.plan.padding_share:.1%}"
+                print(ROW.format(f"{batch_tokens:,}", name, *figures, share), flush=True)
+
+
+def measure(batches, plan, seconds):
+    """Target tokens a second, and a second of CPU time, of reading for so many seconds.
+
+    Args:
+        batches: iterable of the batches of a plan from step 0.
+        plan: a `BatchPlan`.
+        seconds: how long to read. The first batch, which starts everything, is not counted.
+
+    Returns:
+        Two floats. On a busy machine the second tells about what the first would be on a quiet one.
+    """
+    batches = iter(batches)
+    next(batches)
+    step, started, cpu_started = 1, time.perf_counter(), time.process_time()
+    while step == 1 or time.perf_counter() - started < seconds:
+        next(batches)
+        step += 1
+    elapsed, cpu_elapsed = time.perf_counter() - started, time.process_time() - cpu_started
+    tokens = sum(map(plan.target_tokens, range(1, step)))
+    return tokens / elapsed, tokens / cpu_elapsed
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))
