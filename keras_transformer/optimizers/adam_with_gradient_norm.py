@@ -47,6 +47,8 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
 
 
 def _sum_of_squares(gradient):
-    # The gradient of a lookup may be slices with an index, of which several may mean one row:
-    # a tensor adds them up.
-    return ops.sum(ops.square(ops.cast(ops.convert_to_tensor(gradient), "float32")))
+    if hasattr(gradient, "indices"):
+        # The rows that a lookup read, where one row may come several times: a sum with a tensor
+        # makes it one, in which they are added up.
+        gradient = ops.add(gradient, ops.zeros(gradient.shape, gradient.dtype))
+    return ops.sum(ops.square(ops.cast(gradient, "float32")))

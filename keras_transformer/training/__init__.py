@@ -5,6 +5,7 @@ from keras_transformer.training.bleu_validation import BleuValidation
 from keras_transformer.training.checkpoints import Checkpoints
 from keras_transformer.training.determinism import make_reproducible
 from keras_transformer.training.ema_weights import EMAWeights
+from keras_transformer.training.fine_tuning import freeze
 from keras_transformer.training.fitting import FitRecord, fit_model
 from keras_transformer.training.interruption import StopOnInterrupt
 from keras_transformer.training.limits import StepLimit, StopOnNaN, StopOnPlateau, TimeLimit
@@ -31,6 +32,7 @@ __all__ = [
     "average_best",
     "average_checkpoints",
     "fit_model",
+    "freeze",
     "load_weights",
     "make_reproducible",
 ]

@@ -44,9 +44,7 @@ class EMAWeights(keras.callbacks.Callback):
         """Put the average into the model, if it is not there already."""
         if self._weights is None:
             model = self.model
-            self._weights = [
-                np.array(keras.ops.convert_to_numpy(weight)) for weight in model.trainable_weights
-            ]
+            self._weights = [np.array(weight.numpy()) for weight in model.trainable_weights]
             model.optimizer.finalize_variable_values(model.trainable_weights)
 
     def take_out(self):

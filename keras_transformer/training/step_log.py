@@ -66,7 +66,7 @@ class StepLog(StepCallback):
         # `self.model` brings the optimizer's variables up to date: on JAX not a matter of course.
         norm = getattr(_inner(self.model.optimizer), "gradient_norm", None)
         if norm is not None:
-            values["gradient_norm"] = float(keras.ops.convert_to_numpy(norm))
+            values["gradient_norm"] = float(norm.numpy())
         if self._padding_share is not None:
             values["padding_share"] = float(self._padding_share(self.step - 1))
         return values

@@ -22,7 +22,7 @@ class TokenizerStub:
         path.write_bytes(b"no real tokenizer")
 
 
-def small_model(**compile_options):
+def small_model(optimizer=None, **compile_options):
     inputs = keras.Input((None,), dtype="int32")
     outputs = keras.layers.Dense(VOCABULARY_SIZE)(
         keras.layers.Dropout(0.1)(keras.layers.Embedding(VOCABULARY_SIZE, 8)(inputs))
@@ -30,10 +30,13 @@ def small_model(**compile_options):
     model = keras.Model(inputs, outputs)
     loss = LabelSmoothingCrossEntropy(0.1)
     model.compile(
-        transformer_adam(8, warmup_steps=5, scale=0.1),
+        optimizer or transformer_adam(8, warmup_steps=5, scale=0.1),
         loss,
         metrics=[Perplexity(), TokenAccuracy(), TokenLoss(loss)],
-        weighted_metrics=[StepLoss(loss)],
+        weighted_metrics=[
+            StepLoss(loss),
+            StepLoss(LabelSmoothingCrossEntropy(0.0), name="step_nll"),
+        ],
         **compile_options,
     )
     return model

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import TrainingDiverged
-from keras_transformer.training import fit_model
+from keras_transformer.optimizers import transformer_adam
+from keras_transformer.training import BleuValidation, fit_model
+from tests.training.event_files import events
 from tests.training.small_training import batches, small_model, started_run, target_tokens
 
 
@@ -95,6 +97,10 @@ def test_steps_are_exact_and_everything_is_written(tmp_path):
     assert perplexities[2] < perplexities[0]
     best = run.load_model("best")
     assert np.isfinite(best.get_weights()[0]).all()
+    for row in rows(run.metrics_path):
+        # Of the smoothed loss 0.9 - 0.1 / 11 is the plain one, at least.
+        assert 0 < 0.89 * float(row["nll"]) < float(row["loss"])
+        assert float(row["gradient_norm"]) > 0
 
 
 def test_minutes_end_it_too(tmp_path):
@@ -166,6 +172,131 @@ def test_several_steps_an_execution(tmp_path):
     assert record.steps == 24
     assert names(run) == ["step-00000012", "step-00000024"]
     assert [int(row["step"]) for row in rows(run.metrics_path)] == [4, 8, 12, 16, 20, 24]
+
+
+class Weights(keras.callbacks.Callback):
+    """The weights after every step."""
+
+    def __init__(self):
+        super().__init__()
+        self.steps = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.steps.append([np.array(weight.numpy()) for weight in self.model.trainable_weights])
+
+
+def fit_with_average(path, use_ema=True, steps=23, callbacks=(), **options):
+    """A training of which every step's weights are kept: run, weights of the steps, model."""
+    keras.utils.set_random_seed(3)
+    optimizer = transformer_adam(8, 5, 0.1, use_ema=use_ema, ema_momentum=0.75)
+    weights = Weights()
+    run, model, record = fit(
+        path, small_model(optimizer), steps=steps, ema=use_ema, callbacks=[weights, *callbacks],
+        **options,
+    )  # fmt: skip
+    return run, weights.steps, model, record
+
+
+def moving_average(steps):
+    """`m^(t-1) w_1 + (1 - m) sum_k m^(t-k) w_k` with m = 0.75, in float64."""
+    last = len(steps)
+    factors = [0.75 ** (last - 1)] + [0.25 * 0.75 ** (last - k) for k in range(2, last + 1)]
+    return [
+        sum(factor * weight.astype("float64") for factor, weight in zip(factors, each, strict=True))
+        for each in zip(*steps, strict=True)
+    ]
+
+
+def assert_close(model, expected):
+    for weight, value in zip(model.trainable_weights, expected, strict=True):
+        np.testing.assert_allclose(weight.numpy(), value, rtol=1e-5, atol=1e-7)
+
+
+def perplexity(model):
+    return model.evaluate(batches(), steps=1, verbose=0, return_dict=True)["perplexity"]
+
+
+def test_checkpoints_hold_the_moving_average_and_the_training_goes_on_without_it(tmp_path):
+    run, steps, model, _ = fit_with_average(tmp_path / "average")
+    assert names(run) == ["step-00000010", "step-00000020", "step-00000023"]
+    for step in (10, 20, 23):
+        checkpoint = run.load_model(f"step-{step:08d}")
+        assert_close(checkpoint, moving_average(steps[:step]))
+    assert equal_weights(model, run, "step-00000023")
+    last_validation = float(rows(run.validation_path)[-1]["val_perplexity"])
+    assert last_validation == pytest.approx(perplexity(model), rel=1e-6)
+    _, plain_steps, plain_model, _ = fit_with_average(tmp_path / "plain", use_ema=False)
+    for ours, theirs in zip(steps, plain_steps, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
+    for weight, value in zip(plain_model.trainable_weights, steps[-1], strict=True):
+        np.testing.assert_array_equal(weight.numpy(), value)
+    assert last_validation != pytest.approx(perplexity(plain_model), rel=1e-4)
+
+
+def test_an_interrupted_training_saves_the_moving_average_too(tmp_path):
+    run, steps, model, record = fit_with_average(tmp_path, callbacks=[At(14, interrupt)])
+    assert record.interrupted
+    assert_close(run.load_model("step-00000014"), moving_average(steps))
+    assert equal_weights(model, run, "step-00000014")
+
+
+def test_an_average_needs_an_optimizer_that_keeps_it(tmp_path):
+    with pytest.raises(ValueError, match="`ema` must be True where .* ema=True, use_ema=False"):
+        fit(tmp_path / "1", steps=1, ema=True)
+    averaging = small_model(transformer_adam(8, use_ema=True))
+    with pytest.raises(ValueError, match="`ema` must be True where .* ema=False, use_ema=True"):
+        fit(tmp_path / "2", averaging, steps=1)
+
+
+class Scores(keras.callbacks.Callback):
+    """A validator with known scores."""
+
+    def __init__(self, scores):
+        super().__init__()
+        self.scores = scores
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs["val_score"] = self.scores[epoch]
+
+
+def test_validators_decide_what_is_best_and_when_to_stop(tmp_path):
+    scores = Scores([1.0, 5.0, 2.0, 4.0, 3.0, 9.0])
+    run, _, record = fit(
+        tmp_path, steps=60, keep_last=1, keep_best=2, validators=[scores],
+        monitor="val_score", mode="max", patience=3,
+    )  # fmt: skip
+    assert (record.steps, record.stopped_because) == (50, "patience")
+    assert [path.name[5:13] for path in run.best_checkpoints()] == ["00000020", "00000040"]
+    assert names(run) == ["step-00000020", "step-00000040", "step-00000050"]
+    assert [float(row["val_score"]) for row in rows(run.validation_path)] == scores.scores[:5]
+    written, _ = events(run.tensorboard_path)
+    assert written["val_score"] == dict(zip([10, 20, 30, 40, 50], scores.scores, strict=False))
+
+
+def test_patience_needs_something_to_wait_for(tmp_path):
+    with pytest.raises(ValueError, match="`patience` needs `validation_data` or `validators`"):
+        fit(tmp_path, steps=1, validation_data=None, patience=1)
+
+
+def test_tensorboard_shows_what_metrics_csv_holds(tmp_path):
+    sources, references = ["a b c d e"], ["a b c d e"]
+    bleu = BleuValidation(lambda lines: lines, sources, references, path=tmp_path / "samples.txt")
+    run, _, _ = fit(
+        tmp_path, steps=12, validators=[bleu], padding_share=lambda step: 0.25, log_every=6
+    )
+    written, _ = events(run.tensorboard_path)
+    table = rows(run.metrics_path)
+    for name in ("loss", "learning_rate", "nll", "gradient_norm"):
+        assert written[name] == pytest.approx({int(row["step"]): float(row[name]) for row in table})
+    assert set(written["padding_share"].values()) == {0.25}
+    assert written["val_bleu"] == pytest.approx({10: 100.0, 12: 100.0})
+    assert [row[0] for row in written["samples"][12]] == [b"source", b"a b c d e"]
+    assert set(written) >= {"target_tokens_per_second", "val_perplexity", "val_token_loss"}
+
+
+def test_tensorboard_may_be_off(tmp_path):
+    run, _, _ = fit(tmp_path, steps=1, tensorboard=False)
+    assert not run.tensorboard_path.exists()
 
 
 def test_a_limit_is_needed(tmp_path):

@@ -1,0 +1,119 @@
+"""The gradient norm against numbers worked out by hand."""
+
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_transformer.optimizers import AdamWithGradientNorm
+
+
+def apply(optimizer, *gradients):
+    weights = [keras.Variable(np.zeros(len(gradient))) for gradient in gradients]
+    gradients = [ops.convert_to_tensor(np.array(gradient, "float32")) for gradient in gradients]
+    optimizer.apply(gradients, weights)
+    return float(ops.convert_to_numpy(optimizer.gradient_norm))
+
+
+@pytest.mark.parametrize(
+    "clipping", [{}, {"clipnorm": 1.0}, {"global_clipnorm": 1.0}, {"clipvalue": 0.1}]
+)
+def test_it_is_that_of_all_gradients_before_clipping(clipping):
+    # sqrt(3^2 + 4^2 + 12^2)
+    assert apply(AdamWithGradientNorm(**clipping), [3.0, 4.0], [-12.0]) == 13.0
+
+
+def test_the_scale_of_the_loss_is_taken_out():
+    assert apply(AdamWithGradientNorm(loss_scale_factor=4.0), [3.0, 4.0]) == 1.25
+
+
+def test_weights_without_a_gradient_do_not_count():
+    weights = [keras.Variable([1.0]), keras.Variable([1.0])]
+    optimizer = AdamWithGradientNorm()
+    with pytest.warns(UserWarning, match="Gradients do not exist"):
+        optimizer.apply([None, ops.convert_to_tensor([-2.0])], weights)
+    assert float(ops.convert_to_numpy(optimizer.gradient_norm)) == 2.0
+
+
+def test_updates_are_those_of_adam():
+    ours, theirs = (
+        kind(0.1, beta_2=0.98, use_ema=True)
+        for kind in (AdamWithGradientNorm, keras.optimizers.Adam)
+    )
+    weights = [keras.Variable([1.0, -2.0]) for _ in range(2)]
+    for gradient in ([0.3, -1.0], [0.1, 2.0]):
+        for optimizer, weight in zip((ours, theirs), weights, strict=True):
+            optimizer.apply([ops.convert_to_tensor(gradient)], [weight])
+    np.testing.assert_array_equal(*(ops.convert_to_numpy(weight) for weight in weights))
+
+
+def fit_once(layers, inputs, target):
+    model = keras.Sequential([keras.Input(inputs.shape[1:], dtype=inputs.dtype), *layers])
+    model.compile(AdamWithGradientNorm(0.1), "mse")
+    model.fit(inputs, np.array([target]), epochs=1, verbose=0)
+    return float(ops.convert_to_numpy(model.optimizer.gradient_norm))
+
+
+def test_in_fit():
+    # The prediction is 0, so the gradient is 2 (0 - 1) (3, 4).
+    dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")
+    assert fit_once([dense], np.array([[3.0, 4.0]]), [1.0]) == pytest.approx(10.0)
+
+
+def test_gradients_of_one_row_looked_up_twice_add_up():
+    # The mean of twice the same row is the row: the gradient is 2 (0 - 1) in it alone.
+    layers = [
+        keras.layers.Embedding(3, 1, embeddings_initializer="zeros"),
+        keras.layers.GlobalAveragePooling1D(),
+    ]
+    assert fit_once(layers, np.array([[2, 2]], "int32"), [1.0]) == pytest.approx(2.0)
+
+
+def test_its_config_gives_an_equal_optimizer():
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
+    optimizer = AdamWithGradientNorm(schedule, beta_2=0.98, global_clipnorm=1.0)
+    config = keras.saving.serialize_keras_object(optimizer)
+    restored = keras.saving.deserialize_keras_object(config)
+    assert isinstance(restored, AdamWithGradientNorm)
+    assert restored.get_config() == optimizer.get_config()
+
+
+# The number of logical devices is fixed once per process, so this runs in one of its own.
+PROGRAM = """
+import keras, numpy as np, tensorflow as tf
+from keras_transformer.optimizers import AdamWithGradientNorm
+
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+copy = tf.distribute.HierarchicalCopyAllReduce()
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=copy)
+with strategy.scope():
+    weight = keras.Variable([0.0, 0.0])
+    optimizer = AdamWithGradientNorm(0.1)
+    optimizer.build([weight])
+
+
+@tf.function
+def step():
+    replica = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, "float32")
+    optimizer.apply([tf.stack([3.0, 4.0]) * (1.0 + replica)], [weight])
+
+
+strategy.run(step)
+print(float(optimizer.gradient_norm.numpy()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_with_replicas_it_is_the_sum_of_theirs():
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.splitlines()[-1]) == 15.0  # 5 and 10
