@@ -19,7 +19,8 @@ class CorpusMixture:
             1 each.
 
     Raises:
-        ValueError: there is no corpus, or the weights break their rule.
+        ValueError: there is no corpus, the corpora were prepared with different tokenizers, or the
+            weights break their rule.
 
     Example:
         >>> from keras_transformer.data import ParallelCorpus
@@ -37,6 +38,7 @@ class CorpusMixture:
             raise ValueError("`corpora` must hold at least one corpus. Received: none")
         self.weights = [1] * len(self.corpora) if weights is None else list(weights)
         self._check_weights()
+        self._check_tokenizers()
         self._starts = np.cumsum([0, *map(len, self.corpora)])
 
     def __len__(self):
@@ -124,6 +126,15 @@ class CorpusMixture:
             if not is_number or not 0 < weight < math.inf:
                 raise ValueError(
                     f"`weights` must be finite numbers > 0. Received: weights={self.weights}"
+                )
+
+    def _check_tokenizers(self):
+        for key in ("tokenizer_fingerprint", "source_tokenizer_fingerprint"):
+            fingerprints = [corpus.metadata.get(key) for corpus in self.corpora]
+            if len(set(fingerprints)) > 1:
+                raise ValueError(
+                    "`corpora` must be prepared with the same tokenizers. "
+                    f"Received: {key} of {fingerprints}"
                 )
 
 

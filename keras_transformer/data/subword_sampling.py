@@ -59,7 +59,11 @@ class SubwordSampling:
 
         Returns:
             Two floats >= 1: for sources and for targets.
+
+        Raises:
+            ValueError: the corpora hold no text, or were prepared with other tokenizers.
         """
+        self._check_tokenizers(corpus.corpora[0].metadata)
         pairs = np.unique(np.linspace(0, len(corpus) - 1, _MEASURED_PAIRS).astype("int64"))
         growth = []
         for side in SIDES:
@@ -67,3 +71,15 @@ class SubwordSampling:
             sampled = sum(map(len, self.sample(side, corpus.text(side, pairs), step=0)))
             growth.append(max(1.0, _MARGIN * sampled / int(lengths.sum())))
         return tuple(growth)
+
+    def _check_tokenizers(self, metadata):
+        for key, name in (
+            ("tokenizer_fingerprint", "tokenizer"),
+            ("source_tokenizer_fingerprint", "source_tokenizer"),
+        ):
+            fingerprint = getattr(self, name).fingerprint
+            if metadata.get(key, fingerprint) != fingerprint:
+                raise ValueError(
+                    f"`{name}` must be the one that the corpora were prepared with. "
+                    f"Received: one with the fingerprint {fingerprint}, not {metadata[key]}"
+                )

@@ -95,6 +95,7 @@ def test_padding_share_by_hand():
     plan = BatchPlan([3, 2], [4, 5], batch_tokens=10, seed=1)
     assert plan.steps_per_epoch == 1
     assert plan.padding_share == pytest.approx(2 / 16)
+    assert plan.padding_share_of(0) == pytest.approx(2 / 16)
     assert plan.target_tokens(0) == 9
 
 
@@ -166,6 +167,26 @@ def test_target_tokens_count_no_padding():
     total = sum(plan.target_tokens(step) for step in range(plan.steps_per_epoch))
     assert total == plan.target_lengths.sum()
     assert plan.target_tokens(5) == plan.target_lengths[plan.batch(5)].sum()
+
+
+def test_padding_share_of_a_step_is_that_of_its_batch():
+    plan = plan_of()
+    for step in (0, 7, plan.steps_per_epoch + 3):
+        assert plan.padding_share_of(step) == pytest.approx(padding(plan, [plan.batch(step)]))
+
+
+def test_growth_leaves_room_for_longer_sentences():
+    sources, targets = lengths(3000)
+    plan = plan_of(batch_tokens=512, growth=(1.5, 1.2))
+    for batch in plan.epoch(0):
+        # The longest have no more room than the budget.
+        assert len(batch) * np.minimum(np.ceil(1.5 * sources[batch]), 512).max() <= 512
+        assert len(batch) * np.minimum(np.ceil(1.2 * targets[batch]), 512).max() <= 512
+    np.testing.assert_array_equal(np.sort(np.concatenate(plan.epoch(0))), np.arange(3000))
+    assert (
+        plan_of(batch_tokens=90, growth=(5, 5)).steps_per_epoch
+        > plan_of(batch_tokens=90).steps_per_epoch
+    )
 
 
 def test_batch_sizes_of_a_cell_differ_by_one_at_most():

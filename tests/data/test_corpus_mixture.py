@@ -77,3 +77,12 @@ def test_wrong_weights(weights, message):
 def test_no_corpus():
     with pytest.raises(ValueError, match="at least one corpus"):
         CorpusMixture([])
+
+
+def test_corpora_of_different_tokenizers():
+    corpora = [random_corpus(3), random_corpus(3), random_corpus(3)]
+    for corpus, fingerprint in zip(corpora, "aab", strict=True):
+        corpus.metadata["source_tokenizer_fingerprint"] = fingerprint
+    assert len(CorpusMixture(corpora[:2])) == 6
+    with pytest.raises(ValueError, match="prepared with the same tokenizers"):
+        CorpusMixture(corpora)

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from keras_transformer.data import SubwordSampling, plan_batches
+from keras_transformer.data import SentencePairs, SubwordSampling, plan_batches, prepare_corpus
 from keras_transformer.data.tensorflow_dataset import as_dataset
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.text import SentencePieceTokenizer
@@ -17,6 +17,8 @@ PIECE = 1000  # what the tokenizer below puts behind a token that it cuts in two
 
 class CuttingTokenizer:
     """Reads spelled ids, and cuts each in two with probability alpha."""
+
+    fingerprint = "cutting"
 
     def sample(self, sentences, *, alpha, seed):
         generator = np.random.default_rng(seed)
@@ -135,24 +137,42 @@ def test_batches_are_planned_for_longer_sentences():
     assert total == sum((c.target_lengths + 1).sum() for c in corpora())
 
 
-def test_a_sentencepiece_vocabulary_gives_back_the_text():
+@pytest.fixture(scope="module")
+def vocabulary():
+    """Lines and a tokenizer trained on them."""
     sizes, things = ("a small", "the green", "the biggest"), ("houses", "tree", "river", "moon")
     lines = [f"{size} {thing}" for size in sizes for thing in things]
-    tokenizer = SentencePieceTokenizer.train(lines, vocabulary_size=60)
+    return lines, SentencePieceTokenizer.train(lines, vocabulary_size=60)
 
-    class Corpus(type(with_text(random_corpus(1)))):
-        def source_text(self, indices):
-            return [lines[index] for index in indices]
 
-        target_text = source_text
+@pytest.mark.parametrize("alpha", [0.1, 0.5])
+def test_a_sentencepiece_vocabulary_gives_back_the_text(vocabulary, tmp_path, alpha):
+    lines, tokenizer = vocabulary
+    text = SentencePairs(lines, lines[::-1])
+    corpus = prepare_corpus(text, tokenizer, tmp_path, keep_text=True)
+    reader = reader_of(corpus, SubwordSampling(tokenizer, tokenizer, alpha, 1), batch_tokens=64)
+    longer = 0
+    for step in range(reader.plan.steps_per_epoch):
+        inputs, labels, _ = reader.batch(step)
+        sources = [lines[pair] for pair in reader.plan.batch(step)]
+        targets = [lines[::-1][pair] for pair in reader.plan.batch(step)]
+        assert tokenizer.decode(inputs["source_ids"]) == sources
+        assert tokenizer.decode(inputs["target_ids"]) == tokenizer.decode(labels) == targets
+        longer += np.count_nonzero(labels) - reader.plan.target_tokens(step)
+    assert longer > 0
 
-    ids = tokenizer.encode(lines)
-    plain = corpus_of(ids, ids)
-    sides = plain.source_ids, plain.source_offsets, plain.target_ids, plain.target_offsets
-    corpus = Corpus(*sides, plain.line_numbers, {})
-    reader = reader_of(corpus, SubwordSampling(tokenizer, tokenizer, 0.5, 1), batch_tokens=4096)
-    inputs, labels, _ = reader.batch(0)
-    expected = [lines[index] for index in reader.plan.batch(0)]
-    for rows in (inputs["source_ids"], inputs["target_ids"], labels):
-        assert tokenizer.decode(rows) == expected
-    assert np.count_nonzero(labels) > reader.plan.target_tokens(0)
+
+def test_corpora_without_text_are_refused(vocabulary, tmp_path):
+    lines, tokenizer = vocabulary
+    corpus = prepare_corpus(SentencePairs(lines, lines), tokenizer, tmp_path)
+    with pytest.raises(ValueError, match="keep_text=True"):
+        reader_of(corpus, SubwordSampling(tokenizer, tokenizer, 0.1, 1))
+
+
+def test_another_tokenizer_is_refused(vocabulary, tmp_path):
+    lines, tokenizer = vocabulary
+    corpus = prepare_corpus(SentencePairs(lines, lines), tokenizer, tmp_path, keep_text=True)
+    other = SentencePieceTokenizer.train(lines, vocabulary_size=55)
+    for tokenizers, name in (((other, tokenizer), "tokenizer"), ((tokenizer, other), "source_tok")):
+        with pytest.raises(ValueError, match=f"`{name}.*` must be the one that the corpora were"):
+            reader_of(corpus, SubwordSampling(*tokenizers, 0.1, 1))
