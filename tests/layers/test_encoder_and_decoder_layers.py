@@ -101,6 +101,31 @@ def test_decoder_layer_equals_the_formula(normalize_first):
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
+def test_one_pass_gives_the_outputs_and_both_attentions():
+    layer = TransformerDecoderLayer(**options(False))
+    inputs, memory = random(1, 5, HIDDEN), random(1, 7, HIDDEN, seed=1)
+    mask = np.arange(7)[None, None] < 6
+    expected = ops.convert_to_numpy(layer(inputs, memory, memory_mask=mask))
+    outputs, self_scores, cross_scores = layer.attend(inputs, memory, mask)
+    np.testing.assert_allclose(ops.convert_to_numpy(outputs), expected, atol=1e-6)
+
+    x, values = inputs[0].astype("float64"), memory[0].astype("float64")
+    kernels, causal = self_kernels(layer.self_attention), np.tril(np.ones((5, 5), bool))
+    attended, weights = multi_head_attention(x, x, kernels, HEADS, causal)
+    np.testing.assert_allclose(ops.convert_to_numpy(self_scores)[0], weights, atol=1e-5)
+
+    hidden = block(layer.self_attention_block, x, lambda _: attended)
+    cross = layer.cross_attention
+    kernels = (
+        np.asarray(cross.query_kernel, "float64"),
+        *np.split(np.asarray(cross.key_value_kernel, "float64"), 2, axis=1),
+        np.asarray(cross.output_kernel, "float64"),
+    )
+    full_mask = np.broadcast_to(mask[0], (5, 7))
+    _, weights = multi_head_attention(hidden, values, kernels, HEADS, full_mask)
+    np.testing.assert_allclose(ops.convert_to_numpy(cross_scores)[0], weights, atol=1e-5)
+
+
 @pytest.mark.parametrize("normalize_first", [False, True])
 def test_decoder_steps_equal_a_call(normalize_first):
     layer = TransformerDecoderLayer(**options(normalize_first))
