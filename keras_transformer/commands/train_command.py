@@ -1,0 +1,42 @@
+"""`keras-transformer train`: any two text files into a model that translates."""
+
+import shlex
+
+from keras_transformer.backend_start import start_backend_quietly
+
+DESCRIPTION = """Train a Transformer to turn the lines of one text file into those of another:
+translation, or any other text-to-text task. It trains a vocabulary, tokenizes and filters the text,
+trains with validation and checkpoints, averages checkpoints and scores the result."""
+
+
+def add_parser(verbs):
+    """Add the verb to the subparsers of `keras-transformer`."""
+    parser = verbs.add_parser(
+        "train",
+        help="train a model on two text files",
+        description=DESCRIPTION,
+        prepare=_add_arguments,
+    )
+    parser.set_defaults(verb=_train)
+
+
+def _add_arguments(parser):
+    # Keras comes with the settings: too slow for the other verbs.
+    start_backend_quietly()
+    from keras_transformer.training_options import add_training_arguments
+    from keras_transformer.translation_training import TranslationSettings
+    from keras_transformer.translation_training.text_arguments import add_text_arguments
+
+    add_text_arguments(parser)
+    add_training_arguments(parser, TranslationSettings, runs="runs")
+
+
+def _train(values):
+    from keras_transformer.training_options import TrainingOptions
+    from keras_transformer.translation_training import TranslationSettings
+    from keras_transformer.translation_training.command import run_training
+    from keras_transformer.translation_training.text_arguments import text_of
+
+    command = shlex.join(["keras-transformer", *values.arguments])
+    options = TrainingOptions.from_arguments(values, TranslationSettings, command)
+    return run_training(options, text_of(values))

@@ -1,0 +1,100 @@
+"""The prepared batches of a translation training, and what became of its text."""
+
+import dataclasses
+import itertools
+
+from keras_transformer.data import (
+    PairFilters,
+    SubwordSampling,
+    count_overlap,
+    plan_batches,
+    prepare_corpus,
+)
+
+# Batches are sampled with other numbers than they are shuffled with.
+_SAMPLING_SEED = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingBatches:
+    """Batches to train and to validate on.
+
+    Args:
+        train: `BatchReader` of the training text.
+        dev: `BatchReader` of the dev text, every pair once an epoch.
+        report: list of lines for people: pairs kept and dropped, and known test sentences.
+        record: the same as a dictionary for `scores.json`.
+    """
+
+    train: object
+    dev: object
+    report: list[str]
+    record: dict
+
+
+def make_batches(settings, data, source_tokenizer, tokenizer, cache_directory):
+    """Tokenize the texts, or find them tokenized, filter them and plan their batches.
+
+    Args:
+        settings: `TranslationSettings`.
+        data: `TranslationData` with a dev text.
+        source_tokenizer, tokenizer: of the source and of the target.
+        cache_directory: where tokenized corpora are kept.
+
+    Returns:
+        `TrainingBatches`.
+    """
+    filters = PairFilters(
+        max_tokens=settings.max_tokens,
+        max_ratio=settings.max_ratio,
+        duplicates=settings.drop_duplicates,
+        copies=settings.drop_copies,
+    )
+    sampling = None
+    if settings.subword_sampling:
+        sampling = SubwordSampling(
+            tokenizer,
+            source_tokenizer,
+            alpha=settings.subword_sampling,
+            seed=settings.seed + _SAMPLING_SEED,
+        )
+
+    def prepare(text, **options):
+        return prepare_corpus(
+            text, tokenizer, cache_directory, source_tokenizer=source_tokenizer, **options
+        )
+
+    corpora = [
+        prepare(text, filters=filters, keep_text=sampling is not None) for text in data.train
+    ]
+    plan = {"batch_tokens": settings.batch_tokens, "seed": settings.seed}
+    special_tokens = tokenizer.special_tokens
+    train = plan_batches(
+        corpora, special_tokens, weights=data.weights, subword_sampling=sampling, **plan
+    )
+    dev = plan_batches(prepare(data.dev), special_tokens, shuffle=False, **plan)
+    overlaps = {
+        name: count_overlap(itertools.chain(*data.train), text)
+        for name, text in (("dev", data.dev), ("test", data.test))
+        if text is not None
+    }
+    return TrainingBatches(
+        train=train,
+        dev=dev,
+        report=[
+            *(
+                f"{text.name}: {corpus.report()}"
+                for text, corpus in zip(data.train, corpora, strict=True)
+            ),
+            *(overlap.report(name) for name, overlap in overlaps.items()),
+        ],
+        record={
+            "training_pairs": sum(len(corpus) for corpus in corpora),
+            "dropped_pairs": {
+                text.name: corpus.dropped for text, corpus in zip(data.train, corpora, strict=True)
+            },
+            "in_training_text": {
+                name: dataclasses.asdict(overlap) for name, overlap in overlaps.items()
+            },
+        },
+    )

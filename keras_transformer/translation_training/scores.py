@@ -1,0 +1,75 @@
+"""The end of a training: its scores and translations, on disk and for people."""
+
+from keras_transformer.evaluation import score_record, system_scores
+from keras_transformer.run_directory import write_json, write_text
+
+EXAMPLES = 5
+
+
+def write_scores(run, hypotheses, references, *, record, command, tokenize="13a", **others):
+    """Score translations and write `scores.json`.
+
+    Args:
+        run: the `RunDirectory`.
+        hypotheses: list of strings, the translations.
+        references: list of strings, one a hypothesis.
+        record: the `training.FitRecord`.
+        command: the command line of the run.
+        tokenize: sacrebleu's tokenizer.
+        **others: further results, such as `exact_match`.
+
+    Returns:
+        The content of `scores.json`, as `evaluation.score_record` makes it.
+    """
+    scores = system_scores(hypotheses, references, tokenize=tokenize)
+    content = score_record(
+        bleu=scores["bleu"],
+        signature=scores["bleu_signature"],
+        chrf=scores["chrf"],
+        chrf_signature=scores["chrf_signature"],
+        seconds=record.seconds,
+        target_tokens_per_second=record.target_tokens_per_second,
+        command=command,
+        **others,
+    )
+    write_json(run.scores_path, content)
+    return content
+
+
+def write_report(run, translator, data, *, tokenize, record, command, **results):
+    """Translate the test text (the dev text without one); write and print scores and examples.
+
+    `samples.txt` gets all translations.
+
+    Args:
+        run: the `RunDirectory`.
+        translator: the `Translator` of the trained model.
+        data: the `TranslationData`.
+        tokenize: sacrebleu's tokenizer.
+        record: the `training.FitRecord`.
+        command: the command line of the run.
+        **results: what `scores.json` holds besides.
+    """
+    name, text = ("dev", data.dev) if data.test is None else ("test", data.test)
+    sources, references = map(list, zip(*text, strict=True))
+    hypotheses = translator.translate(sources, progress=True)
+    write_text(run.samples_path, "\n".join(hypotheses) + "\n")
+    scores = write_scores(
+        run,
+        hypotheses,
+        references,
+        record=record,
+        command=command,
+        tokenize=tokenize,
+        evaluated_on={"name": name, "text": text.name, "sentences": len(sources)},
+        **results,
+    )
+    print(f"\n{name} ({text.name}, {len(sources):,} sentences)")
+    print(f"  BLEU {scores['bleu']:.2f}  {scores['signature']}")
+    print(f"  chrF {scores['chrf']:.2f}  {scores['chrf_signature']}\n")
+    examples = zip(sources, hypotheses, references, strict=True)
+    for source, hypothesis, reference in list(examples)[:EXAMPLES]:
+        print(f"{source}\n  {hypothesis}\n  (reference: {reference})")
+    print(f"\nAll translations: {run.samples_path}")
+    print(f"To translate more: keras-transformer translate {run.path} < source.txt\n")
+    print(run.path)

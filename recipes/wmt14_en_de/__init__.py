@@ -1,0 +1,1 @@
+"""WMT 2014, English into German, as in the paper."""

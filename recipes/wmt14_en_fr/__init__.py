@@ -1,0 +1,1 @@
+"""WMT 2014, English into French, as in the paper."""

@@ -1,0 +1,18 @@
+"""The paper's settings for English into French: sections 5.1 to 5.4 and 6.1."""
+
+import dataclasses
+
+from keras_transformer.settings import setting
+from recipes.wmt14_en_de.settings import WMT14EnDeSettings
+
+
+@dataclasses.dataclass(frozen=True)
+class WMT14EnFrSettings(WMT14EnDeSettings):
+    """What differs from English into German, with its reason."""
+
+    vocabulary_size: int = setting(
+        32_000, "the paper's number of word pieces; BPE stands in for them", minimum=1
+    )
+    dropout: float | None = setting(
+        0.1, "for big as well: 36 million pairs need less", minimum=0, below=1
+    )

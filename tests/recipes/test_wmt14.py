@@ -1,0 +1,85 @@
+"""The WMT recipes on a small data set that TFDS's own writer put on disk, from invented text."""
+
+import json
+
+import pytest
+
+from keras_transformer import Translator
+from keras_transformer.command_errors import run_command
+from keras_transformer.data import ParallelCorpus
+from keras_transformer.run_directory import RunDirectory
+from recipes.wmt14_en_de import train as wmt14_en_de
+from recipes.wmt14_en_de.settings import WMT14EnDeSettings
+from recipes.wmt14_en_fr import train as wmt14_en_fr
+from recipes.wmt14_en_fr.settings import WMT14EnFrSettings
+from tests.tfds_wmt import write_wmt14
+from tests.translation_training.number_text import ENGLISH, GERMAN, SMALL, flags, pairs
+
+pytestmark = pytest.mark.tensorflow
+RECIPES = {"de": wmt14_en_de, "fr": wmt14_en_fr}
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    """A TFDS folder with both data sets; the foreign language comes first in them."""
+    directory = tmp_path_factory.mktemp("tfds")
+    english, foreign = (sentences[:216] for sentences in pairs())
+    examples = list(zip(foreign, english, strict=True))
+    splits = {"train": examples[:180], "validation": examples[180:200], "test": examples[200:]}
+    for language in RECIPES:
+        write_wmt14(directory, f"{language}-en", splits)
+    return directory
+
+
+def train(language, data_dir, run, *arguments, **settings):
+    small = {**SMALL, "choose_average": False, "average": 2, **settings}
+    command = ["--data-dir", str(data_dir), "--no-download", "--run", str(run), *arguments]
+    return run_command(lambda: RECIPES[language].main([*command, *flags(**small)]))
+
+
+@pytest.mark.parametrize("language", RECIPES)
+def test_a_recipe_runs_from_tfds_to_scores(language, data_dir, tmp_path, capsys):
+    run = RunDirectory(tmp_path / "run")
+    assert train(language, data_dir, run.path) == 0
+    assert capsys.readouterr().out.rstrip().endswith(str(run.path))
+    scores = json.loads(run.scores_path.read_text())
+    assert scores["training_pairs"] == 180
+    assert scores["averaged_checkpoints"] == 2
+    assert scores["evaluated_on"] == {
+        "name": "test",
+        "text": f"wmt14_translate/{language}-en test",
+        "sentences": 16,
+    }
+    assert scores["command"].startswith(f"python -m recipes.wmt14_en_{language}.train --data-dir ")
+    assert len(run.samples_path.read_text().splitlines()) == 16
+    assert len(Translator.load(run.path).translate(["one two three"])) == 1
+
+
+def test_english_is_the_source_and_text_is_prepared_once(data_dir, tmp_path):
+    assert train("de", data_dir, tmp_path / "run", steps=1, save_every=1) == 0
+    source_tokenizer, tokenizer = RunDirectory(tmp_path / "run").load_tokenizers()
+    prepared = [ParallelCorpus.open(path) for path in (tmp_path / "prepared").iterdir()]
+    assert sorted(len(corpus) for corpus in prepared) == [20, 180]  # dev and train
+    for corpus in prepared:
+        (source,) = source_tokenizer.decode([corpus.source(0)])
+        (target,) = tokenizer.decode([corpus.target(0)])
+        assert [GERMAN[ENGLISH.index(word)] for word in source.split()] == target.split()
+
+
+def test_a_data_set_that_is_not_there_is_one_line(tmp_path, capsys):
+    assert train("de", tmp_path / "nothing", tmp_path / "run") == 2
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("error: ")
+    assert "wmt14_translate/de-en" in error
+    assert "\n" not in error
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_papers_numbers():
+    for preset, steps, dropout, average in (("base", 100_000, 0.1, 5), ("big", 300_000, 0.3, 20)):
+        settings = WMT14EnDeSettings(preset=preset)
+        assert (settings.steps, settings.dropout, settings.average) == (steps, dropout, average)
+        assert (settings.batch_tokens, settings.vocabulary_size) == (25_000, 37_000)
+        assert (settings.beam_size, settings.alpha, settings.label_smoothing) == (4, 0.6, 0.1)
+    french = WMT14EnFrSettings(preset="big")
+    assert (french.dropout, french.vocabulary_size, french.steps) == (0.1, 32_000, 300_000)

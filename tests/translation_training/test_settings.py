@@ -1,0 +1,51 @@
+import pytest
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.models import PRESETS
+from keras_transformer.translation_training import TranslationSettings
+
+
+@pytest.mark.parametrize("preset", ["tiny", "base", "big"])
+def test_what_is_not_given_is_the_presets(preset):
+    settings, sizes = TranslationSettings(preset=preset), PRESETS[preset]
+    assert (settings.dropout, settings.steps) == (sizes.dropout, sizes.training_steps)
+    assert settings.average == sizes.averaged_checkpoints
+    assert settings.batch_tokens == sizes.batch_tokens
+
+
+def test_the_papers_trainings():
+    base, big = TranslationSettings(preset="base"), TranslationSettings(preset="big")
+    assert (base.steps, base.warmup_steps, base.dropout, base.average) == (100_000, 4000, 0.1, 5)
+    assert (big.steps, big.warmup_steps, big.dropout, big.average) == (300_000, 4000, 0.3, 20)
+    assert base.batch_tokens == big.batch_tokens == 25_000
+    assert base.label_smoothing == big.label_smoothing == 0.1
+
+
+def test_given_values_outrank_the_presets():
+    settings = TranslationSettings(preset="big", dropout=0.0, num_layers=2)
+    assert settings.dropout == 0.0
+    assert settings.size_options() == {"num_encoder_layers": 2, "num_decoder_layers": 2}
+    assert settings.model_options()["dropout"] == 0.0
+
+
+def test_settings_of_a_run_give_the_same_settings():
+    settings = TranslationSettings(preset="tiny", best_by="bleu", hidden_dim=64)
+    assert TranslationSettings.from_dict(settings.to_dict()) == settings
+
+
+def test_what_ranks_checkpoints():
+    assert TranslationSettings().monitor == ("val_perplexity", "min")
+    assert TranslationSettings(best_by="bleu").monitor == ("val_bleu", "max")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"best_by": "bleu", "bleu_every": 0}, "only where BLEU is measured"),
+        ({"source_tokenizer": "en.model"}, "`source_tokenizer` needs `tokenizer`"),
+        ({"preset": "huge"}, "`preset` must be one of tiny, small, base"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(values, message):
+    with pytest.raises(UserInputError, match=message):
+        TranslationSettings(**values)

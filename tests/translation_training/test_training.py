@@ -1,0 +1,137 @@
+"""Whole trainings by `keras-transformer train`, seconds long."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from keras_transformer import Translator, cli
+from keras_transformer.run_directory import RunDirectory
+from tests.translation_training.number_text import SMALL, flags, write_pairs
+
+pytestmark = pytest.mark.tensorflow
+
+
+def train(tmp_path, *arguments, run="run", **settings):
+    """Train on numbers of four digits; return the exit code and the run."""
+    source, target = write_pairs(tmp_path, "train")
+    path = tmp_path / "runs" / run
+    command = ["train", "--source", source, "--target", target, "--run", str(path), *arguments]
+    code = cli.main([*command, *flags(**{**SMALL, **settings})])
+    return code, RunDirectory(path)
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """A run that has learned its numbers: path of its folder, exit code, run."""
+    tmp_path = tmp_path_factory.mktemp("learned")
+    return tmp_path, *train(
+        tmp_path,
+        steps=200,
+        warmup_steps=60,
+        save_every=50,
+        hidden_dim=64,
+        learning_rate_scale=0.3,
+        bleu_sentences=20,
+    )
+
+
+def test_two_text_files_become_a_translator(learned):
+    _, code, run = learned
+    assert code == 0
+    translations = Translator.load(run.path).translate(["one two three five", "five five four one"])
+    assert translations == ["eins zwei drei fünf", "fünf fünf vier eins"]
+    scores = json.loads(run.scores_path.read_text())
+    assert scores["bleu"] > 90
+    assert scores["evaluated_on"]["name"] == "dev"
+    assert scores["command"].startswith("keras-transformer train --source ")
+    assert scores["training_pairs"] == 625 - 20
+    assert scores["in_training_text"]["dev"]["pairs"] == 0
+
+
+def test_bleu_of_the_dev_text_is_measured_while_training(learned):
+    _, _, run = learned
+    with open(run.validation_path, encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["step"]) for row in rows] == [50, 100, 150, 200]
+    bleu = [float(row["val_bleu"]) for row in rows]
+    assert bleu[-1] > 50 > bleu[0]
+
+
+def test_a_training_from_a_run_goes_on_and_frozen_parts_stay(learned, tmp_path, capsys):
+    _, _, origin = learned
+    code, run = train(
+        tmp_path, "--from", str(origin.path), freeze="encoder decoder_layer_1", steps=4
+    )
+    assert code == 0
+    assert run.record()["from"] == str(origin.path)
+    assert run.record()["tokenizer_fingerprint"] == origin.record()["tokenizer_fingerprint"]
+    old, new = origin.load_model(), run.load_model("step-00000004")
+    for layer in old.layers:
+        for before, after in zip(
+            layer.get_weights(), new.get_layer(layer.name).get_weights(), strict=True
+        ):
+            if layer.name in ("encoder_layer_1", "decoder_layer_1"):
+                np.testing.assert_array_equal(before, after)
+            elif layer.name == "embedding":
+                assert np.abs(before - after).max() > 0
+
+
+def test_separate_vocabularies_padded_to_a_multiple_of_8(tmp_path):
+    code, run = train(
+        tmp_path, separate_vocabularies=True, vocabulary_size=35, subword_sampling=0.2, ema=True
+    )
+    assert code == 0
+    source_tokenizer, tokenizer = run.load_tokenizers()
+    assert source_tokenizer.fingerprint != tokenizer.fingerprint
+    assert tokenizer.vocabulary_size == 35
+    assert run.load_model().output_shape[-1] == 40
+    assert len(Translator.load(run.path).translate(["one two"])) == 1
+
+
+def test_a_mixed_in_text_is_read_by_its_weight(tmp_path, capsys):
+    more = write_pairs(tmp_path, "more", length=2)
+    code, run = train(tmp_path, "--mix", *more, "3", drop_duplicates=False)
+    assert code == 0
+    scores = json.loads(run.scores_path.read_text())
+    assert scores["training_pairs"] == 625 - 20 + 25
+    assert "more" in capsys.readouterr().out
+
+
+def test_a_run_is_not_overwritten_unasked(learned, capsys):
+    tmp_path, _, run = learned
+    before = run.weights_path.read_bytes()
+    assert train(tmp_path)[0] == 2
+    assert "exists. Choose another one, or pass --overwrite" in capsys.readouterr().err
+    assert train(tmp_path, "--overwrite", "--from", str(run.path))[0] == 2
+    assert "cannot start from the run it replaces" in capsys.readouterr().err
+    assert run.weights_path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"vocabulary_size": 10}, "`vocabulary_size` is too small"),
+        ({"batch_tokens": 2}, "`batch_tokens` must hold the longest pair"),
+        ({"freeze": "attic"}, "attic"),
+        ({"tokenizer": "none.model"}, "Cannot read the tokenizer none.model"),
+    ],
+)
+def test_what_a_user_can_mend_is_one_line(tmp_path, capsys, settings, message):
+    code, run = train(tmp_path, **settings)
+    assert code == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith("error: ")
+    assert message in error
+    assert not run.path.exists()
+
+
+def test_help_tells_every_setting_with_its_reason(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(["train", "--help"])
+    assert exit_.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "--source FILE [FILE ...]" in text
+    assert "--subword-sampling FLOAT" in text
+    assert "the paper's 37,000 suit millions of pairs" in text

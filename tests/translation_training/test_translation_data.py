@@ -1,0 +1,87 @@
+import collections
+
+import pytest
+
+from keras_transformer.data import ParallelText, SentencePairs
+from keras_transformer.errors import UserInputError
+from keras_transformer.translation_training import TranslationData
+from keras_transformer.translation_training.translation_data import hold_out
+
+
+class Numbers(ParallelText):
+    """Pairs made as they are read: `n` to `n`."""
+
+    def __init__(self, stop):
+        super().__init__("numbers")
+        self.stop = stop
+
+    def __iter__(self):
+        return ((str(number), str(number)) for number in range(self.stop))
+
+    def fingerprint(self):
+        return f"numbers below {self.stop}"
+
+
+def test_held_out_pairs_are_no_longer_trained_on():
+    text = Numbers(500)
+    rest, held_out = hold_out(text, 30, seed=1)
+    assert len(list(held_out)) == 30
+    assert sorted([*rest, *held_out]) == sorted(text)
+    assert list(rest) == list(rest)  # it can be read again and again
+
+
+def test_the_seed_decides_which_pairs_are_held_out():
+    first, same, other = (list(hold_out(Numbers(500), 30, seed)[1]) for seed in (1, 1, 2))
+    assert first == same
+    assert first != other
+
+
+def test_every_pair_is_held_out_equally_often():
+    counts = collections.Counter()
+    for seed in range(400):
+        counts.update(source for source, _ in hold_out(Numbers(40), 4, seed)[1])
+    # 40 of 400 expected, standard deviation 6
+    assert len(counts) == 40
+    assert 16 <= min(counts.values()) <= max(counts.values()) <= 64
+
+
+def test_no_more_than_a_tenth_is_held_out():
+    assert len(list(hold_out(Numbers(40), 1000, seed=1)[1])) == 4
+
+
+def test_pairs_without_text_are_not_held_out():
+    sources = [f"{number}" if number % 2 else " " for number in range(40)]
+    _, held_out = hold_out(SentencePairs(sources, sources), 1000, seed=1)
+    assert [source.strip() != "" for source, _ in held_out] == [True, True]
+
+
+def test_the_rest_is_another_text_to_the_cache():
+    text = Numbers(500)
+    fingerprints = {hold_out(text, 30, seed)[0].fingerprint() for seed in (1, 2)}
+    assert len(fingerprints | {text.fingerprint()}) == 3
+
+
+def test_too_little_text_wants_a_dev_text():
+    with pytest.raises(UserInputError, match="numbers has 9 pairs with text: too few"):
+        hold_out(Numbers(9), 1, seed=1)
+
+
+def test_a_given_dev_text_is_kept():
+    data = TranslationData([Numbers(50)], dev=Numbers(5))
+    assert data.with_dev(3, seed=1) is data
+    without = TranslationData([Numbers(50), Numbers(7)], weights=[1, 0.5]).with_dev(3, seed=1)
+    assert len(list(without.dev)) == 3
+    assert [len(list(text)) for text in without.train] == [47, 7]
+    assert without.weights == [1, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"train": []}, "no text to train on"),
+        ({"train": [Numbers(5)], "weights": [1, 2]}, "2 weights, 1 texts"),
+    ],
+)
+def test_wrong_data_is_refused(arguments, message):
+    with pytest.raises(UserInputError, match=message):
+        TranslationData(**arguments)
