@@ -9,8 +9,8 @@ from keras_transformer.argument_checks import check_positive_int
 def sample_lines(lines, most, seed=0):
     """Draw at most `most` lines, each with the same probability, in the order of the text.
 
-    One pass over the lines; only the sample is in memory. A vocabulary of 32,000 pieces hardly
-    changes behind a few million lines, while the memory that training it takes grows with them.
+    One pass over the lines; only the sample is in memory. `SentencePieceTokenizer.train` holds all
+    of its lines in memory, so a text larger than that is sampled first.
 
     Args:
         lines: iterable of strings; blank ones are left out.
