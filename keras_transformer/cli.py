@@ -8,11 +8,13 @@ from keras_transformer.commands import (
     average_command,
     evaluate_command,
     score_command,
+    train_command,
     translate_command,
 )
 from keras_transformer.version import __version__
 
 COMMANDS = (
+    train_command,
     translate_command,
     evaluate_command,
     score_command,
@@ -34,7 +36,9 @@ def _run(arguments):
 
 
 def _parser():
-    parser = CommandParser(prog="keras-transformer", description="Train and use translation models.")
+    parser = CommandParser(
+        prog="keras-transformer", description="Train and use translation models."
+    )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
     for command in COMMANDS:

@@ -6,35 +6,16 @@ import pytest
 
 from keras_transformer.decoding import length_penalty
 from keras_transformer.errors import UserInputError
-from keras_transformer.models import build_transformer
 from keras_transformer.run_directory import RunDirectory
 from keras_transformer.sequence_generation import SequenceGenerator
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.translator import Translator
-
-WORDS = ["house", "tree", "river", "cloud", "stone", "bread", "lamp", "green", "small", "old"]
-
-
-def sentences(number, seed=0):
-    """Sentences of 1 to 12 words."""
-    generator = np.random.default_rng(seed)
-    return [" ".join(generator.choice(WORDS, generator.integers(1, 13))) for _ in range(number)]
+from tests.random_translation import build, sentences
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
     return SentencePieceTokenizer.train(sentences(200), vocabulary_size=64)
-
-
-def build(tokenizer, **overrides):
-    sizes = {"num_encoder_layers": 2, "num_decoder_layers": 2, "hidden_dim": 16}
-    sizes |= {"intermediate_dim": 32, "num_heads": 2}
-    model = build_transformer(
-        "tiny", vocabulary_size=tokenizer.vocabulary_size, **sizes, **overrides
-    )
-    generator = np.random.default_rng(0)
-    model.set_weights([w + generator.normal(0, 0.4, w.shape) for w in model.get_weights()])
-    return model
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,24 @@
+"""Random sentences, and models with random weights that translate them into others."""
+
+import numpy as np
+
+from keras_transformer.models import build_transformer
+
+WORDS = ["house", "tree", "river", "cloud", "stone", "bread", "lamp", "green", "small", "old"]
+
+
+def sentences(number, seed=0):
+    """Sentences of 1 to 12 words."""
+    generator = np.random.default_rng(seed)
+    return [" ".join(generator.choice(WORDS, generator.integers(1, 13))) for _ in range(number)]
+
+
+def build(tokenizer, seed=0, **overrides):
+    """A small model with random weights, whose translations vary."""
+    sizes = {"num_encoder_layers": 2, "num_decoder_layers": 2, "hidden_dim": 16}
+    sizes |= {"intermediate_dim": 32, "num_heads": 2}
+    sizes |= {"vocabulary_size": tokenizer.vocabulary_size}
+    model = build_transformer("tiny", **sizes | overrides)
+    generator = np.random.default_rng(seed)
+    model.set_weights([w + generator.normal(0, 0.4, w.shape) for w in model.get_weights()])
+    return model
