@@ -2,6 +2,7 @@
 
 import re
 
+from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_errors import positive_int
 from keras_transformer.errors import UserInputError
 
@@ -25,8 +26,6 @@ def add_parser(verbs):
 
 def average(options):
     """Run the verb with the parsed command line."""
-    from keras_transformer.backend_start import start_backend_quietly
-
     start_backend_quietly()
     from keras_transformer.run_directory import RunDirectory
     from keras_transformer.training.averaging import average_checkpoints

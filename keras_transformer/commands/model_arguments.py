@@ -1,5 +1,6 @@
 """The arguments that name a model: what every verb that uses one takes, and its loading."""
 
+from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_errors import positive_int
 
 
@@ -36,8 +37,6 @@ def load_translator(options, **settings):
         options: the parsed command line.
         **settings: further keyword arguments of `Translator`.
     """
-    from keras_transformer.backend_start import start_backend_quietly
-
     start_backend_quietly()
     from keras_transformer.translator import Translator  # takes seconds: not for `--help`
 

@@ -5,6 +5,7 @@ import sys
 
 from tqdm import tqdm
 
+from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.commands.line_stream import write_lines
 from keras_transformer.commands.model_arguments import add_model_arguments, load_translator
 
@@ -27,6 +28,7 @@ def print_line_for_each_pair(options, lines_of):
         options: the parsed command line.
         lines_of: function of a `Translator` and two lists of strings, to a list of strings.
     """
+    start_backend_quietly()  # what follows imports Keras
     from keras_transformer.data.text_files import count_lines, parallel_lines, unequal_lines
 
     paths = options.source, options.target

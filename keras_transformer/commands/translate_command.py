@@ -4,6 +4,7 @@ import itertools
 import os
 import sys
 
+from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_errors import (
     int_from_zero,
     number_from_zero,
@@ -173,6 +174,7 @@ def _translate_stream(translator, options):
 
 
 def _translate_file(options):
+    start_backend_quietly()  # these import Keras
     from keras_transformer.commands.resumable_output import ResumableOutput
     from keras_transformer.data.text_files import text_lines
 
