@@ -39,7 +39,10 @@ def make_model(settings, source_tokenizer, tokenizer, origin=None):
             metrics.Perplexity(padding_id),
             metrics.TokenAccuracy(padding_id),
         ],
-        weighted_metrics=[metrics.StepLoss(loss)],
+        weighted_metrics=[
+            metrics.StepLoss(loss),
+            metrics.StepLoss(losses.LabelSmoothingCrossEntropy(0.0, padding_id), name="step_nll"),
+        ],
     )
     return model
 

@@ -1,6 +1,8 @@
 """The end of a training: its scores and translations, on disk and for people."""
 
-from keras_transformer.evaluation import score_record, system_scores
+import sys
+
+from keras_transformer.evaluation import bleu, chrf, score_record
 from keras_transformer.run_directory import write_json, write_text
 
 EXAMPLES = 5
@@ -21,12 +23,13 @@ def write_scores(run, hypotheses, references, *, record, command, tokenize="13a"
     Returns:
         The content of `scores.json`, as `evaluation.score_record` makes it.
     """
-    scores = system_scores(hypotheses, references, tokenize=tokenize)
+    bleu_score, signature = bleu(hypotheses, references, tokenize=tokenize)
+    chrf_score, chrf_signature = chrf(hypotheses, references)
     content = score_record(
-        bleu=scores["bleu"],
-        signature=scores["bleu_signature"],
-        chrf=scores["chrf"],
-        chrf_signature=scores["chrf_signature"],
+        bleu=bleu_score,
+        signature=signature,
+        chrf=chrf_score,
+        chrf_signature=chrf_signature,
         seconds=record.seconds,
         target_tokens_per_second=record.target_tokens_per_second,
         command=command,
@@ -52,7 +55,7 @@ def write_report(run, translator, data, *, tokenize, record, command, **results)
     """
     name, text = ("dev", data.dev) if data.test is None else ("test", data.test)
     sources, references = map(list, zip(*text, strict=True))
-    hypotheses = translator.translate(sources, progress=True)
+    hypotheses = translator.translate(sources, progress=sys.stderr.isatty())
     write_text(run.samples_path, "\n".join(hypotheses) + "\n")
     scores = write_scores(
         run,

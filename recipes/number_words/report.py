@@ -2,7 +2,7 @@
 
 from keras_transformer.evaluation import exact_match
 from keras_transformer.run_directory import write_text
-from recipes.run_scores import write_scores
+from keras_transformer.translation_training.scores import write_scores
 
 ROWS = 10
 

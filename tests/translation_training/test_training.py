@@ -28,11 +28,12 @@ def learned(tmp_path_factory):
     tmp_path = tmp_path_factory.mktemp("learned")
     return tmp_path, *train(
         tmp_path,
-        steps=200,
-        warmup_steps=60,
-        save_every=50,
+        steps=240,
+        warmup_steps=80,
+        save_every=60,
         hidden_dim=64,
-        learning_rate_scale=0.3,
+        batch_tokens=1024,
+        learning_rate_scale=0.25,
         bleu_sentences=20,
     )
 
@@ -54,7 +55,7 @@ def test_bleu_of_the_dev_text_is_measured_while_training(learned):
     _, _, run = learned
     with open(run.validation_path, encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert [int(row["step"]) for row in rows] == [50, 100, 150, 200]
+    assert [int(row["step"]) for row in rows] == [60, 120, 180, 240]
     bleu = [float(row["val_bleu"]) for row in rows]
     assert bleu[-1] > 50 > bleu[0]
 
