@@ -19,12 +19,18 @@ def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 
 
-@pytest.mark.parametrize(
-    "command", re.findall(r"keras-transformer ([^<>#\n]*(?:'<BT>')?)", "\n".join(blocks("sh")))
-)
-def test_every_command_is_understood(command):
-    options = _parser().parse_args(shlex.split(command))
-    assert options.verb.__name__ == command.split()[0]
+def commands():
+    """The arguments of every `keras-transformer` on the page."""
+    for line in "".join(blocks("sh")).splitlines():
+        words = shlex.split(line, comments=True)
+        words = words[words.index("keras-transformer") + 1 :]
+        ends = [words.index(sign) for sign in "<>|" if sign in words]
+        yield words[: min(ends, default=None)]
+
+
+@pytest.mark.parametrize("arguments", list(commands()), ids=" ".join)
+def test_every_command_is_understood(arguments):
+    assert _parser().parse_args(arguments).verb.__name__ == arguments[0]
 
 
 def test_the_code_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
