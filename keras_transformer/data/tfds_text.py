@@ -1,7 +1,8 @@
 """Translation data sets of TensorFlow Datasets (TFDS), by name."""
 
 import contextlib
-import functools
+
+import numpy as np
 
 from keras_transformer.data.parallel_text import ParallelText
 from keras_transformer.errors import UserInputError
@@ -73,11 +74,19 @@ class TfdsPairs(ParallelText):
         import tensorflow as tf
 
         form = dict.fromkeys(self.languages, tf.io.FixedLenFeature([], tf.string))
-        parts = [
-            tf.data.TFRecordDataset(file.filename).skip(file.skip).take(file.take)
-            for file in self._builder.info.splits[self.split].file_instructions
-        ]
-        records = functools.reduce(tf.data.Dataset.concatenate, parts).batch(_PAIRS_AT_ONCE)
+        files = self._builder.info.splits[self.split].file_instructions
+        parts = tf.data.Dataset.from_tensor_slices(
+            {
+                "filename": [str(file.filename) for file in files],
+                "skip": np.array([file.skip for file in files], dtype="int64"),
+                "take": np.array([file.take for file in files], dtype="int64"),
+            }
+        )
+        records = parts.flat_map(
+            lambda part: (
+                tf.data.TFRecordDataset(part["filename"]).skip(part["skip"]).take(part["take"])
+            )
+        ).batch(_PAIRS_AT_ONCE)
         batches = records.map(lambda batch: tf.io.parse_example(batch, form)).prefetch(2)
         for batch in batches.as_numpy_iterator():
             sides = (batch[language].tolist() for language in self.languages)
