@@ -39,20 +39,40 @@ class EMAWeights(keras.callbacks.Callback):
 
     def on_train_end(self, logs=None):
         self._weights = None  # `fit` has put the average in for good
+        _own_values(self.model)
 
     def put_in(self):
         """Put the average into the model, if it is not there already."""
         if self._weights is None:
             model = self.model
-            self._weights = [np.array(weight.numpy()) for weight in model.trainable_weights]
+            self._weights = _values(model)
             model.optimizer.finalize_variable_values(model.trainable_weights)
+            _own_values(model)
 
     def take_out(self):
         """Put the last step's weights back, if the average is in their place."""
         if self._weights is not None:
-            for weight, value in zip(self.model.trainable_weights, self._weights, strict=True):
-                weight.assign(value)
+            _assign(self.model, self._weights)
             self._weights = None
+
+
+def _values(model):
+    """Copies of the trainable weights."""
+    return [np.array(weight.numpy()) for weight in model.trainable_weights]
+
+
+def _assign(model, values):
+    for weight, value in zip(model.trainable_weights, values, strict=True):
+        weight.assign(value)
+
+
+def _own_values(model):
+    """Give weights memory of their own.
+
+    On JAX they were given the very arrays of the optimizer's average, and `evaluate` hands the
+    memory of the weights to its compiled function, after which the average would be lost.
+    """
+    _assign(model, _values(model))
 
 
 def keeps_average(optimizer):
