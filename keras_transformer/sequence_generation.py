@@ -46,19 +46,19 @@ class SequenceGenerator:
     def __init__(self, model, special_tokens=None, vocabulary_size=None):
         self.layers = _layers_of(model)
         self.special_tokens = special_tokens or SpecialTokens()
-        num_logits = self.layers.vocabulary_size
-        self.vocabulary_size = num_logits if vocabulary_size is None else vocabulary_size
+        self.vocabulary_size = vocabulary_size
         if self.layers.padding_id != self.special_tokens.pad:
             raise ValueError(
                 "`special_tokens.pad` must be the model's padding id. Received: "
                 f"{self.special_tokens}, padding id {self.layers.padding_id}"
             )
-        check_positive_int("vocabulary_size", self.vocabulary_size)
-        if self.vocabulary_size > num_logits:
-            raise ValueError(
-                "`vocabulary_size` must be at most the model's. Received: "
-                f"vocabulary_size={vocabulary_size}, the model's {num_logits}"
-            )
+        if vocabulary_size is not None:
+            check_positive_int("vocabulary_size", vocabulary_size)
+            if vocabulary_size > self.layers.vocabulary_size:
+                raise ValueError(
+                    "`vocabulary_size` must be at most the model's. Received: vocabulary_size="
+                    f"{vocabulary_size}, the model's {self.layers.vocabulary_size}"
+                )
 
     def beam_search(
         self,

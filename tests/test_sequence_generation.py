@@ -285,6 +285,16 @@ def test_searches_with_all_options_run_compiled(model, models):
         np.testing.assert_allclose(scores, expected[name][1], atol=1e-4)
 
 
+def test_alignment_is_float32_under_a_mixed_policy(model):
+    low = build(dtype="mixed_bfloat16")
+    low.set_weights(model.get_weights())
+    target_ids = np.array([[1, 6, 4]] * 3)
+    weights = to_numpy(SequenceGenerator(low).alignment(SOURCE_IDS, target_ids))
+    assert weights.dtype == np.float32
+    expected = to_numpy(SequenceGenerator(model).alignment(SOURCE_IDS, target_ids))
+    np.testing.assert_allclose(weights, expected, atol=0.05)
+
+
 def test_refuses_another_padding_id(model):
     with pytest.raises(ValueError, match="`special_tokens.pad` must be the model's padding id"):
         SequenceGenerator(model, SpecialTokens(pad=3, unk=0))
