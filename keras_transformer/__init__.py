@@ -19,8 +19,10 @@ _SUBPACKAGES = (
     "schedules",
     "text",
     "training",
+    "translation_training",
 )
 _HOMES = {
+    "Alignment": "alignment",
     "BatchPlan": "data",
     "BatchReader": "data",
     "LabelSmoothingCrossEntropy": "losses",
@@ -37,9 +39,12 @@ _HOMES = {
     "TransformerDecoderLayer": "layers",
     "TransformerEncoderLayer": "layers",
     "TransformerSchedule": "schedules",
+    "TranslationData": "translation_training",
+    "TranslationSettings": "translation_training",
     "Translator": "translator",
     "UserInputError": "errors",
     "build_transformer": "models",
+    "train_translation": "translation_training",
     "transformer_adam": "optimizers",
 }
 

@@ -70,7 +70,9 @@ def test_a_run_leaves_what_the_readme_promises(train, tmp_path, capsys):
     assert scores["averaged_checkpoints"] in (1, 2, 3)
 
     rows = list(csv.DictReader((run / "metrics.csv").open()))
-    assert list(rows[0]) == ["step", "loss", "learning_rate", "target_tokens_per_second"]
+    assert list(rows[0])[:4] == ["step", "loss", "learning_rate", "target_tokens_per_second"]
+    # The loss is smoothed: on an untrained model it is near the plain negative log-likelihood.
+    assert float(rows[0]["nll"]) == pytest.approx(float(rows[0]["loss"]), rel=0.1)
     assert [int(row["step"]) for row in rows] == [*range(1, 11), 12]
     # The first loss of an untrained model is about that of a guess among 40 tokens.
     assert 3 < float(rows[0]["loss"]) < 8
