@@ -10,20 +10,23 @@ import pytest
 from keras_transformer.command_errors import run_command
 from keras_transformer.text import SentencePieceTokenizer
 from recipes.multi30k_en_de.train import main
+from tests.translation_training.number_text import flags
 
 pytestmark = pytest.mark.tensorflow
 
 WORDS = {"a": "ein", "dog": "hund", "man": "mann", "runs": "läuft", "sits": "sitzt", "here": "hier"}
-SMALL = [
-    "--vocabulary-size",
-    "40",
-    "--batch-tokens",
-    "300",
-    "--save-every",
-    "2",
-    "--log-every",
-    "4",
-]
+SMALL = flags(
+    vocabulary_size=40,
+    batch_tokens=300,
+    save_every=2,
+    log_every=4,
+    num_layers=1,
+    hidden_dim=32,
+    intermediate_dim=64,
+    num_heads=2,
+    bleu_sentences=4,
+    tensorboard=False,
+)
 
 
 def captions(number):

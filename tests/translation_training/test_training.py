@@ -100,6 +100,30 @@ def test_a_mixed_in_text_is_read_by_its_weight(tmp_path, capsys):
     assert "more" in capsys.readouterr().out
 
 
+def test_text_that_a_model_of_the_other_direction_translated_is_mixed_in(learned, tmp_path):
+    _, _, english_to_german = learned
+    mono = tmp_path / "mono.en"
+    mono.write_text("one two three four\n\nfive four three two\n", encoding="utf-8")
+    translated = tmp_path / "mono.bt.de"
+    back = ["translate", str(english_to_german.path), "--beam-size", "1", "--tag", "<BT>"]
+    assert cli.main([*back, "--input", str(mono), "--output", str(translated)]) == 0
+    lines = translated.read_text(encoding="utf-8").splitlines()
+    assert lines == ["<BT> eins zwei drei vier", "", "<BT> fünf vier drei zwei"]
+
+    english, german = write_pairs(tmp_path, "train")
+    path = tmp_path / "runs" / "run"
+    command = ["train", "--source", german, "--target", english, "--run", str(path)]
+    mix = ["--mix", str(translated), str(mono), "0.5"]
+    assert cli.main([*command, *mix, *flags(**SMALL)]) == 0
+    run = RunDirectory(path)
+    scores = json.loads(run.scores_path.read_text())
+    assert scores["training_pairs"] == 625 - 20 + 2
+    assert scores["dropped_pairs"]["mono.bt.de"]["empty"] == 1
+    source_tokenizer, _ = run.load_tokenizers()
+    (ids,) = source_tokenizer.encode(["<BT> eins"])
+    assert source_tokenizer.pieces(ids)[:2] in (["▁", "<BT>"], ["<BT>", "▁eins"])
+
+
 def test_a_run_is_not_overwritten_unasked(learned, capsys):
     tmp_path, _, run = learned
     before = run.weights_path.read_bytes()
