@@ -1,5 +1,7 @@
 """The values of single training steps, and when they are logged."""
 
+import abc
+
 import keras
 
 from keras_transformer.argument_checks import check_positive_int
@@ -8,7 +10,7 @@ from keras_transformer.training.step_callback import StepCallback, TokenRate
 FIRST_STEPS = 10
 
 
-class StepLog(StepCallback):
+class StepLog(StepCallback, abc.ABC):
     """Collects what a step gave: the first 10 steps, then every multiple of `every`.
 
     A subclass says in `write_step` where it goes. The values are
@@ -51,9 +53,9 @@ class StepLog(StepCallback):
             self.write_step(self._values(logs))
             self._rate.restart()
 
+    @abc.abstractmethod
     def write_step(self, values):
         """Log the values of step `self.step`, a dictionary; those that are not known are absent."""
-        raise NotImplementedError
 
     def _values(self, logs):
         values = {
