@@ -16,6 +16,8 @@ from keras_transformer.text import SentencePieceTokenizer
 
 RUN_FORMAT = "keras_transformer run"
 FORMAT_VERSION = 1
+# What a killed process may leave behind of files that it was writing.
+LEFT_OVER = (".partial-*", ".candidate-*", "*.partial")
 
 
 def write_text(path, text):
@@ -185,7 +187,8 @@ class RunDirectory:
 
     def _clear(self):
         """Remove an older run's files; a file that is none of ours stays."""
-        for path in [*(self.path / name for name in self.FILES), *self.path.glob(".partial-*")]:
+        left_over = [path for pattern in LEFT_OVER for path in self.path.glob(pattern)]
+        for path in [*(self.path / name for name in self.FILES), *left_over]:
             path.unlink(missing_ok=True)
         for directory in (self.checkpoints_path, self.tensorboard_path):
             shutil.rmtree(directory, ignore_errors=True)
@@ -216,6 +219,17 @@ class RunDirectory:
         """Return the step checkpoints on disk, oldest first."""
         paths = self.checkpoints_path.glob("step-*.weights.h5")
         return sorted(path for path in paths if re.fullmatch(r"step-\d+\.weights\.h5", path.name))
+
+    def last_checkpoints(self):
+        """Return the last step checkpoints on disk, oldest first, without older ones kept as best.
+
+        How many were kept as the last, the record of the best ones says.
+        """
+        paths = self.checkpoints()
+        if not self.best_record_path.is_file():
+            return paths
+        record = json.loads(self.best_record_path.read_text(encoding="utf-8"))
+        return paths[-record.get("keep_last", len(paths)) :]
 
     def best_checkpoints(self):
         """Return the step checkpoints with the best validation values on disk, best first."""
@@ -271,6 +285,7 @@ class RunDirectory:
             for layer in architecture["config"]["layers"]:
                 config = layer["config"]
                 config.update({name: rates[name] for name in rates if name in config})
+                config["trainable"] = True  # what was frozen is that training's business
             model = keras.models.model_from_json(json.dumps(architecture))
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise UserInputError(f"Cannot read the model {self.model_path}.") from error

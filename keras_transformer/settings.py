@@ -98,7 +98,13 @@ class Settings:
         names = [field.name for field in dataclasses.fields(cls)]
         known = {name: value for name, value in (base or {}).items() if name in names}
         given = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
-        return cls.from_dict({**known, **(read_settings_file(path) if path else {}), **given})
+        values = cls.merge(known, read_settings_file(path) if path else {})
+        return cls.from_dict(cls.merge(values, given))
+
+    @classmethod
+    def merge(cls, lower, upper):
+        """Names and values of two layers, of which `upper` outranks `lower`."""
+        return {**lower, **upper}
 
 
 def read_settings_file(path):

@@ -24,7 +24,8 @@ class Translator:
     """Translates, scores and aligns lists of sentences.
 
     Sentences are sorted by length, run in batches and returned in the order in which they came. An
-    empty sentence, or one of white space alone, has the empty translation.
+    empty sentence, or one of white space alone, has the empty translation (its prefix, if it has
+    one).
 
     Args:
         model: a model from `build_transformer`, or one that was reloaded; or a list of several, an
@@ -104,7 +105,7 @@ class Translator:
             UserInputError: no run is there, its files do not fit each other, or the members of an
                 ensemble have different vocabularies.
         """
-        members = list(_members(run_directory, checkpoint))
+        members = list(ensemble_members(run_directory, checkpoint))
         runs = {run.path: run for run, _ in members}.values()
         tokenizers = [run.load_tokenizers() for run in runs]
         fingerprints = {tuple(one.fingerprint for one in pair) for pair in tokenizers}
@@ -145,7 +146,8 @@ class Translator:
         Returns:
             A list of lists of `(text, score)`, best first; the score is the log-probability divided
             by the length penalty. Different tokens may spell the same text. A list is shorter than
-            n where the search found fewer; that of an empty sentence is `[("", 0.0)]`.
+            n where the search found fewer; that of an empty sentence is `[("", 0.0)]`, or its
+            prefix.
         """
         check_positive_int("n", n)
         if n > self.beam_size:
@@ -186,7 +188,7 @@ class Translator:
 
         Returns:
             A list of lists of n `(text, log_prob)`, as drawn: the model's own log-probability, of
-            temperature 1 and all tokens. Those of an empty sentence are `("", 0.0)`.
+            temperature 1 and all tokens. Those of an empty sentence are `("", 0.0)`, or its prefix.
         """
         check_positive_int("n", n)
         check_non_negative_int("seed", seed)
@@ -287,6 +289,11 @@ class Translator:
             ids, scores = generate(indices, source_ids, prefix_ids)
             for i, ids_of_one, scores_of_one in zip(indices, ids, scores, strict=False):
                 found = np.isfinite(scores_of_one)
+                if not found.any():
+                    raise UserInputError(
+                        "The model's scores are not finite numbers: its weights are damaged, or "
+                        "its training has diverged."
+                    )
                 texts = self.tokenizer.decode(ids_of_one[found])
                 results[i] = list(zip(texts, scores_of_one[found].tolist(), strict=True))
         return results
@@ -333,8 +340,8 @@ def _check_fit(side, tokenizer, vocabulary_size, layers):
         )
 
 
-def _members(run_directory, checkpoint):
-    """Yield run and checkpoint of each model that is to be loaded."""
+def ensemble_members(run_directory, checkpoint):
+    """Pairs of a `RunDirectory` and a checkpoint, one for each model of `Translator.load`."""
     runs = run_directory if isinstance(run_directory, (list, tuple)) else [run_directory]
     runs = [RunDirectory.open(path) for path in runs]
     names = checkpoint if isinstance(checkpoint, (list, tuple)) else [checkpoint]

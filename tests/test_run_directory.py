@@ -225,6 +225,23 @@ def test_the_best_checkpoints_come_best_first(run):
     assert run.best_checkpoints() == [run.checkpoint_path(10), run.checkpoint_path(9)]
 
 
+def test_an_older_file_kept_as_the_best_is_none_of_the_last(run, model):
+    assert run.last_checkpoints() == [run.checkpoint_path(9), run.checkpoint_path(10)]
+    model.save_weights(run.checkpoint_path(3))
+    kept = [{"step": 3, "value": 3.0}]
+    write_json(run.best_record_path, {"step": 3, "value": 3.0, "kept": kept, "keep_last": 2})
+    assert len(run.checkpoints()) == 3
+    assert run.last_checkpoints() == [run.checkpoint_path(9), run.checkpoint_path(10)]
+
+
+def test_what_a_killed_process_left_is_cleared_with_the_run(run, model, tokenizer):
+    for name in (".partial-x", ".candidate-model.weights.h5", "tokenizer.model.partial"):
+        (run.path / name).touch()
+    run.start(model=model, tokenizer=tokenizer, settings={})
+    assert not [path for path in run.path.iterdir() if "partial" in path.name]
+    assert not (run.path / ".candidate-model.weights.h5").exists()
+
+
 def test_an_average_is_a_checkpoint_by_name_and_not_of_the_steps(run):
     path = run.average_path("last", 2, 10)
     assert path.name == "average-last-2-step-00000010.weights.h5"

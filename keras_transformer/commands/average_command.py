@@ -32,7 +32,7 @@ def average(options):
 
     run = RunDirectory.open(options.run)
     kind, n = ("last", options.last) if options.last else ("best", options.best)
-    there = run.checkpoints() if kind == "last" else run.best_checkpoints()
+    there = run.last_checkpoints() if kind == "last" else run.best_checkpoints()
     if len(there) < n:
         noun = "checkpoints" if kind == "last" else "best checkpoints"
         raise UserInputError(f"The run {run.path} has {len(there)} {noun}. Received: --{kind} {n}")

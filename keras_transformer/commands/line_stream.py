@@ -1,5 +1,7 @@
 """Lines in and lines out, as they arrive."""
 
+import codecs
+
 from keras_transformer.errors import UserInputError
 
 READ_BYTES = 1 << 16
@@ -17,12 +19,15 @@ def chunks_of_lines(stream):
     Raises:
         UserInputError: a line is not UTF-8; the lines before it have been yielded.
     """
-    number, rest = 0, b""
+    number, pieces = 0, []
     while data := stream.read1(READ_BYTES):
-        *complete, rest = (rest + data).split(b"\n")
-        yield from _decoded(complete, number)
-        number += len(complete)
-    if rest:
+        pieces.append(data)
+        if b"\n" in data:  # a line may be longer than many pieces
+            *complete, rest = b"".join(pieces).split(b"\n")
+            pieces = [rest]
+            yield from _decoded(complete, number)
+            number += len(complete)
+    if rest := b"".join(pieces):
         yield from _decoded([rest], number)
 
 
@@ -45,6 +50,8 @@ def one_line(text):
 def _decoded(lines, lines_before):
     """Yield the lines as one list of strings; at a broken line, those before it, and raise."""
     decoded = []
+    if lines and not lines_before:
+        lines = [lines[0].removeprefix(codecs.BOM_UTF8), *lines[1:]]
     for line in lines:
         try:
             decoded.append(line.decode("utf-8").removesuffix("\r"))

@@ -1,5 +1,7 @@
 """The arguments that name a model: what every verb that uses one takes, and its loading."""
 
+import hashlib
+
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_errors import positive_int
 
@@ -40,9 +42,27 @@ def load_translator(options, **settings):
     start_backend_quietly()
     from keras_transformer.translator import Translator  # takes seconds: not for `--help`
 
+    return Translator.load(
+        options.runs, checkpoint=_checkpoint(options), batch_size=options.batch_size, **settings
+    )
+
+
+def model_digests(options):
+    """What tells the named models from any others: digests of weights, tokenizers' fingerprints."""
+    start_backend_quietly()
+    from keras_transformer.translator import ensemble_members
+
+    digests = []
+    for run, checkpoint in ensemble_members(options.runs, _checkpoint(options)):
+        with open(run.find_weights(checkpoint), "rb") as weights:
+            digests.append(hashlib.file_digest(weights, "sha256").hexdigest())
+        digests += [tokenizer.fingerprint for tokenizer in run.load_tokenizers()]
+    return digests
+
+
+def _checkpoint(options):
+    """One name for all runs, a list of several, or None."""
     checkpoint = options.checkpoint
     if checkpoint is not None and len(checkpoint) == 1:
-        (checkpoint,) = checkpoint  # one for all runs
-    return Translator.load(
-        options.runs, checkpoint=checkpoint, batch_size=options.batch_size, **settings
-    )
+        (checkpoint,) = checkpoint
+    return checkpoint

@@ -1,5 +1,6 @@
 """An output file that takes hours to write, and goes on where it was interrupted."""
 
+import fcntl
 import gzip
 import json
 import os
@@ -30,8 +31,8 @@ class ResumableOutput:
         lines_read: number of lines of the input that the text covers.
 
     Raises:
-        UserInputError: the output exists, its directory does not, or the partial text was made with
-            other settings.
+        UserInputError: the output exists, its directory does not, the partial text was made with
+            other settings, or another process is writing it.
 
     Example:
         >>> import tempfile
@@ -56,8 +57,13 @@ class ResumableOutput:
             raise UserInputError(f"There is no directory {self.path.parent} for the output.")
 
     def __enter__(self):
-        num_bytes = self._resume()
         self._file = open(self._text_path, "ab")
+        try:
+            self._lock()
+            num_bytes = self._resume()
+        except BaseException:
+            self._file.close()
+            raise
         self._file.truncate(num_bytes)  # what was written of an unfinished piece
         self._bar = tqdm(
             total=self.total,
@@ -68,10 +74,10 @@ class ResumableOutput:
         return self
 
     def __exit__(self, exception_type, exception, traceback):
-        self._file.close()
         self._bar.close()
-        if exception_type is None:
-            self._publish()
+        with self._file:  # closing it gives up the lock, when the text has its name
+            if exception_type is None:
+                self._publish()
 
     def append(self, lines, lines_read):
         """Write the lines that came of the next `lines_read` lines of the input."""
@@ -86,6 +92,17 @@ class ResumableOutput:
         }
         write_json(self._record_path, record)
         self._bar.update(lines_read)
+
+    def _lock(self):
+        """Make sure that no other process writes the same output, until the file is closed."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserInputError(f"Another process is writing {self.path}.") from error
+        if self.path.exists():  # one that finished since we looked
+            if os.fstat(self._file.fileno()).st_size == 0:
+                self._text_path.unlink(missing_ok=True)
+            raise UserInputError(f"The output {self.path} exists. It is not overwritten.")
 
     def _resume(self):
         """Set `lines_read` by the record; returns how many bytes of the partial text count."""

@@ -1,7 +1,7 @@
 """`keras-transformer translate`: standard input or a file, line by line."""
 
+import hashlib
 import itertools
-import os
 import sys
 
 from keras_transformer.backend_start import start_backend_quietly
@@ -13,7 +13,11 @@ from keras_transformer.command_errors import (
     share,
 )
 from keras_transformer.commands.line_stream import chunks_of_lines, one_line, write_lines
-from keras_transformer.commands.model_arguments import add_model_arguments, load_translator
+from keras_transformer.commands.model_arguments import (
+    add_model_arguments,
+    load_translator,
+    model_digests,
+)
 from keras_transformer.errors import UserInputError
 
 # A file is translated in pieces of so many batches: enough to sort by length in each.
@@ -179,7 +183,9 @@ def _translate_file(options):
     from keras_transformer.data.text_files import text_lines
 
     settings = {name: value for name, value in vars(options).items() if name not in CHANGE_NO_LINE}
-    settings["input_bytes"] = os.path.getsize(options.input)
+    with open(options.input, "rb") as file:
+        settings["input_digest"] = hashlib.file_digest(file, "sha256").hexdigest()
+    settings["model_digests"] = model_digests(options)
     total = sum(1 for _ in text_lines(options.input))  # a broken line is told now, not in an hour
     with ResumableOutput(options.output, settings, total) as output:
         lines = itertools.islice(text_lines(options.input), output.lines_read, None)
@@ -247,4 +253,4 @@ def tagged(text, tag):
     Reference:
         Caswell et al., "Tagged Back-Translation", 2019.
     """
-    return f"{tag} {text}" if tag is not None and text else text
+    return f"{tag} {text}" if tag is not None and text.strip() else text

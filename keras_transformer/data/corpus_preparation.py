@@ -54,6 +54,12 @@ def prepare_corpus(
         )
     filters = filters or PairFilters()
     tokenizers = {"source": source_tokenizer or tokenizer, "target": tokenizer}
+    special_tokens = [getattr(side, "special_tokens", None) for side in tokenizers.values()]
+    if special_tokens[0] != special_tokens[1]:
+        raise UserInputError(
+            "`tokenizer` and `source_tokenizer` must agree on the ids of the special tokens. "
+            f"Received: {special_tokens[1]}, {special_tokens[0]}"
+        )
     cache_directory = pathlib.Path(cache_directory)
     directory = cache_directory / _content_key(text, tokenizers, filters, keep_text)
     if not directory.is_dir():

@@ -37,14 +37,10 @@ class TfdsPairs(ParallelText):
         super().__init__(f"{name} {split}")
         self.split = split
         self.languages = (source_language, target_language)
-        self._builder = _open_builder(name, data_dir, download)
+        self._builder = _open_builder(name, data_dir)
+        _check_languages(self._builder, name, self.languages)  # a download takes hours
+        _prepare(self._builder, name, download)
         self._num_pairs = _count_examples(self._builder, name, split)
-        known = list(self._builder.info.features)
-        for language in self.languages:
-            if language not in known:
-                raise UserInputError(
-                    f"The data set {name} has no language {language!r}: it has {known}"
-                )
 
     def __iter__(self):
         import tensorflow_datasets
@@ -94,8 +90,8 @@ class TfdsPairs(ParallelText):
                 yield dict(zip(self.languages, pair, strict=True))
 
 
-def _open_builder(name, data_dir, download):
-    """The TFDS builder of a data set that is prepared."""
+def _open_builder(name, data_dir):
+    """The TFDS builder of a data set."""
     try:
         import tensorflow_datasets
     except ImportError as error:
@@ -104,11 +100,24 @@ def _open_builder(name, data_dir, download):
         ) from error
     _leave_gpus_to_keras()
     try:
-        builder = tensorflow_datasets.builder(name, data_dir=data_dir and str(data_dir))
+        return tensorflow_datasets.builder(name, data_dir=data_dir and str(data_dir))
     except (ValueError, AssertionError) as error:
         raise UserInputError(f"TFDS cannot open the data set {name}: {_line(error)}") from error
+
+
+def _check_languages(builder, name, languages):
+    known = list(builder.info.features)
+    for language in languages:
+        if language not in known:
+            raise UserInputError(
+                f"The data set {name} has no language {language!r}: it has {known}"
+            )
+
+
+def _prepare(builder, name, download):
+    """Download and prepare a data set that is not prepared yet."""
     if builder.is_prepared():
-        return builder
+        return
     if not download:
         raise UserInputError(
             f"The data set {name} is not prepared in {builder.data_dir}, and downloading is off"
@@ -117,7 +126,6 @@ def _open_builder(name, data_dir, download):
         builder.download_and_prepare()
     except Exception as error:  # whatever a download, a web site or an archive may raise
         raise UserInputError(f"TFDS cannot prepare the data set {name}: {_line(error)}") from error
-    return builder
 
 
 def _leave_gpus_to_keras():

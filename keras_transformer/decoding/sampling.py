@@ -86,6 +86,8 @@ def sample(
         tokens, chosen = draw(
             logits_of_outputs, ops.take(uniforms, index, axis=2), temperature, top_k, top_p
         )
+        # Logits that are no numbers have no token to draw: the output ends all the same.
+        tokens = ops.where(rules.must_end(index)[:, :, 0], special_tokens.eos, tokens)
         return tokens, chosen - ops.logsumexp(logits, axis=-1)
 
     return generate(

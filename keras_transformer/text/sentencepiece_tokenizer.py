@@ -16,6 +16,8 @@ from keras_transformer.text.subword_sampling import sample_ids
 MODEL_TYPES = ("bpe", "unigram")
 NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 
+_RESERVED_SYMBOL = re.compile("<pad>|<s>|</s>|<unk>|<0x[0-9A-Fa-f]{2}>")
+
 # SentencePiece's own scale: 0 information, 1 warnings, 2 errors.
 _LOG_ERRORS_ONLY = 2
 # By default SentencePiece leaves out training lines above 4,192 bytes without a word.
@@ -93,6 +95,7 @@ class SentencePieceTokenizer:
         check_one_of("model_type", model_type, MODEL_TYPES)
         check_one_of("normalization", normalization, NORMALIZATIONS)
         _check_coverage(character_coverage)
+        check_symbols("user_defined_symbols", user_defined_symbols)
         _refuse_single_string("lines", lines)
         model_bytes = _train_model(
             lines,
@@ -145,7 +148,8 @@ class SentencePieceTokenizer:
         """Turn sentences into token ids by a segmentation drawn at random, for training.
 
         The model then sees a word in several segmentations, each of which decodes to the same
-        text. The result depends on the arguments alone, not on earlier calls or other threads.
+        text. In one process the result depends on the arguments alone, not on earlier calls or other
+        threads; another process draws other pieces.
 
         Args:
             sentences: list of strings.
@@ -203,6 +207,17 @@ class SentencePieceTokenizer:
                 "--pad_id=0 --bos_id=1 --eos_id=2 --unk_id=3"
             )
         return SpecialTokens(**ids)
+
+
+def check_symbols(name, symbols):
+    """Require user-defined symbols that differ from each other and from what a model has anyway."""
+    symbols = list(symbols)
+    reserved = [symbol for symbol in symbols if _RESERVED_SYMBOL.fullmatch(symbol)]
+    if reserved or len(set(symbols)) < len(symbols):
+        raise UserInputError(
+            f"`{name}` must be different from each other and from <pad>, <s>, </s>, <unk> and "
+            f"bytes like <0x41>. Received: {name}={symbols}"
+        )
 
 
 def _check_coverage(character_coverage):

@@ -1,4 +1,7 @@
-"""Subword sampling with the `sentencepiece` library, reproducible from a seed."""
+"""Subword sampling with the `sentencepiece` library, reproducible from a seed in one process.
+
+Version 0.2.3 of the library draws other pieces from the same seed in another process.
+"""
 
 import operator
 import threading

@@ -69,10 +69,12 @@ def average_best(paths, destination, validation_value, most):
     destination = Path(destination)
     candidate = destination.with_name(f".candidate-{destination.name}")
     values = {}
-    for n in sorted({most, *(2**power for power in range(most.bit_length()))}):
-        average_checkpoints(paths[-n:], candidate)
-        values[n] = validation_value(candidate)
-    candidate.unlink(missing_ok=True)
+    try:
+        for n in sorted({most, *(2**power for power in range(most.bit_length()))}):
+            average_checkpoints(paths[-n:], candidate)
+            values[n] = validation_value(candidate)
+    finally:
+        candidate.unlink(missing_ok=True)
     best = min(values, key=values.get)
     average_checkpoints(paths[-best:], destination)
     return best

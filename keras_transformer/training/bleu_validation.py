@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.evaluation import bleu
-from keras_transformer.evaluation.bleu import check_paired
+from keras_transformer.evaluation.bleu import bleu_metric, check_paired
 from keras_transformer.run_directory import write_text
 from keras_transformer.training.step_callback import StepCallback
 
@@ -16,7 +16,8 @@ from keras_transformer.training.step_callback import StepCallback
 class BleuValidation(StepCallback):
     """Translates the validation set at an interval and scores it: `val_bleu` in the logs of `fit`.
 
-    It translates at the end of every n-th epoch, and when the training stops. The callbacks behind
+    It translates at the end of every n-th epoch, and when a number of steps or minutes ends the
+    training. The callbacks behind
     it find the score among their logs. Some translations are written to a file each time, spread
     over the set, with source and reference.
 
@@ -49,6 +50,7 @@ class BleuValidation(StepCallback):
     def __init__(self, translate, sources, references, *, path, every=1, tokenize="13a", samples=4):
         super().__init__()
         check_paired(sources, references)
+        bleu_metric(tokenize)  # refuses what it does not know
         check_positive_int("every", every)
         check_positive_int("samples", samples)
         self.translate = translate

@@ -15,7 +15,7 @@ class Checkpoints(StepCallback):
 
     Weights that are not finite numbers are never saved. Every file is written beside and renamed.
     The best of all is copied to `run.best_path` too. `run.best_record_path` tells its step and
-    value, and under "kept" those of the best few, best first.
+    value, under "kept" those of the best few, best first, and `keep_last`.
 
     Args:
         run: the `RunDirectory`.
@@ -105,7 +105,12 @@ class Checkpoints(StepCallback):
         self._kept = ranked
         write_json(
             self.run.best_record_path,
-            {**ranked[0], "monitor": self.monitor, "kept": ranked},
+            {
+                **ranked[0],
+                "monitor": self.monitor,
+                "kept": ranked,
+                "keep_last": self.keep_last,
+            },
         )
         self._remove_old()
 

@@ -3,6 +3,8 @@
 import dataclasses
 import itertools
 
+import numpy as np
+
 from keras_transformer.data import (
     PairFilters,
     SubwordSampling,
@@ -10,6 +12,7 @@ from keras_transformer.data import (
     plan_batches,
     prepare_corpus,
 )
+from keras_transformer.data.pair_filters import PairSieve
 
 # Batches are sampled with other numbers than they are shuffled with.
 _SAMPLING_SEED = 1
@@ -30,6 +33,25 @@ class TrainingBatches:
     dev: object
     report: list[str]
     record: dict
+
+
+def length_filter(settings, source_tokenizer, tokenizer):
+    """Function from a source and a target to whether neither is too long, alone or for the other.
+
+    Args:
+        settings: `TranslationSettings`.
+        source_tokenizer, tokenizer: of the source and of the target.
+    """
+    sieve = PairSieve(PairFilters(max_tokens=settings.max_tokens, max_ratio=settings.max_ratio))
+
+    def fits(source, target):
+        lengths = [
+            np.array([len(side.encode([text])[0])])
+            for side, text in ((source_tokenizer, source), (tokenizer, target))
+        ]
+        return bool(sieve.keep([source], [target], *lengths)[0])
+
+    return fits
 
 
 def make_batches(settings, data, source_tokenizer, tokenizer, cache_directory):
@@ -90,9 +112,10 @@ def make_batches(settings, data, source_tokenizer, tokenizer, cache_directory):
         ],
         record={
             "training_pairs": sum(len(corpus) for corpus in corpora),
-            "dropped_pairs": {
-                text.name: corpus.dropped for text, corpus in zip(data.train, corpora, strict=True)
-            },
+            "dropped_pairs": [
+                {"text": text.name, **corpus.dropped}
+                for text, corpus in zip(data.train, corpora, strict=True)
+            ],
             "in_training_text": {
                 name: dataclasses.asdict(overlap) for name, overlap in overlaps.items()
             },

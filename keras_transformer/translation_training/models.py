@@ -1,5 +1,7 @@
 """The model of a translation training, new or of another run, compiled."""
 
+import keras
+
 from keras_transformer import losses, metrics, models, optimizers, training
 
 
@@ -25,14 +27,8 @@ def make_model(settings, source_tokenizer, tokenizer, origin=None):
     loss = losses.LabelSmoothingCrossEntropy(
         settings.label_smoothing, padding_id, vocabulary_size=tokenizer.vocabulary_size
     )
-    ema = {"use_ema": True, "ema_momentum": settings.ema_momentum} if settings.ema else {}
     model.compile(
-        optimizer=optimizers.transformer_adam(
-            models.TransformerLayers.of(model).target_embedding.hidden_dim,
-            settings.warmup_steps,
-            settings.learning_rate_scale,
-            **ema,
-        ),
+        optimizer=_make_optimizer(settings, models.TransformerLayers.of(model).target_embedding),
         loss=loss,
         metrics=[
             metrics.TokenLoss(loss, padding_id),
@@ -45,6 +41,18 @@ def make_model(settings, source_tokenizer, tokenizer, origin=None):
         ],
     )
     return model
+
+
+def _make_optimizer(settings, embedding):
+    """The optimizer for the size and the precision that a model's embedding has."""
+    ema = {"use_ema": True, "ema_momentum": settings.ema_momentum} if settings.ema else {}
+    optimizer = optimizers.transformer_adam(
+        embedding.hidden_dim, settings.warmup_steps, settings.learning_rate_scale, **ema
+    )
+    if embedding.compute_dtype != "float16":
+        return optimizer
+    # Keras does this by itself only where the policy of the model as a whole is mixed_float16.
+    return keras.optimizers.LossScaleOptimizer(optimizer)
 
 
 def _load(settings, origin):

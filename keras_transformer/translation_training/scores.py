@@ -56,7 +56,9 @@ def write_report(run, translator, data, *, tokenize, record, command, **results)
     name, text = ("dev", data.dev) if data.test is None else ("test", data.test)
     sources, references = map(list, zip(*text, strict=True))
     hypotheses = translator.translate(sources, progress=sys.stderr.isatty())
-    write_text(run.samples_path, "\n".join(hypotheses) + "\n")
+    # A model with byte pieces can produce line breaks.
+    lines = [" ".join(hypothesis.splitlines()) for hypothesis in hypotheses]
+    write_text(run.samples_path, "\n".join(lines) + "\n")
     scores = write_scores(
         run,
         hypotheses,

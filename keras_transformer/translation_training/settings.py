@@ -5,6 +5,7 @@ import dataclasses
 from keras_transformer.errors import UserInputError
 from keras_transformer.models.presets import PRESETS
 from keras_transformer.settings import Settings, setting
+from keras_transformer.text.sentencepiece_tokenizer import check_symbols
 
 # Fields that shape the model. Where a training starts from another run, that run's model decides.
 _MODEL_SIZES = {
@@ -13,6 +14,21 @@ _MODEL_SIZES = {
     "intermediate_dim": ("intermediate_dim",),
     "num_heads": ("num_heads",),
 }
+# What a training that starts from a run takes from there, with the model and the tokenizers.
+OF_ORIGIN = (
+    "preset",
+    *_MODEL_SIZES,
+    "normalize_first",
+    "precision",
+    "tokenizer",
+    "source_tokenizer",
+    "separate_vocabularies",
+    "vocabulary_size",
+    "vocabulary_type",
+    "byte_fallback",
+    "normalization",
+    "symbols",
+)
 # Fields whose default is the preset's: setting -> field of `models.presets.Preset`.
 _OF_PRESET = {
     "dropout": "dropout",
@@ -112,7 +128,7 @@ class TranslationSettings(Settings):
         None, "updates with a rising learning rate; none: the preset's", minimum=1
     )
     learning_rate_scale: float = setting(
-        1.0, "factor of the paper's schedule; less for small batches", minimum=0
+        1.0, "factor of the paper's schedule; less for small batches", minimum=1e-6
     )
     freeze: str | None = setting(
         None, "parts that do not train: encoder, decoder, embeddings or names like decoder_layer_*"
@@ -148,7 +164,9 @@ class TranslationSettings(Settings):
     held_out: int = setting(
         1000, "training pairs for validation where no dev text is given", minimum=1
     )
-    seed: int = setting(1, "of the weights, the dropout and the order of the batches", minimum=0)
+    seed: int = setting(
+        1, "of the weights, the dropout and the order of the batches", minimum=0, below=2**32
+    )
     deterministic: bool = setting(
         False, "bit-equal losses of two trainings with one seed; a third slower on a CPU"
     )
@@ -166,6 +184,8 @@ class TranslationSettings(Settings):
         for name, field in _OF_PRESET.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, getattr(preset, field))
+        self._check_sizes()
+        check_symbols("symbols", self.symbols.split())
         if self.best_by == "bleu" and not self.bleu_every:
             raise UserInputError(
                 "`best_by` can be bleu only where BLEU is measured. Received: best_by='bleu', "
@@ -176,6 +196,30 @@ class TranslationSettings(Settings):
                 "`source_tokenizer` needs `tokenizer`, that of the target. Received: "
                 f"source_tokenizer={self.source_tokenizer!r}, tokenizer=None"
             )
+
+    def _check_sizes(self):
+        sizes = dataclasses.replace(PRESETS[self.preset], **self.size_options())
+        if sizes.hidden_dim % sizes.num_heads and None in (sizes.key_dim, sizes.value_dim):
+            raise UserInputError(
+                "`hidden_dim` must be a multiple of `num_heads`. "
+                f"Received: hidden_dim={sizes.hidden_dim}, num_heads={sizes.num_heads}"
+            )
+
+    @classmethod
+    def merge(cls, lower, upper):
+        """Values of which `upper` outranks `lower`.
+
+        A preset of `upper` brings its own training values along: what `lower` has only because of
+        its preset gives way.
+        """
+        old = PRESETS.get(lower.get("preset"))
+        if old is not None and upper.get("preset", lower["preset"]) != lower["preset"]:
+            lower = {
+                name: value
+                for name, value in lower.items()
+                if name not in _OF_PRESET or value != getattr(old, _OF_PRESET[name])
+            }
+        return {**lower, **upper}
 
     def size_options(self):
         """The sizes that differ from the preset's, as arguments of `build_transformer`."""

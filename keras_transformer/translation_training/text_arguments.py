@@ -43,9 +43,13 @@ def text_of(values):
     Raises:
         UserInputError: a file is missing, two sides do not fit, or a weight is no number above 0.
     """
-    mixed = [(ParallelFiles(source, target), _weight(text)) for source, target, text in values.mix]
+    mixed = [
+        (ParallelFiles(source, target, name=source), _weight(weight))
+        for source, target, weight in values.mix
+    ]
+    main = ParallelFiles(values.source, values.target, name=" ".join(values.source))
     return TranslationData(
-        train=[ParallelFiles(values.source, values.target), *(text for text, _ in mixed)],
+        train=[main, *(text for text, _ in mixed)],
         weights=[1.0, *(weight for _, weight in mixed)],
         dev=_part(values, "dev"),
         test=_part(values, "test"),

@@ -3,10 +3,12 @@
 from keras_transformer import training
 from keras_transformer.data import fit_batches
 from keras_transformer.errors import UserInputError
+from keras_transformer.evaluation.bleu import bleu_metric
 from keras_transformer.run_directory import RunDirectory
-from keras_transformer.translation_training.corpora import make_batches
+from keras_transformer.translation_training.corpora import length_filter, make_batches
 from keras_transformer.translation_training.models import make_model
 from keras_transformer.translation_training.scores import write_report
+from keras_transformer.translation_training.settings import OF_ORIGIN
 from keras_transformer.translation_training.vocabularies import make_tokenizers
 from keras_transformer.translator import Translator
 
@@ -39,12 +41,14 @@ def train_translation(
         ... )
     """
     run = RunDirectory.create(run_directory, overwrite=overwrite)
-    origin = _open_origin(origin, run)
+    origin = _open_origin(origin, run, settings)
+    bleu_metric(settings.bleu_tokenize)  # an unknown one is refused now, not after the training
     training.make_reproducible(settings.seed, settings.deterministic)
 
     # Text
-    data = data.with_dev(settings.held_out, settings.seed)
     source_tokenizer, tokenizer = make_tokenizers(settings, data.train, origin)
+    fits = length_filter(settings, source_tokenizer, tokenizer)
+    data = data.with_dev(settings.held_out, settings.seed, fits)
     batches = make_batches(
         settings, data, source_tokenizer, tokenizer, run.path.parent / "prepared"
     )
@@ -108,11 +112,17 @@ def train_translation(
     return record
 
 
-def _open_origin(origin, run):
-    """The run to start from, or None; refuses the one that is about to be replaced."""
+def _open_origin(origin, run, settings):
+    """The run to start from, or None; refuses the one that is replaced, and what it decides."""
     if origin is None:
         return None
     origin = RunDirectory.open(origin)
+    for name, value in origin.settings().items():
+        if name in OF_ORIGIN and getattr(settings, name) != value:
+            raise UserInputError(
+                f"A training that starts from {origin.path} has its model and tokenizers: "
+                f"`{name}` must be {value!r}. Received: {name}={getattr(settings, name)!r}"
+            )
     if origin.path.resolve() == run.path.resolve():
         raise UserInputError(f"A training cannot start from the run it replaces: {run.path}")
     origin.find_weights()

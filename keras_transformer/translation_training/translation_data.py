@@ -44,16 +44,17 @@ class TranslationData:
             )
         object.__setattr__(self, "weights", weights)
 
-    def with_dev(self, held_out, seed):
+    def with_dev(self, held_out, seed, fits=None):
         """The same data with a dev text, if need be from the first training text.
 
         Args:
             held_out: most pairs to hold out; never more than a tenth of the text.
             seed: integer; decides which.
+            fits: as in `hold_out`.
         """
         if self.dev is not None:
             return self
-        rest, dev = hold_out(self.train[0], held_out, seed)
+        rest, dev = hold_out(self.train[0], held_out, seed, fits)
         return dataclasses.replace(self, train=[rest, *self.train[1:]], dev=dev)
 
 
@@ -80,13 +81,15 @@ class RemainingText(ParallelText):
         return f"{self.text.fingerprint()} without {sorted(self.left_out)}"
 
 
-def hold_out(text, most, seed):
+def hold_out(text, most, seed, fits=None):
     """Split a text at random.
 
     Args:
         text: a `ParallelText`; it is read once, and never held in memory as a whole.
         most: most pairs to hold out; no more than a tenth of the text are.
         seed: integer; decides which.
+        fits: function from a source and a target to whether the pair may be held out; others stay
+            in the rest. None: every pair may.
 
     Returns:
         `(rest, held_out)`, two `ParallelText`s.
@@ -117,7 +120,13 @@ def hold_out(text, most, seed):
             "Give a dev text"
         )
     generator.shuffle(sample)
-    held_out = sorted(sample[: min(most, seen // 10)])
+    held_out = sorted(
+        (number, pair)
+        for number, pair in sample[: min(most, seen // 10)]
+        if fits is None or fits(*pair)
+    )
+    if not held_out:
+        raise UserInputError(f"No pair of {text.name} passes the filters for validation")
     sources, targets = zip(*(pair for _, pair in held_out), strict=True)
     dev = SentencePairs(list(sources), list(targets), name=f"pairs held out of {text.name}")
     return RemainingText(text, {number for number, _ in held_out}), dev

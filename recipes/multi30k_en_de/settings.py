@@ -47,7 +47,7 @@ class Multi30kSettings(TranslationSettings):
     learning_rate_scale: float = setting(
         0.75,
         "factor of the paper's schedule: a peak of 2.1e-3 here; small steps want a low one",
-        minimum=0,
+        minimum=1e-6,
     )
     save_every: int = setting(
         200, "updates between two validations and checkpoints, about 1.6 epochs", minimum=1

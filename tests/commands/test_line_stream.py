@@ -30,3 +30,15 @@ def test_lines_are_written_at_once():
     stream = io.BufferedWriter(raw)
     write_lines(stream, ["größe", ""])
     assert raw.getvalue() == "größe\n\n".encode()
+
+
+def test_a_line_of_many_pieces_is_read_in_time_that_grows_with_its_length(monkeypatch):
+    monkeypatch.setattr(line_stream, "READ_BYTES", 16)
+    text = "x" * 1_000_000  # a copy of all pieces at each of them would take minutes
+    stream = io.BufferedReader(io.BytesIO(f"{text}\n{text}".encode()), buffer_size=16)
+    assert list(chunks_of_lines(stream)) == [[text], [text]]
+
+
+def test_a_byte_order_mark_is_no_text():
+    stream = io.BufferedReader(io.BytesIO("\ufeffeins\n\ufeffzwei\n".encode()))
+    assert list(chunks_of_lines(stream)) == [["eins", "\ufeffzwei"]]

@@ -1,3 +1,4 @@
+import fcntl
 import gzip
 import json
 import os
@@ -6,6 +7,8 @@ import pytest
 
 from keras_transformer import cli
 from keras_transformer.commands import line_stream, translate_command
+from keras_transformer.commands.resumable_output import ResumableOutput
+from keras_transformer.errors import UserInputError
 from tests.commands.fake_translator import FakeTranslator
 
 
@@ -210,9 +213,30 @@ class TestFiles:
         code, _, err = self.translate(command, tmp_path, "--tag=<BT>")
         assert code == 2
         assert b"was made with another `tag`. Give the same to go on, or remove it" in err
-        (tmp_path / "in.txt").write_text("other\nlines\n")
-        assert b"another `input_bytes`" in self.translate(command, tmp_path)[2]
+        with monkeypatch.context() as patch:
+            patch.setattr(FakeTranslator, "weights", "of a longer training")
+            assert b"another `model_digests`" in self.translate(command, tmp_path)[2]
+        (tmp_path / "in.txt").write_text("x\nb\nc\nd\ne\n")  # as long as before
+        assert b"another `input_digest`" in self.translate(command, tmp_path)[2]
         assert (tmp_path / ".partial-out.txt").read_text() == "A\nB\n"
+
+    def test_two_processes_do_not_write_one_output(self, command, tmp_path):
+        (tmp_path / "in.txt").write_text("a\nb\n")
+        with open(tmp_path / ".partial-out.txt", "ab") as other:
+            fcntl.flock(other, fcntl.LOCK_EX)
+            code, _, err = self.translate(command, tmp_path)
+        assert (code, FakeTranslator.calls) == (2, [])
+        assert b"Another process is writing" in err
+        assert self.translate(command, tmp_path)[0] == 0
+        assert (tmp_path / "out.txt").read_text() == "A\nB\n"
+
+    def test_an_output_that_another_process_finished_is_kept(self, tmp_path):
+        output = ResumableOutput(tmp_path / "out.txt", {}, total=1)
+        (tmp_path / "out.txt").write_text("of the other\n")
+        with pytest.raises(UserInputError, match="It is not overwritten"), output:
+            pass
+        assert sorted(os.listdir(tmp_path)) == ["out.txt"]
+        assert (tmp_path / "out.txt").read_text() == "of the other\n"
 
     def test_a_damaged_partial_output_is_one_line(self, command, tmp_path, monkeypatch):
         self.interrupt(command, tmp_path, monkeypatch)

@@ -153,3 +153,12 @@ def test_equals_a_reference_in_float64_alone_and_among_others():
 def test_refuses_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         draw(ONE_TOKEN, np.zeros((1, 1, 2)), **options)
+
+
+def test_logits_that_are_no_numbers_end_at_the_limit():
+    def step(tokens, index, state):
+        return ops.full((1, 2, 7), float("nan"), dtype="float32"), state
+
+    ids, log_probs = draw(step, np.full((1, 2, 5), 0.5), limits=[3])
+    assert ids[0, :, 3].tolist() == [EOS, EOS]
+    assert np.isnan(log_probs).all()

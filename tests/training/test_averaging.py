@@ -121,3 +121,17 @@ def test_validation_decides_how_many_are_averaged(tmp_path, wanted, most, best):
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         ["mean.weights.h5", *(path.name for path in paths)]
     )
+
+
+def test_a_failed_validation_leaves_no_candidate(tmp_path):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.save_weights(tmp_path / "step-00000001.weights.h5")
+
+    def fail(path):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        average_best(
+            [tmp_path / "step-00000001.weights.h5"], tmp_path / "model.weights.h5", fail, most=1
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000001.weights.h5"]

@@ -113,6 +113,7 @@ def test_the_best_few_outlive_the_last_few(tmp_path):
             {"step": 5, "value": 8.0},
             {"step": 2, "value": 7.0},
         ],
+        "keep_last": 2,
     }
     assert steps_on_disk(run) == [2, 4, 5, 7, 8]
     assert run.best_checkpoints() == [run.checkpoint_path(step) for step in (4, 5, 2)]

@@ -33,6 +33,15 @@ def test_settings_of_a_run_give_the_same_settings():
     assert TranslationSettings.from_dict(settings.to_dict()) == settings
 
 
+def test_another_preset_brings_its_own_training_values():
+    base = TranslationSettings(preset="base", dropout=0.25, seed=7).to_dict()
+    merged = TranslationSettings.merge(base, {"preset": "big", "seed": 8})
+    settings = TranslationSettings.from_dict(merged)
+    assert (settings.steps, settings.average, settings.seed) == (300_000, 20, 8)
+    assert settings.dropout == 0.25  # not the old preset's: somebody chose it
+    assert TranslationSettings.merge(base, {"seed": 8}) == {**base, "seed": 8}
+
+
 def test_what_ranks_checkpoints():
     assert TranslationSettings().monitor == ("val_perplexity", "min")
     assert TranslationSettings(best_by="bleu").monitor == ("val_bleu", "max")
@@ -44,6 +53,13 @@ def test_what_ranks_checkpoints():
         ({"best_by": "bleu", "bleu_every": 0}, "only where BLEU is measured"),
         ({"source_tokenizer": "en.model"}, "`source_tokenizer` needs `tokenizer`"),
         ({"preset": "huge"}, "`preset` must be one of tiny, small, base"),
+        ({"hidden_dim": 30, "num_heads": 4}, "`hidden_dim` must be a multiple of `num_heads`"),
+        ({"num_heads": 7}, "Received: hidden_dim=512, num_heads=7"),
+        ({"symbols": "<BT> <BT>"}, "`symbols` must be different from each other"),
+        ({"symbols": "<unk>"}, "`symbols` must be different from each other"),
+        ({"symbols": "<0x41>"}, "`symbols` must be different from each other"),
+        ({"learning_rate_scale": 0}, "`learning_rate_scale` must be at least"),
+        ({"seed": 2**32}, "`seed` must be less than"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(values, message):

@@ -60,14 +60,21 @@ def test_bleu_of_the_dev_text_is_measured_while_training(learned):
     assert bleu[-1] > 50 > bleu[0]
 
 
-def test_a_training_from_a_run_goes_on_and_frozen_parts_stay(learned, tmp_path, capsys):
+def test_a_training_from_a_run_goes_on_and_frozen_parts_stay(learned, tmp_path):
     _, _, origin = learned
-    code, run = train(
-        tmp_path, "--from", str(origin.path), freeze="encoder decoder_layer_1", steps=4
-    )
-    assert code == 0
+    source, target = write_pairs(tmp_path, "train")
+    command = ["train", "--source", source, "--target", target, "--from", str(origin.path)]
+    few = flags(steps=4, freeze="encoder decoder_layer_1", bleu_every=0)
+    assert cli.main([*command, "--run", str(tmp_path / "run"), *few]) == 0
+    run = RunDirectory(tmp_path / "run")
     assert run.record()["from"] == str(origin.path)
     assert run.record()["tokenizer_fingerprint"] == origin.record()["tokenizer_fingerprint"]
+    assert run.settings() == {
+        **origin.settings(),
+        "steps": 4,
+        "freeze": "encoder decoder_layer_1",
+        "bleu_every": 0,
+    }
     old, new = origin.load_model(), run.load_model("step-00000004")
     for layer in old.layers:
         for before, after in zip(
@@ -77,6 +84,26 @@ def test_a_training_from_a_run_goes_on_and_frozen_parts_stay(learned, tmp_path, 
                 np.testing.assert_array_equal(before, after)
             elif layer.name == "embedding":
                 assert np.abs(before - after).max() > 0
+    assert all(layer.trainable for layer in new.layers)  # the next training freezes its own
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"precision": "mixed_bfloat16"}, "`precision` must be 'float32'"),
+        ({"num_layers": 2}, "`num_layers` must be 1"),
+        ({"symbols": "<X>"}, "`symbols` must be '<BT>'"),
+    ],
+)
+def test_a_training_from_a_run_has_its_model_and_tokenizers(
+    learned, tmp_path, capsys, settings, message
+):
+    _, _, origin = learned
+    source, target = write_pairs(tmp_path, "train")
+    command = ["train", "--source", source, "--target", target, "--run", str(tmp_path / "run")]
+    assert cli.main([*command, "--from", str(origin.path), *flags(**settings)]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_separate_vocabularies_padded_to_a_multiple_of_8(tmp_path):
@@ -118,7 +145,8 @@ def test_text_that_a_model_of_the_other_direction_translated_is_mixed_in(learned
     run = RunDirectory(path)
     scores = json.loads(run.scores_path.read_text())
     assert scores["training_pairs"] == 625 - 20 + 2
-    assert scores["dropped_pairs"]["mono.bt.de"]["empty"] == 1
+    assert [text["empty"] for text in scores["dropped_pairs"]] == [0, 1]
+    assert scores["dropped_pairs"][1]["text"] == str(translated)
     source_tokenizer, _ = run.load_tokenizers()
     (ids,) = source_tokenizer.encode(["<BT> eins"])
     assert source_tokenizer.pieces(ids)[:2] in (["▁", "<BT>"], ["<BT>", "▁eins"])
@@ -129,7 +157,9 @@ def test_a_run_is_not_overwritten_unasked(learned, capsys):
     before = run.weights_path.read_bytes()
     assert train(tmp_path)[0] == 2
     assert "exists. Choose another one, or pass --overwrite" in capsys.readouterr().err
-    assert train(tmp_path, "--overwrite", "--from", str(run.path))[0] == 2
+    source, target = write_pairs(tmp_path, "train")
+    again = ["train", "--source", source, "--target", target, "--run", str(run.path)]
+    assert cli.main([*again, "--overwrite", "--from", str(run.path)]) == 2
     assert "cannot start from the run it replaces" in capsys.readouterr().err
     assert run.weights_path.read_bytes() == before
 
@@ -140,6 +170,7 @@ def test_a_run_is_not_overwritten_unasked(learned, capsys):
         ({"vocabulary_size": 10}, "`vocabulary_size` is too small"),
         ({"batch_tokens": 2}, "`batch_tokens` must hold the longest pair"),
         ({"freeze": "attic"}, "attic"),
+        ({"bleu_tokenize": "char13", "bleu_every": 0}, "char13"),
         ({"tokenizer": "none.model"}, "Cannot read the tokenizer none.model"),
     ],
 )

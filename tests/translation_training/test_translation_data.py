@@ -49,6 +49,15 @@ def test_no_more_than_a_tenth_is_held_out():
     assert len(list(hold_out(Numbers(40), 1000, seed=1)[1])) == 4
 
 
+def test_only_pairs_that_fit_are_held_out():
+    rest, held_out = hold_out(Numbers(500), 30, 1, fits=lambda source, _: len(source) < 3)
+    assert 0 < len(list(held_out)) < 30
+    assert all(len(source) < 3 for source, _ in held_out)
+    assert len(list(rest)) + len(list(held_out)) == 500
+    with pytest.raises(UserInputError, match="No pair of numbers passes the filters"):
+        hold_out(Numbers(500), 30, 1, fits=lambda *_: False)
+
+
 def test_pairs_without_text_are_not_held_out():
     sources = [f"{number}" if number % 2 else " " for number in range(40)]
     _, held_out = hold_out(SentencePairs(sources, sources), 1000, seed=1)

@@ -1,0 +1,35 @@
+import keras
+import pytest
+
+from keras_transformer.optimizers import AdamWithGradientNorm
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.translation_training import TranslationSettings
+from keras_transformer.translation_training.models import make_model
+from tests.translation_training.number_text import ENGLISH, GERMAN, SMALL
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return SentencePieceTokenizer.train([*ENGLISH, *GERMAN], vocabulary_size=35)
+
+
+@pytest.mark.parametrize(
+    ("precision", "optimizer_class"),
+    [
+        ("float32", AdamWithGradientNorm),
+        ("mixed_bfloat16", AdamWithGradientNorm),
+        ("mixed_float16", keras.optimizers.LossScaleOptimizer),
+    ],
+)
+def test_float16_alone_scales_the_loss(tokenizer, precision, optimizer_class):
+    settings = TranslationSettings(**{**SMALL, "precision": precision})
+    model = make_model(settings, tokenizer, tokenizer)
+    assert type(model.optimizer) is optimizer_class
+    assert model.get_layer("encoder_layer_1").dtype_policy.name == precision
+
+
+def test_the_schedule_is_that_of_the_models_width(tokenizer):
+    settings = TranslationSettings(**{**SMALL, "learning_rate_scale": 2.0, "warmup_steps": 100})
+    model = make_model(settings, tokenizer, tokenizer)
+    rate = model.optimizer.get_config()["learning_rate"]["config"]
+    assert (rate["hidden_dim"], rate["warmup_steps"], rate["scale"]) == (32, 100, 2.0)
