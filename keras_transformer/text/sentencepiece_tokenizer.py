@@ -148,8 +148,8 @@ class SentencePieceTokenizer:
         """Turn sentences into token ids by a segmentation drawn at random, for training.
 
         The model then sees a word in several segmentations, each of which decodes to the same
-        text. In one process the result depends on the arguments alone, not on earlier calls or other
-        threads; another process draws other pieces.
+        text. In one process the result depends on the arguments alone, not on earlier calls or
+        other threads; another process draws other pieces.
 
         Args:
             sentences: list of strings.
