@@ -133,7 +133,10 @@ def _bleu_validation(settings, data, translator, run):
     """The callback that measures BLEU on the dev text, in a list, or an empty list."""
     if not settings.bleu_every:
         return []
-    pairs = [pair for pair in data.dev if pair[0].strip()][: settings.bleu_sentences]
+    pairs = [pair for pair in data.dev if pair[0].strip()]
+    # Spread over the text, which may be sorted by length.
+    step = -(-len(pairs) // settings.bleu_sentences)
+    pairs = pairs[::step]
     return [
         training.BleuValidation(
             translator.translate,
