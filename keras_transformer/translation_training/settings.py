@@ -142,7 +142,9 @@ class TranslationSettings(Settings):
     bleu_every: int = setting(
         1, "validations between two measurements of BLEU (greedy search); 0: none", minimum=0
     )
-    bleu_sentences: int = setting(500, "most dev sentences for that BLEU, spread over the dev text", minimum=1)
+    bleu_sentences: int = setting(
+        500, "most dev sentences for that BLEU, spread over the dev text", minimum=1
+    )
     best_by: str = setting(
         "perplexity",
         "what ranks checkpoints: perplexity is steadier, bleu nearer to the aim",
