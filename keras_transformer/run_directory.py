@@ -306,10 +306,6 @@ class RunDirectory:
             return tokenizer, tokenizer
         return self._load_tokenizer(self.source_tokenizer_path, "source_"), tokenizer
 
-    def load_tokenizer(self):
-        """Return the target's tokenizer."""
-        return self.load_tokenizers()[1]
-
     def _load_tokenizer(self, path, prefix):
         tokenizer = SentencePieceTokenizer.load(path)
         record = self.record()

@@ -60,7 +60,7 @@ def test_a_run_can_be_opened_and_its_model_used(run, model, tokenizer):
     run.publish(run.checkpoint_path(10))
     again = RunDirectory.open(run.path)
     np.testing.assert_allclose(logits(again.load_model()), logits(model), atol=1e-6)
-    assert again.load_tokenizer().encode(LINES) == tokenizer.encode(LINES)
+    assert again.load_tokenizers()[1].encode(LINES) == tokenizer.encode(LINES)
     assert again.settings() == {"seed": 1, "name": "größer"}
     record = again.record()
     assert record["format"] == "keras_transformer run"
@@ -130,10 +130,10 @@ def test_a_truncated_checkpoint_and_one_of_another_model(run, tokenizer):
 def test_another_tokenizer_is_refused(run):
     SentencePieceTokenizer.train(LINES, run.tokenizer_path, vocabulary_size=41)
     with pytest.raises(UserInputError, match="has 41 pieces; the model was trained with 40"):
-        run.load_tokenizer()
+        run.load_tokenizers()
     SentencePieceTokenizer.train(LINES[:2] * 2, run.tokenizer_path, vocabulary_size=40)
     with pytest.raises(UserInputError, match="is not the one the model was trained with"):
-        run.load_tokenizer()
+        run.load_tokenizers()
 
 
 def test_an_existing_run_is_refused_and_kept(run):
