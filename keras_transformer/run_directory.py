@@ -1,7 +1,6 @@
 """A run on disk: one directory holds what a training made and what translating needs."""
 
 import json
-import os
 import re
 import shutil
 import sys
@@ -13,32 +12,12 @@ from keras_transformer.environment import package_versions
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import build_transformer  # noqa: F401  (registers the layers)
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.whole_files import copy_file, write_json
 
 RUN_FORMAT = "keras_transformer run"
 FORMAT_VERSION = 1
 # What a killed process may leave behind of files that it was writing.
 LEFT_OVER = (".partial-*", ".candidate-*", "*.partial")
-
-
-def write_text(path, text):
-    """Write a text file beside `path` and rename it, so that no reader ever sees half a file."""
-    path = Path(path)
-    partial = path.with_name(f".partial-{path.name}")
-    partial.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(partial, path)
-
-
-def write_json(path, value):
-    """Write a value as indented JSON, atomically."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-
-
-def copy_file(source, destination):
-    """Copy a file beside `destination` and rename it."""
-    destination = Path(destination)
-    partial = destination.with_name(f".partial-{destination.name}")
-    shutil.copyfile(source, partial)
-    os.replace(partial, destination)
 
 
 class RunDirectory:

@@ -9,8 +9,9 @@ import pytest
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import build_transformer
-from keras_transformer.run_directory import RunDirectory, write_json, write_text
+from keras_transformer.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.whole_files import write_json
 
 LINES = ["a small house by the sea", "ein kleines Haus am Meer", "the tree and the house"]
 
@@ -185,15 +186,6 @@ def test_a_run_of_a_newer_format_is_refused(run):
     write_json(run.record_path, {**run.record(), "format_version": 2})
     with pytest.raises(UserInputError, match="has format version 2; .* reads 1 and older"):
         RunDirectory.open(run.path)
-
-
-def test_writes_are_whole_or_not_at_all(tmp_path):
-    path = tmp_path / "scores.json"
-    write_json(path, {"bleu": 41.0, "satz": "größer"})
-    assert json.loads(path.read_text(encoding="utf-8")) == {"bleu": 41.0, "satz": "größer"}
-    with pytest.raises(UnicodeEncodeError):
-        write_text(path, "half \ud800")
-    assert json.loads(path.read_text(encoding="utf-8"))["bleu"] == 41.0
 
 
 def test_separate_vocabularies_have_a_tokenizer_each(tmp_path, model, tokenizer):

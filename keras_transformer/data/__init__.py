@@ -4,7 +4,7 @@ from keras_transformer.data.batch_plan import BatchPlan
 from keras_transformer.data.batch_reader import BatchReader, batch_stream
 from keras_transformer.data.corpus_preparation import prepare_corpus
 from keras_transformer.data.fit_input import fit_batches, plan_batches, prepare_batches
-from keras_transformer.data.overlap import Overlap, count_overlap
+from keras_transformer.data.overlap import Overlap, count_overlap, count_overlaps
 from keras_transformer.data.pair_filters import PairFilters
 from keras_transformer.data.parallel_corpus import ParallelCorpus
 from keras_transformer.data.parallel_files import ParallelFiles
@@ -33,6 +33,7 @@ __all__ = [
     "TfdsPairs",
     "batch_stream",
     "count_overlap",
+    "count_overlaps",
     "find_text",
     "find_text_files",
     "fit_batches",

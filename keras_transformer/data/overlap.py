@@ -53,9 +53,22 @@ def count_overlap(training_text, test_text):
         >>> count_overlap(training, SentencePairs(["a tree", "a cat"], ["der Baum", "eine Katze"]))
         Overlap(sources=1, pairs=0, total=2)
     """
-    test_pairs = [(_joined(source), _joined(target)) for source, target in test_text]
-    sources = {source for source, _ in test_pairs if source}
-    pairs = set(test_pairs)
+    return count_overlaps(training_text, [test_text])[0]
+
+
+def count_overlaps(training_text, test_texts):
+    """As `count_overlap`, for several test texts in one pass over the training text.
+
+    Args:
+        training_text: as in `count_overlap`.
+        test_texts: list of test texts.
+
+    Returns:
+        A list of `Overlap`, one a test text.
+    """
+    tests = [[(_joined(source), _joined(target)) for source, target in test] for test in test_texts]
+    pairs = {pair for test in tests for pair in test}
+    sources = {source for source, _ in pairs if source}
     seen_sources, seen_pairs = set(), set()
     for source, target in training_text:
         source = _joined(source)
@@ -64,11 +77,14 @@ def count_overlap(training_text, test_text):
             pair = (source, _joined(target))
             if pair in pairs:
                 seen_pairs.add(pair)
-    return Overlap(
-        sources=sum(source in seen_sources for source, _ in test_pairs),
-        pairs=sum(pair in seen_pairs for pair in test_pairs),
-        total=len(test_pairs),
-    )
+    return [
+        Overlap(
+            sources=sum(source in seen_sources for source, _ in test),
+            pairs=sum(pair in seen_pairs for pair in test),
+            total=len(test),
+        )
+        for test in tests
+    ]
 
 
 def _joined(sentence):

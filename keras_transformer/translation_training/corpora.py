@@ -8,7 +8,7 @@ import numpy as np
 from keras_transformer.data import (
     PairFilters,
     SubwordSampling,
-    count_overlap,
+    count_overlaps,
     plan_batches,
     prepare_corpus,
 )
@@ -95,11 +95,9 @@ def make_batches(settings, data, source_tokenizer, tokenizer, cache_directory):
         corpora, special_tokens, weights=data.weights, subword_sampling=sampling, **plan
     )
     dev = plan_batches(prepare(data.dev), special_tokens, shuffle=False, **plan)
-    overlaps = {
-        name: count_overlap(itertools.chain(*data.train), text)
-        for name, text in (("dev", data.dev), ("test", data.test))
-        if text is not None
-    }
+    known = {"dev": data.dev} if data.test is None else {"dev": data.dev, "test": data.test}
+    counted = count_overlaps(itertools.chain(*data.train), known.values())
+    overlaps = dict(zip(known, counted, strict=True))
     return TrainingBatches(
         train=train,
         dev=dev,

@@ -3,7 +3,7 @@
 import sys
 
 from keras_transformer.evaluation import bleu, chrf, score_record
-from keras_transformer.run_directory import write_json, write_text
+from keras_transformer.whole_files import write_json, write_text
 
 EXAMPLES = 5
 

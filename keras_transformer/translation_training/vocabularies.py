@@ -2,7 +2,6 @@
 
 import itertools
 
-from keras_transformer.errors import UserInputError
 from keras_transformer.text import SentencePieceTokenizer, sample_lines
 
 
@@ -26,13 +25,7 @@ def make_tokenizers(settings, texts, origin=None):
         tokenizer = SentencePieceTokenizer.load(settings.tokenizer)
         if not settings.source_tokenizer:
             return tokenizer, tokenizer
-        source_tokenizer = SentencePieceTokenizer.load(settings.source_tokenizer)
-        if source_tokenizer.special_tokens != tokenizer.special_tokens:
-            raise UserInputError(
-                "`tokenizer` and `source_tokenizer` must agree on the ids of the special tokens. "
-                f"Received: {tokenizer.special_tokens}, {source_tokenizer.special_tokens}"
-            )
-        return source_tokenizer, tokenizer
+        return SentencePieceTokenizer.load(settings.source_tokenizer), tokenizer
     if settings.separate_vocabularies:
         sources = (source for source, _ in itertools.chain(*texts))
         targets = (target for _, target in itertools.chain(*texts))

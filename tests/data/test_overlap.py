@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_transformer.data import Overlap, SentencePairs, count_overlap
+from keras_transformer.data import Overlap, SentencePairs, count_overlap, count_overlaps
 
 TRAINING = [("a house", "ein Haus"), ("a tree", "ein Baum"), ("a house", "das Haus"), ("", "x")]
 
@@ -39,3 +39,9 @@ def test_report_is_a_sentence():
     assert Overlap(1, 0, 1014).report("dev") == (
         "dev: 1 of 1,014 source sentences occur in the training text, 0 with their target"
     )
+
+
+def test_several_texts_are_counted_in_one_pass():
+    once = iter(TRAINING)  # a second pass would find nothing
+    tests = [[("a tree", "ein Baum")], [("a tree", "der Baum"), ("a cat", "eine Katze")]]
+    assert count_overlaps(once, tests) == [Overlap(1, 1, 1), Overlap(1, 0, 2)]
