@@ -2,9 +2,10 @@
 
 import dataclasses
 
+from keras_transformer.device_settings import DEVICE_SETTINGS_THAT_MAY_CHANGE, DeviceSettings
 from keras_transformer.errors import UserInputError
 from keras_transformer.models.presets import PRESETS
-from keras_transformer.settings import Settings, setting
+from keras_transformer.settings import setting
 from keras_transformer.text.sentencepiece_tokenizer import check_symbols
 
 # Fields that shape the model. Where a training starts from another run, that run's model decides.
@@ -29,6 +30,20 @@ OF_ORIGIN = (
     "normalization",
     "symbols",
 )
+# What a training that is resumed may have otherwise: it does not change the updates.
+MAY_CHANGE = (
+    *DEVICE_SETTINGS_THAT_MAY_CHANGE,
+    "steps",
+    "patience",
+    "log_every",
+    "tensorboard",
+    "average",
+    "average_of",
+    "choose_average",
+    "beam_size",
+    "alpha",
+    "bleu_tokenize",
+)
 # Fields whose default is the preset's: setting -> field of `models.presets.Preset`.
 _OF_PRESET = {
     "dropout": "dropout",
@@ -41,7 +56,7 @@ _OF_PRESET = {
 
 
 @dataclasses.dataclass(frozen=True)
-class TranslationSettings(Settings):
+class TranslationSettings(DeviceSettings):
     """What can be set; each reason is what `--help` shows. A recipe's settings derive from it."""
 
     # Model
@@ -66,11 +81,6 @@ class TranslationSettings(Settings):
     )
     normalize_first: bool = setting(
         False, "pre-norm: steadier in deep stacks than the paper's order"
-    )
-    precision: str = setting(
-        "float32",
-        "dtype policy of the layers; mixed_bfloat16 is twice as fast where the processor has it",
-        choices=("float32", "mixed_bfloat16", "mixed_float16"),
     )
 
     # Text

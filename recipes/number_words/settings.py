@@ -2,12 +2,16 @@
 
 import dataclasses
 
+from keras_transformer.device_settings import DEVICE_SETTINGS_THAT_MAY_CHANGE, DeviceSettings
 from keras_transformer.errors import UserInputError
-from keras_transformer.settings import Settings, setting
+from keras_transformer.settings import setting
+
+# What a training that is resumed may have otherwise: it does not change the updates.
+MAY_CHANGE = (*DEVICE_SETTINGS_THAT_MAY_CHANGE, "steps", "beam_size", "alpha")
 
 
 @dataclasses.dataclass(frozen=True)
-class NumberWordsSettings(Settings):
+class NumberWordsSettings(DeviceSettings):
     """English number words into German, in about a minute and a half on two cores."""
 
     seed: int = setting(1, "decides the held-out numbers, the weights and the batches", minimum=0)
@@ -51,4 +55,5 @@ class NumberWordsSettings(Settings):
             "intermediate_dim": self.intermediate_dim,
             "num_heads": self.num_heads,
             "dropout": self.dropout,
+            "dtype": self.precision,
         }

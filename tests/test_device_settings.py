@@ -1,0 +1,34 @@
+"""Settings of the devices: how many parts a step is computed in, and how many shapes it may have."""
+
+import dataclasses
+
+import pytest
+
+from keras_transformer.device_settings import DeviceSettings
+from keras_transformer.errors import UserInputError
+from keras_transformer.settings import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class Training(DeviceSettings):
+    batch_tokens: int = setting(25_000, "the paper's")
+
+
+def test_parts_of_a_step_follow_from_what_a_device_can_hold():
+    assert Training().micro_batches(replicas=8) == 1
+    assert Training(accumulate=3).micro_batches(replicas=8) == 3
+    small_device = Training(device_tokens=4000)
+    assert small_device.micro_batches(replicas=1) == 7  # 25,000 / 7 = 3,571
+    assert small_device.micro_batches(replicas=4) == 2  # 25,000 / 8 = 3,125
+    assert small_device.micro_batches(replicas=8) == 1
+
+
+def test_given_and_computed_parts_exclude_each_other():
+    with pytest.raises(UserInputError, match="accumulate=2, device_tokens=4000"):
+        Training(accumulate=2, device_tokens=4000)
+
+
+def test_compiled_steps_have_few_shapes():
+    assert Training().shapes("tensorflow") is None
+    assert Training().shapes("jax") == 16
+    assert Training(xla=True).shapes("tensorflow") == 16
