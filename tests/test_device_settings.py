@@ -1,4 +1,4 @@
-"""Settings of the devices: how many parts a step is computed in, and how many shapes it may have."""
+"""Settings of the devices: parts that a step is computed in, shapes that it may have."""
 
 import dataclasses
 
