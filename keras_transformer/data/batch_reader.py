@@ -4,6 +4,8 @@ import itertools
 
 import numpy as np
 
+from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.data.batch_rows import check_sharing, fill_batch, share_of_rows
 from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.token_weights import token_weights
 
@@ -46,8 +48,13 @@ class BatchReader:
         self.special_tokens = special_tokens
         self._subword_sampling = subword_sampling
 
-    def batch(self, step):
+    def batch(self, step, row_multiple=1):
         """Read the batch of global step `step`, counted from 0.
+
+        Args:
+            step: integer >= 0.
+            row_multiple: positive integer: empty rows, of padding that weighs nothing, are added
+                until the number of rows is a multiple of it, such as the number of replicas.
 
         Returns:
             `(inputs, labels, weights)`: inputs a dict of `source_ids` (tokens, end of sentence),
@@ -55,6 +62,16 @@ class BatchReader:
             `(batch, target_length)`; labels (tokens, end of sentence), int32
             `(batch, target_length)`; weights float32 `(batch, target_length)`, whose sum is 1.
         """
+        check_positive_int("row_multiple", row_multiple)
+        batch = self._read(step)
+        inputs, labels, _ = batch
+        rows, target_length = labels.shape
+        rows = -(-rows // row_multiple) * row_multiple
+        shape = (rows, inputs["source_ids"].shape[1], target_length)
+        return fill_batch(batch, shape, self.special_tokens.pad)
+
+    def _read(self, step):
+        """The batch as it is planned."""
         pairs = self.plan.batch(step)
         special_tokens = self.special_tokens
         rows = np.arange(len(pairs))
@@ -93,17 +110,23 @@ class BatchReader:
         return padded, lengths
 
 
-def batch_stream(reader, start_step=0, stop_step=None):
+def batch_stream(reader, start_step=0, stop_step=None, row_multiple=1, shard=(0, 1)):
     """Yield the batches of steps `start_step`, `start_step + 1`, ... without end or to `stop_step`.
 
     Args:
         reader: a `BatchReader`.
         start_step: global step of the first batch, from 0.
         stop_step: global step before which the stream ends, or None.
+        row_multiple: as in `BatchReader.batch`; a multiple of the number of processes.
+        shard: `(index, count)`: this process's index, from 0, and the number of processes. Each
+            reads an equal, contiguous slice of the rows.
 
-    Yields:
-        What `BatchReader.batch` returns.
+    Returns:
+        A generator of what `BatchReader.batch` returns.
+
+    Raises:
+        ValueError: `row_multiple` or `shard` break their rule.
     """
+    check_sharing(row_multiple, shard)
     steps = itertools.count(start_step) if stop_step is None else range(start_step, stop_step)
-    for step in steps:
-        yield reader.batch(step)
+    return (share_of_rows(reader.batch(step, row_multiple), shard) for step in steps)

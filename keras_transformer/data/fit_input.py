@@ -85,20 +85,27 @@ def prepare_batches(
     )
 
 
-def fit_batches(reader, start_step=0):
+def fit_batches(reader, start_step=0, row_multiple=1, shard=(0, 1)):
     """Endless batches for `fit` and `evaluate`; say how many with their arguments for steps.
 
     Args:
         reader: a `BatchReader`.
         start_step: global step of the first batch, from 0.
+        row_multiple: positive integer: every batch is filled up with empty rows, which weigh
+            nothing, to a multiple of it: the number of replicas times that of micro-batches.
+        shard: `(index, count)`: this process's index, from 0, and the number of processes, which
+            divides `row_multiple`. Each reads an equal, contiguous slice of the rows of each batch.
 
     Returns:
         A `tf.data.Dataset` that reads ahead on TensorFlow, else a generator.
+
+    Raises:
+        ValueError: `row_multiple` or `shard` break their rule.
     """
     import keras  # with its backend: too heavy for those who read text alone
 
     if keras.backend.backend() == "tensorflow":
         from keras_transformer.data.tensorflow_dataset import as_dataset
 
-        return as_dataset(reader, start_step)
-    return batch_stream(reader, start_step)
+        return as_dataset(reader, start_step, row_multiple=row_multiple, shard=shard)
+    return batch_stream(reader, start_step, row_multiple=row_multiple, shard=shard)

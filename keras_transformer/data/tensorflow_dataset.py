@@ -2,8 +2,10 @@
 
 import tensorflow as tf
 
+from keras_transformer.data.batch_rows import check_sharing, share_of_rows
 
-def as_dataset(reader, start_step=0, stop_step=None):
+
+def as_dataset(reader, start_step=0, stop_step=None, row_multiple=1, shard=(0, 1)):
     """Batches of steps `start_step`, `start_step + 1`, ... without end or to `stop_step`.
 
     The dataset knows its number of batches: Keras counts steps wrongly where it does not.
@@ -12,14 +14,21 @@ def as_dataset(reader, start_step=0, stop_step=None):
         reader: a `BatchReader`.
         start_step: global step of the first batch, from 0.
         stop_step: global step before which the dataset ends, or None.
+        row_multiple: as in `BatchReader.batch`; a multiple of the number of processes.
+        shard: `(index, count)`, as in `batch_stream`.
 
     Returns:
         A `tf.data.Dataset` of `(inputs, labels, weights)` as `BatchReader.batch` returns them, all
         of shape `(None, None)`, read ahead of the training step.
+
+    Raises:
+        ValueError: `row_multiple` or `shard` break their rule.
     """
+    check_sharing(row_multiple, shard)
 
     def read(step):
-        inputs, labels, weights = reader.batch(int(step))
+        batch = reader.batch(int(step), row_multiple)
+        inputs, labels, weights = share_of_rows(batch, shard)
         return inputs["source_ids"], inputs["target_ids"], labels, weights
 
     def to_tensors(step):

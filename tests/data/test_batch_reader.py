@@ -76,6 +76,23 @@ def test_weights_sum_to_one():
         assert weights.sum(dtype="float64") == pytest.approx(1, abs=1e-6)
 
 
+def test_empty_rows_by_hand():
+    corpus = corpus_of([[5, 6, 7], [8]], [[9], [10, 11]])
+    inputs, labels, weights = reader_of(corpus, shuffle=False).batch(0, row_multiple=3)
+    assert inputs["source_ids"].tolist() == [[8, 2, 0, 0], [5, 6, 7, 2], [0] * 4]
+    assert inputs["target_ids"].tolist() == [[1, 10, 11], [1, 9, 0], [0] * 3]
+    assert labels.tolist() == [[10, 11, 2], [9, 2, 0], [0] * 3]
+    np.testing.assert_allclose(weights, [[0.2, 0.2, 0.2], [0.2, 0.2, 0], [0] * 3], rtol=1e-6)
+
+
+def test_empty_rows_hold_the_padding_of_the_vocabulary():
+    reader = reader_of(corpus_of([[5]], [[6]]), SpecialTokens(903, 902, 901, 900))
+    inputs, labels, weights = reader.batch(0, row_multiple=4)
+    assert inputs["source_ids"].tolist() == [[5, 901], *[[903, 903]] * 3]
+    assert labels.tolist() == [[6, 901], *[[903, 903]] * 3]
+    assert weights.tolist() == [[0.5, 0.5], *[[0, 0]] * 3]
+
+
 def test_token_weights_by_hand():
     weights = token_weights(np.array([[7, 9, 9], [9, 9, 9], [1, 2, 3]]), padding_id=9)
     np.testing.assert_array_equal(weights, [[0.25, 0, 0], [0, 0, 0], [0.25, 0.25, 0.25]])

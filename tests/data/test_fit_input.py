@@ -134,3 +134,30 @@ def test_fit_reads_from_any_step(start_step):
     batches = itertools.islice(fit_batches(reader, start_step), 4)
     for step, batch in enumerate(batches, start=start_step):
         assert_same(batch, reader.batch(step))
+
+
+def test_rows_are_filled_up_and_shared():
+    reader = plan(random_corpus(100, 1))
+    streams = [fit_batches(reader, 1, row_multiple=6, shard=(index, 3)) for index in range(3)]
+    for step, shares in enumerate(itertools.islice(zip(*streams, strict=False), 6), start=1):
+        inputs, labels, weights = reader.batch(step, row_multiple=6)
+        for name in ("source_ids", "target_ids"):
+            parts = [part[name] for part, _, _ in shares]
+            np.testing.assert_array_equal(np.concatenate(parts), inputs[name])
+        np.testing.assert_array_equal(np.concatenate([part for _, part, _ in shares]), labels)
+        np.testing.assert_array_equal(np.concatenate([part for *_, part in shares]), weights)
+        assert len({part.shape for _, part, _ in shares}) == 1
+
+
+@pytest.mark.parametrize(
+    ("sharing", "message"),
+    [
+        ({"row_multiple": 0}, "`row_multiple` must be a positive integer"),
+        ({"row_multiple": 3, "shard": (0, 2)}, "must be a multiple of the number of processes"),
+        ({"row_multiple": 2, "shard": (2, 2)}, "with index < count. Received: .2, 2."),
+        ({"row_multiple": 2, "shard": (-1, 2)}, "must be an integer >= 0"),
+    ],
+)
+def test_wrong_sharing(sharing, message):
+    with pytest.raises(ValueError, match=message):
+        fit_batches(plan(random_corpus(20)), **sharing)
