@@ -11,7 +11,9 @@ from keras_transformer.training.interruption import StopOnInterrupt
 from keras_transformer.training.limits import StepLimit, StopOnNaN, StopOnPlateau, TimeLimit
 from keras_transformer.training.metrics_log import MetricsLog
 from keras_transformer.training.progress_bar import ProgressBar
+from keras_transformer.training.step_work import StepWork
 from keras_transformer.training.tensorboard_log import TensorBoardLog
+from keras_transformer.training.transformer_flops import TransformerFlops
 from keras_transformer.training.validation_log import ValidationLog
 from keras_transformer.training.weights import load_weights
 
@@ -23,11 +25,13 @@ __all__ = [
     "MetricsLog",
     "ProgressBar",
     "StepLimit",
+    "StepWork",
     "StopOnInterrupt",
     "StopOnNaN",
     "StopOnPlateau",
     "TensorBoardLog",
     "TimeLimit",
+    "TransformerFlops",
     "ValidationLog",
     "average_best",
     "average_checkpoints",
