@@ -13,6 +13,7 @@ from keras_transformer.training.metrics_log import MetricsLog
 from keras_transformer.training.progress_bar import ProgressBar
 from keras_transformer.training.step_work import StepWork
 from keras_transformer.training.tensorboard_log import TensorBoardLog
+from keras_transformer.training.training_model import training_model
 from keras_transformer.training.transformer_flops import TransformerFlops
 from keras_transformer.training.validation_log import ValidationLog
 from keras_transformer.training.weights import load_weights
@@ -39,4 +40,5 @@ __all__ = [
     "freeze",
     "load_weights",
     "make_reproducible",
+    "training_model",
 ]
