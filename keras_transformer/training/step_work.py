@@ -18,7 +18,7 @@ class StepWork:
         flops: function from a zero-based step to the floating-point operations of its real tokens,
             or None where they are not known.
         peak_flops: operations that all devices together can do in a second at best, or None where
-            it is not known; see `devices_peak`.
+            it is not known; see `DeviceSpeed`.
 
     Example:
         >>> work = StepWork(target_tokens=lambda step: 100, flops=lambda step: 5_000)

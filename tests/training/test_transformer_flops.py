@@ -1,6 +1,7 @@
 """Operations counted from the architecture, against formulas and a compiler's own count."""
 
 import pytest
+import tensorflow as tf
 
 from keras_transformer.data import BatchPlan
 from keras_transformer.models import build_transformer
@@ -30,6 +31,42 @@ def test_one_layer_by_hand():
     logits = target * 2 * 8 * 10
     assert flops.forward([source], [target]) == encoder + decoder + cross + logits
     assert flops.training([source], [target]) == 3 * (encoder + decoder + cross + logits)
+
+
+@pytest.mark.parametrize("heads", [{}, {"key_dim": 16, "value_dim": 48}])
+def test_tensorflow_counts_the_same_in_its_graphs(heads):
+    """Its profiler counts softmax, norms, ReLU and losses besides: 1 % here."""
+    model = build_transformer(
+        vocabulary_size=400, hidden_dim=128, intermediate_dim=512, num_heads=4,
+        num_encoder_layers=1, num_decoder_layers=2, dropout=0.0, **heads,
+    )  # fmt: skip
+
+    def forward(source_ids, target_ids):
+        inputs = {"source_ids": source_ids, "target_ids": target_ids}
+        return tf.reduce_sum(model(inputs, training=True))
+
+    def training(source_ids, target_ids):
+        with tf.GradientTape() as tape:
+            loss = forward(source_ids, target_ids)
+        return tape.gradient(loss, model.trainable_variables)
+
+    flops = TransformerFlops(model)
+    lengths = [24] * 4, [16] * 4
+    assert flops.forward(*lengths) == pytest.approx(profiled(forward, *lengths), rel=0.03)
+    assert flops.training(*lengths) == pytest.approx(profiled(training, *lengths), rel=0.03)
+
+
+def profiled(function, source_lengths, target_lengths):
+    """The operations that TensorFlow's profiler counts in the graph of a batch without padding."""
+    shapes = (
+        tf.TensorSpec((len(lengths), lengths[0]), "int32")
+        for lengths in (source_lengths, target_lengths)
+    )
+    graph = tf.function(function).get_concrete_function(*shapes).graph
+    options = tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()
+    return tf.compat.v1.profiler.profile(
+        graph, options={**options, "output": "none"}
+    ).total_float_ops
 
 
 def test_sentences_add_up_and_a_separate_source_vocabulary_costs_nothing():
