@@ -4,6 +4,7 @@ from keras_transformer.training.averaging import average_best, average_checkpoin
 from keras_transformer.training.bleu_validation import BleuValidation
 from keras_transformer.training.checkpoints import Checkpoints
 from keras_transformer.training.determinism import make_reproducible
+from keras_transformer.training.device_speed import DeviceSpeed
 from keras_transformer.training.ema_weights import EMAWeights
 from keras_transformer.training.fine_tuning import freeze
 from keras_transformer.training.fitting import FitRecord, fit_model
@@ -13,6 +14,7 @@ from keras_transformer.training.metrics_log import MetricsLog
 from keras_transformer.training.progress_bar import ProgressBar
 from keras_transformer.training.step_work import StepWork
 from keras_transformer.training.tensorboard_log import TensorBoardLog
+from keras_transformer.training.training_cost import cost_table, training_cost
 from keras_transformer.training.training_model import training_model
 from keras_transformer.training.transformer_flops import TransformerFlops
 from keras_transformer.training.validation_log import ValidationLog
@@ -21,6 +23,7 @@ from keras_transformer.training.weights import load_weights
 __all__ = [
     "BleuValidation",
     "Checkpoints",
+    "DeviceSpeed",
     "EMAWeights",
     "FitRecord",
     "MetricsLog",
@@ -36,9 +39,11 @@ __all__ = [
     "ValidationLog",
     "average_best",
     "average_checkpoints",
+    "cost_table",
     "fit_model",
     "freeze",
     "load_weights",
     "make_reproducible",
+    "training_cost",
     "training_model",
 ]

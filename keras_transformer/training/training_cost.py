@@ -1,0 +1,103 @@
+"""What a training cost in floating-point operations, beside the paper's Table 2."""
+
+from typing import NamedTuple
+
+
+class TableRow(NamedTuple):
+    """A row of the paper's Table 2: BLEU and training cost; None where the table is empty."""
+
+    model: str
+    bleu_en_de: float | None
+    bleu_en_fr: float | None
+    flops_en_de: float | None
+    flops_en_fr: float | None
+
+
+# Vaswani et al. (2017), Table 2: newstest2014.
+PAPER_TABLE_2 = (
+    TableRow("ByteNet", 23.75, None, None, None),
+    TableRow("Deep-Att + PosUnk", None, 39.2, None, 1.0e20),
+    TableRow("GNMT + RL", 24.6, 39.92, 2.3e19, 1.4e20),
+    TableRow("ConvS2S", 25.16, 40.46, 9.6e18, 1.5e20),
+    TableRow("MoE", 26.03, 40.56, 2.0e19, 1.2e20),
+    TableRow("Deep-Att + PosUnk Ensemble", None, 40.4, None, 8.0e20),
+    TableRow("GNMT + RL Ensemble", 26.30, 41.16, 1.8e20, 1.1e21),
+    TableRow("ConvS2S Ensemble", 26.36, 41.29, 7.7e19, 1.2e21),
+    TableRow("Transformer (base model)", 27.3, 38.1, 3.3e18, 3.3e18),
+    TableRow("Transformer (big)", 28.4, 41.8, 2.3e19, 2.3e19),
+)
+
+
+def training_cost(record, speed):
+    """The cost of a training, counted and by the paper's way.
+
+    The paper multiplies the time of the training, the number of devices, and the operations a
+    second that one of them sustains.
+
+    Args:
+        record: the `FitRecord`, over the training's whole life.
+        speed: the `DeviceSpeed`.
+
+    Returns:
+        A dict fit for JSON: `counted_flops`, operations of the matrix products of all steps without
+        padding (see `TransformerFlops`), or None; `paper_flops`, or None where it is not known what
+        the devices sustain; `devices`, `device`, `sustained_flops_per_device`, `sustained_from`.
+
+    Example:
+        >>> cost = training_cost(record, DeviceSpeed.of(devices))  # doctest: +SKIP
+        >>> print(cost_table(cost))  # doctest: +SKIP
+
+    Reference: Vaswani et al. (2017), section 6.1, Table 2 and footnote 5.
+    """
+    sustained = speed.sustained_flops
+    return {
+        "counted_flops": record.flops,
+        "paper_flops": None if sustained is None else record.seconds * speed.number * sustained,
+        "devices": speed.number,
+        "device": speed.device,
+        "sustained_flops_per_device": sustained,
+        "sustained_from": speed.sustained_from,
+    }
+
+
+def cost_table(cost, bleu=None):
+    """The cost of a training beside the rows of the paper's Table 2, as text.
+
+    Args:
+        cost: what `training_cost` returned.
+        bleu: BLEU of the trained model on its own test text, or None.
+
+    Returns:
+        A string of several lines, without a line break at the end.
+    """
+    head = ("", "BLEU EN-DE", "EN-FR", "FLOPs EN-DE", "EN-FR")
+    rows = [(row.model, *map(_bleu, row[1:3]), *map(_flops, row[3:])) for row in PAPER_TABLE_2]
+    lines = ["Training cost, beside Table 2 of Vaswani et al. (2017), newstest2014"]
+    lines += [_columns(row) for row in (head, *rows)]
+    lines.append("This training" + ("" if bleu is None else f": BLEU {_bleu(bleu)}"))
+    lines.append(f"  FLOPs counted: {_flops(cost['counted_flops']) or 'not known'}")
+    lines.append(f"  FLOPs by the paper's way: {_by_paper(cost)}")
+    return "\n".join(lines)
+
+
+def _by_paper(cost):
+    devices = f"{cost['devices']} x {cost['device']}"
+    if cost["paper_flops"] is None:
+        return f"not known, for what {devices} sustains is not (--device-tflops gives it)"
+    sustained = f"{cost['sustained_flops_per_device'] / 1e12:g} TFLOP/s"
+    return (
+        f"{_flops(cost['paper_flops'])}, time x {devices} x {sustained} ({cost['sustained_from']})"
+    )
+
+
+def _columns(cells):
+    name, *values = cells
+    return f"  {name:27}" + "".join(f"{value:>13}" for value in values).rstrip()
+
+
+def _bleu(value):
+    return "" if value is None else f"{value:.2f}".removesuffix("0")
+
+
+def _flops(value):
+    return "" if value is None else f"{value:.1e}"
