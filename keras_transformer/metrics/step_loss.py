@@ -1,5 +1,7 @@
 """The loss of the last step alone."""
 
+import contextlib
+
 import keras
 from keras import ops
 
@@ -41,9 +43,25 @@ class StepLoss(keras.metrics.Metric):
         # Keras shows the mean of the replicas' results after a step, so each holds its part of the
         # loss times their number.
         self.last = self.add_variable((), "zeros", "float32", aggregation="mean", name="last")
+        self._sums = 0
+
+    @contextlib.contextmanager
+    def sum_of_updates(self):
+        """Within it the updates add up: a step reads its batch in slices.
+
+        Keras traces a step once for each replica, one trace within another where they meet, so
+        entries are counted.
+        """
+        self.last.assign(ops.zeros_like(self.last))
+        self._sums += 1
+        try:
+            yield
+        finally:
+            self._sums -= 1
 
     def update_state(self, labels, logits, sample_weight=None):
-        self.last.assign(self.loss(labels, logits, sample_weight) / replica_share())
+        loss = self.loss(labels, logits, sample_weight) / replica_share()
+        self.last.assign(self.last + loss if self._sums else loss)
 
     def result(self):
         return ops.add(self.last, 0.0)  # a tensor: what `fit` hands on must be no variable

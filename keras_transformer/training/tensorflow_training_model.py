@@ -1,10 +1,22 @@
 """The exact training step on TensorFlow, with one replica or several."""
 
+import contextlib
+
 import keras
+import tensorflow as tf
+
+from keras_transformer.training.dropout_streams import spread_dropout_seeds
+from keras_transformer.training.step_sums import StepSums
 
 
-class TensorFlowTrainingModel(keras.Model):
+class TensorFlowTrainingModel(StepSums, keras.Model):
     """What `training_model` returns on TensorFlow; see there.
+
+    Under `tf.distribute` the gradients of all replicas are added up before the optimizer sees them,
+    if it says that it knows such sums by an attribute `gradients_are_summed`, as
+    `optimizers.AdamWithGradientNorm` does, alone or in a `keras.optimizers.LossScaleOptimizer`.
+    Clipping and the search for overflow then see the whole batch's gradients. Every other optimizer
+    is handed each replica's own, as Keras does: it clips these, and adds up what is left.
 
     Args:
         inputs, outputs: of a functional model.
@@ -15,6 +27,124 @@ class TensorFlowTrainingModel(keras.Model):
     def __init__(self, inputs, outputs, accumulate=1, name=None):
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.accumulate = accumulate
+        self.after_restore()
 
     def after_restore(self):
-        """To be called when the variables were assigned from a checkpoint."""
+        """Give every replica its own dropout masks, from the state of the first one's.
+
+        To be called when the variables were assigned from a checkpoint.
+        """
+        spread_dropout_seeds(self, tf.distribute.get_strategy())
+
+    def compile(self, *args, **options):
+        """As `keras.Model.compile`; the optimizer is told that it gets sums."""
+        super().compile(*args, **options)
+        self._sums_gradients = hasattr(_inner(self.optimizer), "gradients_are_summed")
+        if self._sums_gradients:
+            _inner(self.optimizer).gradients_are_summed = True
+
+    def train_step(self, data):
+        """One update from one batch; `fit` calls it on every replica with its rows."""
+        if self.accumulate == 1:
+            loss, gradients = self._loss_and_gradients(data)
+        else:
+            with contextlib.ExitStack() as stack:
+                for metric in self.step_losses:
+                    stack.enter_context(metric.sum_of_updates())
+                loss, gradients = self._sum_over_slices(data)
+        self._track_loss(loss, data)
+        self.optimizer.apply(self._sum_over_replicas(gradients), self.trainable_weights)
+        return self.get_metrics_result()
+
+    def _loss_and_gradients(self, data):
+        """Return the loss of some rows and its dense gradients, None where there is none."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        with tf.GradientTape() as tape:
+            y_pred = self(x, training=True)
+            loss = self.compute_loss(x, y, y_pred, sample_weight, training=True)
+            scaled_loss = self.optimizer.scale_loss(loss)
+        gradients = tape.gradient(scaled_loss, self.trainable_weights)
+        self.compute_metrics(x, y, y_pred, sample_weight)
+        return loss, [None if gradient is None else _dense(gradient) for gradient in gradients]
+
+    def _sum_over_slices(self, data):
+        """Return the loss and the gradients of all rows, read slice by slice."""
+        slices = keras.tree.map_structure(self._in_slices, data)
+        without_gradient = set()
+
+        def add_slice(index, loss, sums):
+            rows = keras.tree.map_structure(lambda tensor: _entry(tensor, index), slices)
+            slice_loss, gradients = self._loss_and_gradients(rows)
+            without_gradient.update(i for i, each in enumerate(gradients) if each is None)
+            added = [
+                total if each is None else total + each
+                for total, each in zip(sums, gradients, strict=True)
+            ]
+            return index + 1, loss + tf.cast(slice_loss, "float32"), added
+
+        nothing = [tf.zeros(weight.shape, weight.dtype) for weight in self.trainable_weights]
+        _, loss, sums = tf.while_loop(
+            lambda index, loss, sums: index < self.accumulate,
+            add_slice,
+            (0, 0.0, nothing),
+            parallel_iterations=1,  # the memory of one slice
+            maximum_iterations=self.accumulate,
+        )
+        return loss, [None if i in without_gradient else total for i, total in enumerate(sums)]
+
+    def _in_slices(self, tensor):
+        """(rows, ...) -> (accumulate, rows / accumulate, ...)."""
+        if tensor is None:
+            return None
+        self.check_rows(tensor.shape[0])
+        shape = tf.shape(tensor)
+        message = f"The rows of a replica must be a multiple of `accumulate`, {self.accumulate}"
+        whole = tf.debugging.assert_equal(shape[0] % self.accumulate, 0, message)
+        with tf.control_dependencies([whole] if whole is not None else []):
+            parts = tf.stack([self.accumulate, shape[0] // self.accumulate])
+            slices = tf.reshape(tensor, tf.concat([parts, shape[1:]], axis=0))
+        return tf.ensure_shape(slices, (self.accumulate, None, *tensor.shape[1:]))
+
+    def _track_loss(self, loss, data):
+        """Show Keras's `loss` the sum over all replicas, which is the mean of what they hold."""
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        rows = tf.shape(keras.tree.flatten(data)[0])[0]
+        tracker = next(metric for metric in self.metrics if metric.name == "loss")
+        tracker.update_state(loss * replicas, sample_weight=rows)
+
+    def _sum_over_replicas(self, gradients):
+        context = tf.distribute.get_replica_context()
+        if not self._sums_gradients or context.num_replicas_in_sync == 1:
+            return gradients
+        present = [gradient for gradient in gradients if gradient is not None]
+        sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, present))
+        return [None if gradient is None else next(sums) for gradient in gradients]
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        """Make the variables of metrics and optimizer from the data's shapes.
+
+        Keras reads a first batch for it under `tf.distribute`, where it asks that all replicas have
+        one shape, and otherwise makes them in the first step, where a loop over slices cannot.
+        """
+        if iterator is not None:
+            data_batch = keras.tree.map_structure(
+                # Of replicas the first: a batch's rows are dealt evenly.
+                lambda spec: tf.nest.flatten(spec, expand_composites=True)[0],
+                iterator._get_iterator().element_spec,
+            )
+        with self.distribute_strategy.scope():
+            self._symbolic_build(data_batch=data_batch)
+
+
+def _inner(optimizer):
+    """The optimizer that updates: a `LossScaleOptimizer` hands on to another."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+def _dense(gradient):
+    """A lookup's gradient comes as rows: replicas and slices have others, in other numbers."""
+    return tf.convert_to_tensor(gradient)
+
+
+def _entry(tensor, index):
+    return None if tensor is None else tf.gather(tensor, index)

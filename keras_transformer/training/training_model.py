@@ -45,11 +45,11 @@ def training_model(model, accumulate=1):
     if backend == "tensorflow":
         from keras_transformer.training.tensorflow_training_model import TensorFlowTrainingModel
 
-        return TensorFlowTrainingModel(model.inputs, model.outputs, accumulate, name=model.name)
+        return TensorFlowTrainingModel(model.input, model.output, accumulate, name=model.name)
     if backend == "jax":
         from keras_transformer.training.jax_training_model import JaxTrainingModel
 
-        return JaxTrainingModel(model.inputs, model.outputs, accumulate, name=model.name)
+        return JaxTrainingModel(model.input, model.output, accumulate, name=model.name)
     raise ValueError(
         f"Training needs the backend tensorflow or jax. Received: KERAS_BACKEND={backend}"
     )

@@ -93,27 +93,30 @@ copy = tf.distribute.HierarchicalCopyAllReduce()
 strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], cross_device_ops=copy)
 with strategy.scope():
     weight = keras.Variable([0.0, 0.0])
-    optimizer = AdamWithGradientNorm(0.1)
+    optimizer = AdamWithGradientNorm(1.0, beta_1=0.0, beta_2=0.0, epsilon=1.0, global_clipnorm=0.8)
     optimizer.build([weight])
 
 
 @tf.function
 def step():
     replica = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, "float32")
-    optimizer.apply([tf.stack([3.0, 4.0]) * (1.0 + replica)], [weight])
+    optimizer.apply([tf.stack([3.0 - 6.0 * replica, 4.0])], [weight])
 
 
 strategy.run(step)
-print(float(optimizer.gradient_norm.numpy()))
+print(float(optimizer.gradient_norm.numpy()), *weight.numpy())
 """
 
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-def test_with_replicas_it_is_the_sum_of_theirs():
+def test_of_replicas_norm_and_clipping_are_of_the_sum():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment
     )
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout.splitlines()[-1]) == 15.0  # 5 and 10
+    norm, first, second = map(float, done.stdout.splitlines()[-1].split())
+    # (3, 4) and (-3, 4) are (0, 8), clipped to (0, 0.8); without momentum a step is g / (|g| + 1).
+    assert (norm, first) == (8.0, 0.0)
+    assert second == pytest.approx(-0.8 / 1.8)
