@@ -8,6 +8,9 @@ from keras import ops
 from keras_transformer.argument_checks import check_positive_int, check_rate
 
 MASKED_LOGIT = -1e9  # finite: a fully masked row becomes uniform instead of NaN
+# Fused attention pays from about here on: XLA's own rewriter asked for more than 512 positions
+# (openxla/xla#5910), and kernels that work on blocks of 128 lose on sentences.
+FUSED_LENGTH = 512
 
 
 def attention_weights(query, key, mask):
@@ -29,6 +32,32 @@ def attention_weights(query, key, mask):
     if mask is not None:
         logits = ops.where(mask, logits, ops.cast(MASKED_LOGIT, "float32"))
     return ops.softmax(logits, axis=-1)
+
+
+def fused_attention(query, key, value, mask):
+    """The attended values by Keras's own operation, which takes a fused kernel where there is one.
+
+    Args:
+        query: tensor (batch, heads, target, dim).
+        key: tensor (batch, heads, source, dim).
+        value: tensor (batch, heads, source, dim).
+        mask: boolean tensor that broadcasts to (batch, 1, target, source), or None. A row without
+            any True may attend to everything: kernels overflow there, and nobody reads the result.
+
+    Returns:
+        Tensor (batch, heads, target, dim).
+    """
+    if mask is not None:
+        mask = ops.logical_or(mask, ops.logical_not(ops.any(mask, axis=-1, keepdims=True)))
+        # cuDNN does not broadcast these two axes (jax-ml/jax#28974).
+        mask = ops.logical_and(mask, ops.ones((query.shape[-2], key.shape[-2]), "bool"))
+    query, key, value = (ops.swapaxes(tensor, 1, 2) for tensor in (query, key, value))
+    return ops.swapaxes(ops.dot_product_attention(query, key, value, mask=mask), 1, 2)
+
+
+def _for_every_head(mask):
+    """A mask (..., target, source) as (..., 1, target, source); (source,) and None stay."""
+    return mask if mask is None or len(mask.shape) < 2 else ops.expand_dims(mask, -3)
 
 
 class _SideBySide(keras.initializers.Initializer):
@@ -53,6 +82,13 @@ class MultiHeadAttention(keras.layers.Layer):
     Self-attention (no `value`) projects queries, keys and values with one fused matrix,
     attention to another sequence projects keys and values with one. Each part of a fused matrix is
     initialised (Glorot uniform) as the separate matrix it stands for.
+
+    Long sequences, 512 positions and more, are attended to by `keras.ops.dot_product_attention`,
+    which never holds the weights of all pairs of positions where the backend has a fused kernel for
+    the device and the dtype (on JAX: cuDNN's flash attention, float16 and bfloat16). That is done
+    where lengths are known when the call is traced, `key_dim` equals `value_dim`, and attention
+    dropout is not active: fused kernels have no dropout. So a training with `dropout` above 0 does
+    not get them. `keras.config.disable_flash_attention()` switches them off.
 
     Args:
         num_heads: number of heads.
@@ -124,7 +160,11 @@ class MultiHeadAttention(keras.layers.Layer):
         setattr(self, f"{name}_bias", bias)
 
     def call(self, query, value=None, mask=None, training=None):
-        return self.attend(query, value, mask, training)[0]
+        query, key, value = self._project_inputs(query, value)
+        if self._can_fuse(query, key, training):
+            context = fused_attention(query, key, value, _for_every_head(mask))
+            return self._project(self._merge_heads(context), "output")
+        return self._attend_projected(query, key, value, mask, training)[0]
 
     def attend(self, query, value=None, mask=None, training=None):
         """Attention with its weights; the call arguments are those of the layer.
@@ -134,12 +174,7 @@ class MultiHeadAttention(keras.layers.Layer):
             scores: attention weights before dropout, float32
                 (batch, num_heads, target_length, source_length).
         """
-        if value is None:
-            query, key, value = self._project_self(query)
-        else:
-            key, value = self.project_memory(value)
-            query = self._project_query(query)
-        return self._attend_projected(query, key, value, mask, training)
+        return self._attend_projected(*self._project_inputs(query, value), mask, training)
 
     def project_memory(self, value):
         """Keys and values of a sequence to attend to, computed once and used at every step.
@@ -213,6 +248,16 @@ class MultiHeadAttention(keras.layers.Layer):
         )
         return ops.squeeze(output, 2), (keys, values)
 
+    def _can_fuse(self, query, key, training):
+        lengths = query.shape[-2], key.shape[-2]
+        return (
+            keras.config.is_flash_attention_enabled() is not False
+            and self.key_dim == self.value_dim
+            and (self.dropout == 0 or training is False)
+            # None is a length that only the run knows. cuDNN's gradients need even ones.
+            and all(length and length >= FUSED_LENGTH and length % 2 == 0 for length in lengths)
+        )
+
     def _check_built_for(self, self_attention):
         if self.is_self_attention != self_attention:
             built_for = "self-attention" if self.is_self_attention else "attention to `value`"
@@ -227,6 +272,12 @@ class MultiHeadAttention(keras.layers.Layer):
         outputs = ops.matmul(inputs, ops.cast(getattr(self, f"{name}_kernel"), self.compute_dtype))
         bias = getattr(self, f"{name}_bias")
         return outputs if bias is None else outputs + ops.cast(bias, self.compute_dtype)
+
+    def _project_inputs(self, query, value):
+        """Queries, keys and values (batch, heads, length, dim) of the call arguments."""
+        if value is None:
+            return self._project_self(query)
+        return self._project_query(query), *self.project_memory(value)
 
     def _project_query(self, query):
         self._check_built_for(self_attention=False)
@@ -254,9 +305,8 @@ class MultiHeadAttention(keras.layers.Layer):
         return ops.reshape(outputs, (*ops.shape(outputs)[:-2], width))
 
     def _attend_projected(self, query, key, value, mask, training):
-        if mask is not None and len(mask.shape) > 1:
-            mask = ops.expand_dims(mask, -3)  # the same for every head
-        scores = attention_weights(query, key, mask)  # (..., heads, target, source)
+        # (..., heads, target, source)
+        scores = attention_weights(query, key, _for_every_head(mask))
         weights = self.dropout_layer(ops.cast(scores, value.dtype), training=training)
         context = self._merge_heads(ops.matmul(weights, value))  # (..., target, heads * dim)
         return self._project(context, "output"), scores

@@ -4,7 +4,13 @@ import keras
 from keras import ops
 
 from keras_transformer.attention_masks import causal_mask
+from keras_transformer.layers.multi_head_attention import MultiHeadAttention
 from keras_transformer.layers.transformer_layer import TransformerLayer
+
+
+def _attend_without_scores(attention, *arguments, **options):
+    """As `MultiHeadAttention.attend`; an attention that need not give its scores may be fused."""
+    return attention(*arguments, **options), None
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -67,7 +73,7 @@ class TransformerDecoderLayer(TransformerLayer):
             layer.build(inputs_shape)
 
     def call(self, inputs, memory, memory_mask=None, training=None):
-        return self.attend(inputs, memory, memory_mask, training)[0]
+        return self._run(inputs, memory, memory_mask, training, _attend_without_scores)[0]
 
     def attend(self, inputs, memory, memory_mask=None, training=None):
         """The layer with its attention weights; the call arguments are those of the layer.
@@ -79,13 +85,18 @@ class TransformerDecoderLayer(TransformerLayer):
             cross_scores: those of the attention to the memory, float32
                 (batch, num_heads, target_length, source_length).
         """
-        attended, self_scores = self.self_attention.attend(
+        return self._run(inputs, memory, memory_mask, training, MultiHeadAttention.attend)
+
+    def _run(self, inputs, memory, memory_mask, training, attend):
+        attended, self_scores = attend(
+            self.self_attention,
             self.self_attention_block.enter(inputs),
             mask=causal_mask(ops.shape(inputs)[1]),
             training=training,
         )
         hidden = self.self_attention_block(inputs, attended, training=training)
-        attended, cross_scores = self.cross_attention.attend(
+        attended, cross_scores = attend(
+            self.cross_attention,
             self.cross_attention_block.enter(hidden),
             value=memory,
             mask=memory_mask,
