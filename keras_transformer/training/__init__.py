@@ -5,12 +5,15 @@ from keras_transformer.training.bleu_validation import BleuValidation
 from keras_transformer.training.checkpoints import Checkpoints
 from keras_transformer.training.determinism import make_reproducible
 from keras_transformer.training.device_speed import DeviceSpeed
+from keras_transformer.training.device_start import start_devices
+from keras_transformer.training.devices import Devices
 from keras_transformer.training.ema_weights import EMAWeights
 from keras_transformer.training.fine_tuning import freeze
 from keras_transformer.training.fitting import FitRecord, fit_model
 from keras_transformer.training.interruption import StopOnInterrupt
 from keras_transformer.training.limits import StepLimit, StopOnNaN, StopOnPlateau, TimeLimit
 from keras_transformer.training.metrics_log import MetricsLog
+from keras_transformer.training.probe import ProbeRecord, probe
 from keras_transformer.training.progress_bar import ProgressBar
 from keras_transformer.training.step_work import StepWork
 from keras_transformer.training.tensorboard_log import TensorBoardLog
@@ -24,9 +27,11 @@ __all__ = [
     "BleuValidation",
     "Checkpoints",
     "DeviceSpeed",
+    "Devices",
     "EMAWeights",
     "FitRecord",
     "MetricsLog",
+    "ProbeRecord",
     "ProgressBar",
     "StepLimit",
     "StepWork",
@@ -44,6 +49,8 @@ __all__ = [
     "freeze",
     "load_weights",
     "make_reproducible",
+    "probe",
+    "start_devices",
     "training_cost",
     "training_model",
 ]

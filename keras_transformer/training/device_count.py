@@ -1,0 +1,20 @@
+"""Rules that the devices of both backends keep."""
+
+from keras_transformer.errors import UserInputError
+
+
+def check_gpu_count(replicas, gpus):
+    """Raise `UserInputError` if there are fewer GPUs than replicas."""
+    if replicas is not None and replicas > gpus:
+        raise UserInputError(
+            f"`replicas` must be at most the number of this machine's GPUs, {gpus}. "
+            f"Received: replicas={replicas}"
+        )
+
+
+def started_too_late(replicas):
+    """Return the error of a CPU that can no longer be divided."""
+    return RuntimeError(
+        f"`start_devices(replicas={replicas})` must be called before anything is computed: "
+        "the backend has started already, with fewer devices"
+    )
