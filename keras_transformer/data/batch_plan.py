@@ -8,6 +8,7 @@ import numpy as np
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.length_cells import cut_batches, cut_cells, length_order
+from keras_transformer.data.shape_cells import cut_shape_cells
 from keras_transformer.errors import UserInputError
 
 # A cell grows while this share of it at most is padding, and until it holds this many full batches.
@@ -16,6 +17,11 @@ from keras_transformer.errors import UserInputError
 # again in the next epoch in 18 %, 14 % and 10 % of cases.
 CELL_PADDING = 0.095
 CELL_BATCHES = 2
+# What a batch keeps for the backward pass, in units of one source token of the base model: a target
+# token passes two attentions and the logits, and every token keeps as much again for each this many
+# others that it attends to.
+TARGET_TOKEN_MEMORY = 3
+ATTENTION_SPAN = 512
 
 
 class BatchPlan:
@@ -36,6 +42,8 @@ class BatchPlan:
         slots: `PairSlots` of pairs that an epoch does not read once each; default: each once.
         growth: two numbers >= 1: room is planned for sources and targets that become so many
             times as long when they are read (subword sampling), inside the same budget.
+        shapes: None, or the most padded shapes `(rows, source_length, target_length)` of batches,
+            for compilers that compile a step anew for each (XLA, so also JAX).
 
     Raises:
         UserInputError: `batch_tokens` is smaller than the longest sentence, or there is none.
@@ -58,8 +66,11 @@ class BatchPlan:
         pair_name=None,
         slots=None,
         growth=(1.0, 1.0),
+        shapes=None,
     ):
         check_positive_int("batch_tokens", batch_tokens)
+        if shapes is not None:
+            check_positive_int("shapes", shapes)
         _check_not_negative("seed", seed)
         self.batch_tokens = batch_tokens
         self.seed = seed
@@ -70,13 +81,18 @@ class BatchPlan:
         self._check_lengths()
         self._check_budget(pair_name)
         self._slots = slots
-        self._order, self._cells = self._cut_cells(growth)
+        self._order, self._cells, cell_shapes = self._cut_cells(growth, shapes)
         self._batches = cut_batches(self._cells)
+        self._fixed_shapes = None
+        if cell_shapes:
+            starts = [start for start, _, _ in self._cells]
+            cells = np.searchsorted(starts, self._batches[:, 0], side="right") - 1
+            self._fixed_shapes = np.asarray(cell_shapes)[cells]
         self._epochs = {}
         self._lock = threading.Lock()
 
     @classmethod
-    def of(cls, corpus, *, batch_tokens, seed, shuffle=True, growth=(1.0, 1.0)):
+    def of(cls, corpus, *, batch_tokens, seed, shuffle=True, growth=(1.0, 1.0), shapes=None):
         """Plan the batches of a `ParallelCorpus` or a `CorpusMixture`."""
         mixture = corpus if isinstance(corpus, CorpusMixture) else CorpusMixture([corpus])
         source_lengths, target_lengths = mixture.source_lengths + 1, mixture.target_lengths + 1
@@ -89,12 +105,29 @@ class BatchPlan:
             pair_name=mixture.pair_name,
             slots=mixture.slots(source_lengths, target_lengths, seed),
             growth=growth,
+            shapes=shapes,
         )
 
     @property
     def steps_per_epoch(self):
         """Number of batches of every epoch."""
         return len(self._batches)
+
+    @functools.cached_property
+    def shapes(self):
+        """Padded shapes `(rows, source_length, target_length)` of all batches, or None.
+
+        A list from short to long of at most as many as were asked for; None where that was none:
+        then every batch has its own.
+        """
+        if self._fixed_shapes is None:
+            return None
+        return list(dict.fromkeys(map(tuple, self._fixed_shapes.tolist())))
+
+    def report(self):
+        """Shapes and padding as a line of text, such as `"16 shapes, 12.3% padding"`."""
+        padding = f"{self.padding_share:.1%} padding"
+        return padding if self.shapes is None else f"{len(self.shapes)} shapes, {padding}"
 
     def batch(self, step):
         """Sentence numbers of global step `step`, counted from 0: int array `(batch,)`."""
@@ -117,45 +150,82 @@ class BatchPlan:
         """
         return int(self.target_lengths[self.batch(step)].sum())
 
-    def padding_share_of(self, step):
-        """Share of padding among the source and target tokens of global step `step`."""
+    def padded_shape(self, step):
+        """What global step `step` takes with padding: `(rows, source_length, target_length)`.
+
+        With `shapes` it is one of these. Otherwise subword sampling changes it.
+        """
         pairs = self.batch(step)
-        sides = self.source_lengths[pairs], self.target_lengths[pairs]
-        places = len(pairs) * sum(int(side.max()) for side in sides)
-        return 1 - sum(int(side.sum()) for side in sides) / places
+        if self._fixed_shapes is None:
+            sides = self.source_lengths[pairs], self.target_lengths[pairs]
+            return (len(pairs), *(int(side.max()) for side in sides))
+        epoch, index = divmod(int(step), self.steps_per_epoch)
+        _, sequence = self._epoch_order(epoch)
+        return tuple(self._fixed_shapes[sequence[index]].tolist())
+
+    def padding_share_of(self, step):
+        """Share of padding, empty rows too, among source and target tokens of step `step`."""
+        pairs = self.batch(step)
+        rows, source_length, target_length = self.padded_shape(step)
+        tokens = int(self.source_lengths[pairs].sum()) + int(self.target_lengths[pairs].sum())
+        return 1 - tokens / (rows * (source_length + target_length))
 
     @functools.cached_property
     def padding_share(self):
         """Share of padding among all source and target tokens of the first epoch."""
         order, _ = self._epoch_order(0)
         pairs = self._pairs(order, 0)
+        tokens = int(self.source_lengths[pairs].sum()) + int(self.target_lengths[pairs].sum())
+        rows, source_lengths, target_lengths = self._first_shapes.T
+        return 1 - tokens / int((rows * (source_lengths + target_lengths)).sum())
+
+    @functools.cached_property
+    def largest_step(self):
+        """The step of the first epoch whose batch needs the most memory, counted from 0."""
+        rows, source, target = self._first_shapes.T
+        tokens = source + TARGET_TOKEN_MEMORY * target
+        attended = source * source + target * (source + target)
+        _, sequence = self._epoch_order(0)
+        return int((rows * (tokens + attended / ATTENTION_SPAN))[sequence].argmax())
+
+    @functools.cached_property
+    def _first_shapes(self):
+        """Padded shapes of the first epoch, in the order of lengths: int array `(batches, 3)`."""
+        if self._fixed_shapes is not None:
+            return self._fixed_shapes
+        order, _ = self._epoch_order(0)
+        pairs = self._pairs(order, 0)
         starts, stops = self._batches.T
-        tokens = places = 0
-        for lengths in (self.source_lengths[pairs], self.target_lengths[pairs]):
-            tokens += int(lengths.sum())
-            places += int(((stops - starts) * np.maximum.reduceat(lengths, starts)).sum())
-        return 1 - tokens / places
+        sides = self.source_lengths[pairs], self.target_lengths[pairs]
+        longest = [np.maximum.reduceat(side, starts) for side in sides]
+        return np.stack([stops - starts, *longest], axis=1)
 
     def _pairs(self, slots, epoch):
         if self._slots is None:
             return slots
         return self._slots.pairs(slots, epoch if self.shuffle else 0)
 
-    def _cut_cells(self, growth):
-        """The order of the slots, and cells `(start, stop, size)` of it."""
+    def _cut_cells(self, growth, shapes):
+        """The order of the slots, cells `(start, stop, size)` of it, and their shapes or None."""
         lengths = self._slots or self
         sources = self._grown(lengths.source_lengths, growth[0])
         targets = self._grown(lengths.target_lengths, growth[1])
         order = length_order(sources, targets)
+        # Without a shuffle there is nothing to mix: as little padding as single batches allow.
+        least_batches = CELL_BATCHES if self.shuffle else 1
+        if shapes:
+            cells, cell_shapes = cut_shape_cells(
+                sources[order], targets[order], self.batch_tokens, shapes, least_batches
+            )
+            return order, cells, cell_shapes
         cells = cut_cells(
             sources[order],
             targets[order],
             self.batch_tokens,
-            # Without a shuffle there is nothing to mix: as little padding as single batches allow.
-            least_batches=CELL_BATCHES if self.shuffle else 1,
+            least_batches=least_batches,
             most_padding=CELL_PADDING if self.shuffle else 0.0,
         )
-        return order, cells
+        return order, cells, None
 
     def _grown(self, lengths, growth):
         if growth == 1:

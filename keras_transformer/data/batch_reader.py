@@ -7,6 +7,7 @@ import numpy as np
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.data.batch_rows import check_sharing, fill_batch, share_of_rows
 from keras_transformer.data.corpus_mixture import CorpusMixture
+from keras_transformer.data.parallel_corpus import SIDES
 from keras_transformer.data.token_weights import token_weights
 
 
@@ -64,11 +65,14 @@ class BatchReader:
         """
         check_positive_int("row_multiple", row_multiple)
         batch = self._read(step)
-        inputs, labels, _ = batch
-        rows, target_length = labels.shape
+        if self.plan.shapes is None:
+            inputs, labels, _ = batch
+            rows, target_length = labels.shape
+            source_length = inputs["source_ids"].shape[1]
+        else:
+            rows, source_length, target_length = self.plan.padded_shape(step)
         rows = -(-rows // row_multiple) * row_multiple
-        shape = (rows, inputs["source_ids"].shape[1], target_length)
-        return fill_batch(batch, shape, self.special_tokens.pad)
+        return fill_batch(batch, (rows, source_length, target_length), self.special_tokens.pad)
 
     def _read(self, step):
         """The batch as it is planned."""
@@ -97,8 +101,11 @@ class BatchReader:
         ordinary, lengths = self._mixture.padded(side, pairs, padding_id)
         samples = self._subword_sampling.sample(side, self._mixture.text(side, pairs), step)
         sampled_lengths = np.fromiter(map(len, samples), "int64", count=len(samples))
+        room = self.plan.batch_tokens // len(pairs)
+        if self.plan.shapes is not None:
+            room = self.plan.padded_shape(step)[1 + SIDES.index(side)]
         # One token of each row is the end of sentence.
-        fits = sampled_lengths < self.plan.batch_tokens // len(pairs)
+        fits = sampled_lengths < room
         lengths = np.where(fits, sampled_lengths, lengths)
         padded = np.full((len(pairs), int(lengths.max()) + 1), padding_id, "int32")
         is_token = np.arange(padded.shape[1]) < lengths[:, None]

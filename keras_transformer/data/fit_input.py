@@ -16,6 +16,7 @@ def plan_batches(
     seed=0,
     shuffle=True,
     subword_sampling=None,
+    shapes=None,
 ):
     """Plan the batches of one corpus, or of several that are mixed.
 
@@ -32,6 +33,8 @@ def plan_batches(
             `keep_text=True`. Batches then hold fewer sentences, so that samples, which are longer
             than the ordinary pieces, fit into `batch_tokens`. A sentence whose sample does not
             fit keeps its ordinary pieces.
+        shapes: None, or the most padded shapes of batches, for compilers that compile a step anew
+            for each: XLA on TensorFlow, and JAX always. 16 pad nearly as little as any number.
 
     Returns:
         A `BatchReader`.
@@ -54,13 +57,21 @@ def plan_batches(
     corpus = CorpusMixture(corpora, weights)
     growth = subword_sampling.growth(corpus) if subword_sampling else (1.0, 1.0)
     plan = BatchPlan.of(
-        corpus, batch_tokens=batch_tokens, seed=seed, shuffle=shuffle, growth=growth
+        corpus, batch_tokens=batch_tokens, seed=seed, shuffle=shuffle, growth=growth, shapes=shapes
     )
     return BatchReader(corpus, plan, special_tokens, subword_sampling)
 
 
 def prepare_batches(
-    sources, targets, tokenizer, cache_directory, *, batch_tokens, seed=0, shuffle=True
+    sources,
+    targets,
+    tokenizer,
+    cache_directory,
+    *,
+    batch_tokens,
+    seed=0,
+    shuffle=True,
+    shapes=None,
 ):
     """Tokenize sentence pairs, or find them tokenized, and plan their batches.
 
@@ -72,6 +83,7 @@ def prepare_batches(
         batch_tokens: most source tokens and most target tokens of a batch, with padding.
         seed: non-negative integer; decides the order of the batches.
         shuffle: whether epochs differ.
+        shapes: as in `plan_batches`.
 
     Returns:
         A `BatchReader`.
@@ -81,7 +93,12 @@ def prepare_batches(
     """
     corpus = prepare_corpus(SentencePairs(sources, targets), tokenizer, cache_directory)
     return plan_batches(
-        corpus, tokenizer.special_tokens, batch_tokens=batch_tokens, seed=seed, shuffle=shuffle
+        corpus,
+        tokenizer.special_tokens,
+        batch_tokens=batch_tokens,
+        seed=seed,
+        shuffle=shuffle,
+        shapes=shapes,
     )
 
 

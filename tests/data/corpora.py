@@ -42,3 +42,23 @@ def with_text(corpus):
     """The same corpus with text."""
     sides = corpus.source_ids, corpus.source_offsets, corpus.target_ids, corpus.target_offsets
     return SpelledCorpus(*sides, corpus.line_numbers, corpus.metadata)
+
+
+class CuttingTokenizer:
+    """Reads spelled ids, and cuts each in two with probability alpha."""
+
+    PIECE = 1000  # what it puts behind a token that it cuts
+    fingerprint = "cutting"
+
+    def sample(self, sentences, *, alpha, seed):
+        generator = np.random.default_rng(seed)
+        return [
+            [
+                piece
+                for word in line.split()
+                for piece in (
+                    [int(word), self.PIECE] if generator.random() < alpha else [int(word)]
+                )
+            ]
+            for line in sentences
+        ]

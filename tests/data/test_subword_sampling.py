@@ -10,26 +10,9 @@ from keras_transformer.data import SentencePairs, SubwordSampling, plan_batches,
 from keras_transformer.data.tensorflow_dataset import as_dataset
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.text import SentencePieceTokenizer
-from tests.data.corpora import corpus_of, random_corpus, with_text
+from tests.data.corpora import CuttingTokenizer, corpus_of, random_corpus, with_text
 
-PIECE = 1000  # what the tokenizer below puts behind a token that it cuts in two
-
-
-class CuttingTokenizer:
-    """Reads spelled ids, and cuts each in two with probability alpha."""
-
-    fingerprint = "cutting"
-
-    def sample(self, sentences, *, alpha, seed):
-        generator = np.random.default_rng(seed)
-        return [
-            [
-                piece
-                for word in line.split()
-                for piece in ([int(word), PIECE] if generator.random() < alpha else [int(word)])
-            ]
-            for line in sentences
-        ]
+PIECE = CuttingTokenizer.PIECE
 
 
 def sampling(alpha=0.3, seed=5):
