@@ -1,6 +1,7 @@
 """Which sentences form which batch, planned from lengths alone."""
 
 import functools
+import hashlib
 import threading
 
 import numpy as np
@@ -123,6 +124,18 @@ class BatchPlan:
         if self._fixed_shapes is None:
             return None
         return list(dict.fromkeys(map(tuple, self._fixed_shapes.tolist())))
+
+    @functools.cached_property
+    def fingerprint(self):
+        """A string that is the same for plans of the same batches, and another for others."""
+        arrays = [self.source_lengths, self.target_lengths, self._order, self._batches]
+        if self._fixed_shapes is not None:
+            arrays.append(self._fixed_shapes)
+        digest = hashlib.sha256(f"{self.batch_tokens} {self.seed} {self.shuffle}".encode())
+        for array in arrays:
+            digest.update(f" {array.dtype} {array.shape} ".encode())
+            digest.update(np.ascontiguousarray(array))
+        return digest.hexdigest()
 
     def report(self):
         """Shapes and padding as a line of text, such as `"16 shapes, 12.3% padding"`."""

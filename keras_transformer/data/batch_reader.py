@@ -1,6 +1,10 @@
 """Batches of a corpus as padded arrays."""
 
+import dataclasses
+import functools
+import hashlib
 import itertools
+import json
 
 import numpy as np
 
@@ -73,6 +77,23 @@ class BatchReader:
             rows, source_length, target_length = self.plan.padded_shape(step)
         rows = -(-rows // row_multiple) * row_multiple
         return fill_batch(batch, (rows, source_length, target_length), self.special_tokens.pad)
+
+    @functools.cached_property
+    def fingerprint(self):
+        """A string that is the same for readers of the same batches, and another for others.
+
+        It tells of text, tokenizers, weights, budget, seed, shapes and subword sampling, not of how
+        rows are filled up and shared.
+        """
+        sampling = self._subword_sampling
+        content = {
+            "corpora": [corpus.fingerprint for corpus in self._mixture.corpora],
+            "weights": [float(weight) for weight in self._mixture.weights],
+            "plan": self.plan.fingerprint,
+            "special_tokens": dataclasses.asdict(self.special_tokens),
+            "subword_sampling": sampling.fingerprint if sampling else None,
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def _read(self, step):
         """The batch as it is planned."""

@@ -66,7 +66,7 @@ def prepare_corpus(
         partial = cache_directory / f"{directory.name}.partial-{uuid.uuid4().hex[:8]}"
         partial.mkdir(parents=True)
         try:
-            _write_corpus(text, tokenizers, filters, keep_text, partial)
+            _write_corpus(text, tokenizers, filters, keep_text, partial, directory.name)
             _publish(partial, directory)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
@@ -87,7 +87,7 @@ def _content_key(text, tokenizers, filters, keep_text):
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _write_corpus(text, tokenizers, filters, keep_text, directory):
+def _write_corpus(text, tokenizers, filters, keep_text, directory, content):
     sieve = PairSieve(filters)
     with CorpusWriter(directory, keep_text) as writer:
         for numbers, texts in _chunks(text):
@@ -104,6 +104,7 @@ def _write_corpus(text, tokenizers, filters, keep_text, directory):
                 else f"{text.name} holds no sentence pairs"
             )
         writer.finish(
+            content=content,
             dropped=sieve.dropped,
             vocabulary_size=tokenizers["target"].vocabulary_size,
             tokenizer_fingerprint=tokenizers["target"].fingerprint,

@@ -1,5 +1,7 @@
 """A tokenized parallel corpus on disk, read through memory maps."""
 
+import functools
+import hashlib
 import json
 import pathlib
 
@@ -30,7 +32,8 @@ class ParallelCorpus:
         line_numbers: int64 array `(pairs,)`: where each pair stood in the text, from 1.
         metadata: dict with what is known of the corpus: `pairs`, `dropped` (reason -> pairs),
             `source_tokens`, `target_tokens`, `tokenizer_fingerprint`, `vocabulary_size`,
-            `source_tokenizer_fingerprint`, `source_vocabulary_size`, `format_version`.
+            `source_tokenizer_fingerprint`, `source_vocabulary_size`, `format_version`, `content`
+            (a digest of what it was prepared from).
         texts: None, or the sentences themselves as UTF-8: side -> (uint8 array `(bytes,)`, int64
             array of offsets `(pairs + 1,)`).
     """
@@ -120,6 +123,17 @@ class ParallelCorpus:
     def dropped(self):
         """Number of pairs that each filter dropped: dict with the keys of `REASONS`."""
         return {**dict.fromkeys(REASONS, 0), **self.metadata.get("dropped", {})}
+
+    @functools.cached_property
+    def fingerprint(self):
+        """A string that is the same for the same tokens in the same order, another for others."""
+        if "content" in self.metadata:
+            return self.metadata["content"]
+        digest = hashlib.sha256()
+        for array in (self.source_ids, self.target_ids, self.source_offsets, self.target_offsets):
+            digest.update(f" {array.dtype} {len(array)} ".encode())
+            digest.update(np.ascontiguousarray(array))
+        return digest.hexdigest()
 
     def report(self):
         """How many pairs of the text were kept, and what dropped the others, as a line of text."""

@@ -51,6 +51,12 @@ class SubwordSampling:
         ids = tokenizer.sample(lines, alpha=self.alpha, seed=seed)
         return [np.asarray(row, dtype="int32") for row in ids]
 
+    @property
+    def fingerprint(self):
+        """A string that differs where other pieces are drawn."""
+        tokenizers = self.source_tokenizer.fingerprint, self.tokenizer.fingerprint
+        return f"{tokenizers} {float(self.alpha)} {self.seed}"
+
     def growth(self, corpus):
         """How many times as long as ordinary pieces to expect samples, measured on some pairs.
 

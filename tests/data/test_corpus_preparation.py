@@ -93,6 +93,7 @@ def test_metadata(tmp_path):
     corpus = prepared(tmp_path, source_tokenizer=LetterTokenizer("source letters"))
     assert corpus.metadata == {
         "format_version": 2,
+        "content": next(tmp_path.iterdir()).name,
         "pairs": 3,
         "source_tokens": 6,
         "target_tokens": 7,
