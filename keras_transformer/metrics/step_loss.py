@@ -52,7 +52,7 @@ class StepLoss(keras.metrics.Metric):
         Keras traces a step once for each replica, one trace within another where they meet, so
         entries are counted.
         """
-        self.last.assign(ops.zeros_like(self.last))
+        self.last.assign(0.0)
         self._sums += 1
         try:
             yield

@@ -1,10 +1,20 @@
-"""The exact training step on JAX."""
+"""The exact training step on JAX, where a batch is read in slices."""
 
+import contextlib
+
+import jax
+import jax.numpy as jnp
 import keras
 
+from keras_transformer.training.step_sums import StepSums
 
-class JaxTrainingModel(keras.Model):
+
+class JaxTrainingModel(StepSums, keras.Model):
     """What `training_model` returns on JAX; see there.
+
+    A step is one program over all devices of a `keras.distribution.DataParallel`, and what it adds
+    up is of all of them. Slice j holds rows j, j + accumulate, j + 2 accumulate and so on: of the
+    rows that lie on a device every slice has its share, and none is moved.
 
     Args:
         inputs, outputs: of a functional model.
@@ -17,4 +27,75 @@ class JaxTrainingModel(keras.Model):
         self.accumulate = accumulate
 
     def after_restore(self):
-        """To be called when the variables were assigned from a checkpoint."""
+        """To be called when the variables were assigned from a checkpoint; nothing is to be done.
+
+        All devices draw their dropout masks from one seed, as parts of one array.
+        """
+
+    def train_step(self, state, data):
+        """One update from one batch; see `keras.Model.train_step` on JAX."""
+        if self.accumulate == 1:
+            return super().train_step(state, data)
+        trainable, non_trainable, optimizer_variables, metrics = state
+        with contextlib.ExitStack() as stack:
+            metrics = self._with_metrics(
+                metrics,
+                lambda: [stack.enter_context(each.sum_of_updates()) for each in self.step_losses],
+            )
+            loss, gradients, non_trainable, metrics = self._sum_over_slices(
+                trainable, non_trainable, optimizer_variables, metrics, data
+            )
+        trainable, optimizer_variables = self.optimizer.stateless_apply(
+            optimizer_variables, gradients, trainable
+        )
+        logs = {}
+        metrics = self._with_metrics(metrics, lambda: logs.update(self._track_loss(loss, data)))
+        return logs, (trainable, non_trainable, optimizer_variables, metrics)
+
+    def _sum_over_slices(self, trainable, non_trainable, optimizer_variables, metrics, data):
+        """Return loss and gradients of all rows, and the state that the slices leave."""
+        gradient_of = jax.value_and_grad(self.compute_loss_and_updates, has_aux=True)
+
+        def add_slice(carry, rows):
+            total, sums, non_trainable, metrics = carry
+            x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(rows)
+            (_, (loss, y_pred, non_trainable, metrics)), gradients = gradient_of(
+                trainable,
+                non_trainable,
+                metrics,
+                x,
+                y,
+                sample_weight,
+                training=True,
+                optimizer_variables=optimizer_variables,
+            )
+            metrics = self._with_metrics(
+                metrics, lambda: self.compute_metrics(x, y, y_pred, sample_weight)
+            )
+            sums = jax.tree.map(jnp.add, sums, gradients)
+            return (total + loss.astype("float32"), sums, non_trainable, metrics), None
+
+        nothing = jax.tree.map(jnp.zeros_like, trainable)
+        carry = (jnp.zeros((), "float32"), nothing, non_trainable, metrics)
+        carry, _ = jax.lax.scan(add_slice, carry, jax.tree.map(self._in_slices, data))
+        return carry
+
+    def _in_slices(self, array):
+        """(rows, ...) -> (accumulate, rows / accumulate, ...)."""
+        self.check_rows(array.shape[0])
+        slices = array.reshape(-1, self.accumulate, *array.shape[1:])
+        return jnp.swapaxes(slices, 0, 1)
+
+    def _with_metrics(self, values, update):
+        """Return the values of the metrics' variables after `update()`."""
+        mapping = zip(self.metrics_variables, values, strict=True)
+        with keras.StatelessScope(state_mapping=list(mapping)) as scope:
+            update()
+        return [scope.get_current_value(variable) for variable in self.metrics_variables]
+
+    def _track_loss(self, loss, data):
+        """Show Keras's `loss` the sum of the slices; return all logs."""
+        rows = jax.tree.leaves(data)[0].shape[0]
+        tracker = next(metric for metric in self.metrics if metric.name == "loss")
+        tracker.update_state(loss, sample_weight=rows)
+        return self.get_metrics_result()
