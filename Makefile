@@ -4,6 +4,7 @@
 # make test-full the same with the slow tests
 # make lint      ruff alone
 # make benchmark how fast batches are read (about a minute)
+# make benchmark-training how long a step takes, for a GPU; ARGS="--preset tiny --steps 20" elsewhere
 # make clean     remove .venv and caches; runs/ stays
 
 SHELL := /bin/bash
@@ -15,7 +16,7 @@ BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --durations 5
 
-.PHONY: help install demo test test-full lint benchmark clean
+.PHONY: help install demo test test-full lint benchmark benchmark-training clean
 
 help:
 	@sed -n "s/^# make/make/p" Makefile
@@ -39,6 +40,9 @@ lint: .venv/installed-dev
 
 benchmark: .venv/installed
 	@$(BIN)/python -m benchmarks.reading
+
+benchmark-training: .venv/installed
+	@$(BIN)/python -m benchmarks.training_step $(ARGS)
 
 clean:
 	rm -rf .venv .pytest_cache .ruff_cache build *.egg-info

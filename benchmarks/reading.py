@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 
+from benchmarks.wmt_lengths import wmt_lengths
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_errors import run_command
 from keras_transformer.data import (
@@ -26,7 +27,7 @@ ROW = "{:>12}  {:<17}  {:>17}  {:>21}  {:>8}"
 
 
 class InventedText(ParallelText):
-    """Pairs with lengths as those of WMT: log-normal, 28 tokens on average, at most 200.
+    """Pairs with the lengths of `wmt_lengths`.
 
     Only lengths decide the speed, so they stand in the place of the sentences.
     """
@@ -41,10 +42,7 @@ class InventedText(ParallelText):
         return self._pairs
 
     def __iter__(self):
-        generator = np.random.default_rng(1)
-        sources = np.clip(generator.lognormal(3.15, 0.6, self._pairs), 1, 200).astype("int64")
-        ratios = generator.normal(1.05, 0.2, self._pairs)
-        targets = np.clip(sources * ratios, 1, 200).astype("int64")
+        sources, targets = wmt_lengths(self._pairs)
         return zip(map(str, sources), map(str, targets), strict=True)
 
     def fingerprint(self):

@@ -1,0 +1,52 @@
+"""A corpus of invented sentences whose translation can be learned."""
+
+import numpy as np
+
+from benchmarks.wmt_lengths import wmt_lengths
+from keras_transformer.data import ParallelCorpus
+from keras_transformer.special_tokens import SpecialTokens
+
+FIRST_WORD = max(vars(SpecialTokens()).values()) + 1
+
+
+def invented_corpus(pairs, vocabulary_size, longest, seed=1):
+    """Draw sentence pairs.
+
+    A source is words with the frequencies of Zipf's law. Its target is the same words in another
+    spelling (a permutation of the vocabulary), from the start again where the target is longer. So
+    a loss falls as on text: first to the words' entropy, then as the spelling is learned.
+
+    Args:
+        pairs: number of pairs.
+        vocabulary_size: number of ids, special tokens included.
+        longest: most tokens of a sentence.
+        seed: of the draws.
+
+    Returns:
+        A `ParallelCorpus`.
+    """
+    generator = np.random.default_rng(seed)
+    sources, targets = (np.minimum(lengths, longest) for lengths in wmt_lengths(pairs, seed))
+    source_offsets, target_offsets = (
+        np.concatenate([[0], np.cumsum(lengths)]) for lengths in (sources, targets)
+    )
+    words = _zipf_draws(vocabulary_size - FIRST_WORD, source_offsets[-1], generator)
+    position = np.arange(target_offsets[-1]) - np.repeat(target_offsets[:-1], targets)
+    position %= np.repeat(sources, targets)
+    spelling = generator.permutation(vocabulary_size - FIRST_WORD)
+    translated = spelling[words[np.repeat(source_offsets[:-1], targets) + position]]
+    return ParallelCorpus(
+        (words + FIRST_WORD).astype("int32"),
+        source_offsets,
+        (translated + FIRST_WORD).astype("int32"),
+        target_offsets,
+        np.arange(1, pairs + 1),
+        metadata={"vocabulary_size": vocabulary_size},
+    )
+
+
+def _zipf_draws(words, number, generator):
+    """Draw `number` of so many words, from 0, the n-th most frequent with a share of 1 / n."""
+    bounds = np.cumsum(1 / np.arange(1, words + 1))
+    draws = np.searchsorted(bounds / bounds[-1], generator.random(number), side="right")
+    return np.minimum(draws, words - 1)  # the last bound may be 1 less a rounding

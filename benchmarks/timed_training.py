@@ -1,0 +1,210 @@
+"""Some steps of a training, timed."""
+
+import dataclasses
+import functools
+import gc
+import platform
+import resource
+import time
+
+import keras
+import numpy as np
+
+from benchmarks.invented_language import invented_corpus
+from keras_transformer import losses, metrics, models, optimizers, training
+from keras_transformer.data import plan_batches
+from keras_transformer.environment import machine, package_versions
+from keras_transformer.models import PRESETS
+from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.training.device_memory import peak_device_memory
+
+SHAPES = 16  # where each is compiled
+TOKENS_A_PAIR = 25  # fewer than invented pairs have on average, so that there are enough of them
+SEED = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class StepTimes:
+    """What was measured.
+
+    Args:
+        seconds: median time of a step, from the end of the one before: reading included, and
+            steps not counted that compile.
+        middle_half: the first and the third quartile of these times.
+        target_tokens_per_second: of the steps counted, padding not.
+        utilisation: share of the devices' peak that went into products of real tokens, or None
+            where the peak is not known.
+        peak_bytes: most memory in use; on a CPU that of the process.
+        start_seconds: time of the steps that are not counted.
+        losses: list of floats, one a step.
+    """
+
+    seconds: float
+    middle_half: tuple[float, float]
+    target_tokens_per_second: float
+    utilisation: float | None
+    peak_bytes: int
+    start_seconds: float
+    losses: list[float]
+
+
+class TimedTraining:
+    """A training on invented sentences that can be run in several precisions.
+
+    Args:
+        options: the command line of `benchmarks.training_step`.
+        devices: `training.Devices`.
+    """
+
+    def __init__(self, options, devices):
+        self.options = options
+        self.devices = devices
+        pairs = max(100, options.steps * options.batch_tokens // TOKENS_A_PAIR)
+        longest = min(options.max_tokens, options.batch_tokens - 1)
+        corpus = invented_corpus(pairs, options.vocabulary_size, longest, SEED)
+        self.compiles = keras.backend.backend() == "jax" or bool(options.xla)
+        self.reader = plan_batches(
+            corpus,
+            SpecialTokens(),
+            batch_tokens=options.batch_tokens,
+            seed=SEED,
+            shapes=options.shapes or (SHAPES if self.compiles else None),
+        )
+
+    def description(self):
+        """What is measured and on which machine: list of lines."""
+        options, plan, here = self.options, self.reader.plan, machine()
+        versions = package_versions()
+        backend = versions["backend"]
+        model = self._build("float32")
+        slices = f" in {options.accumulate} slices" if options.accumulate > 1 else ""
+        return [
+            f"{self.devices.description} ({here['processor']}, {here['cores']} cores), "
+            f"{platform.system()}, {backend} {versions[backend]}, keras {versions['keras']}",
+            f"{options.preset}: {model.count_params():,} parameters, "
+            f"{model.output_shape[-1]:,} tokens",
+            f"{options.steps:,} steps of {options.batch_tokens:,} source and target tokens"
+            f"{slices}, {plan.padding_share:.1%} padding, {len(set(self._shapes))} shapes",
+        ]
+
+    def run(self, precision):
+        """Train a new model; every run starts from the same weights and reads the same batches.
+
+        Args:
+            precision: dtype policy of the layers.
+
+        Returns:
+            `StepTimes`.
+        """
+        training.make_reproducible(SEED, deterministic=False)
+        options, devices = self.options, self.devices
+        with devices.scope():
+            model = self._compiled_model(precision)
+        clock = _Clock()
+        model.fit(
+            devices.batches(self.reader, accumulate=options.accumulate),
+            steps_per_epoch=options.steps,
+            callbacks=[clock],
+            shuffle=False,  # the batches come in the order of their plan
+            verbose=0,
+        )
+        speed = training.DeviceSpeed.of(devices, precision, options.device_tflops)
+        work = training.StepWork.of(self.reader.plan, model, speed.total_peak_flops)
+        result = step_times(clock.ends, clock.losses, work, self._compiling_steps())
+        del model, clock, work
+        gc.collect()  # a model is full of cycles, and the next one wants its memory
+        return result
+
+    def _build(self, precision):
+        layers = self.options.num_layers
+        sizes = {"num_encoder_layers": layers, "num_decoder_layers": layers} if layers else {}
+        size = models.padded_vocabulary_size(self.options.vocabulary_size)
+        return models.build_transformer(
+            self.options.preset, vocabulary_size=size, dtype=precision, **sizes
+        )
+
+    def _compiled_model(self, precision):
+        """As the recipes compile theirs, with the same values in the logs."""
+        preset, size = PRESETS[self.options.preset], self.options.vocabulary_size
+        trainer = training.training_model(self._build(precision), self.options.accumulate)
+        loss = losses.LabelSmoothingCrossEntropy(preset.label_smoothing, vocabulary_size=size)
+        optimizer = optimizers.transformer_adam(preset.hidden_dim, preset.warmup_steps)
+        if precision == "mixed_float16":
+            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+        trainer.compile(
+            optimizer,
+            loss,
+            metrics=[metrics.TokenLoss(loss), metrics.Perplexity(), metrics.TokenAccuracy()],
+            weighted_metrics=[
+                metrics.StepLoss(loss),
+                metrics.StepLoss(losses.LabelSmoothingCrossEntropy(0.0), name="step_nll"),
+            ],
+            jit_compile=self.compiles,
+        )
+        return trainer
+
+    @functools.cached_property
+    def _shapes(self):
+        """Each step's padded shape."""
+        return [self._shape(step) for step in range(self.options.steps)]
+
+    def _shape(self, step):
+        multiple = self.devices.replicas * self.options.accumulate
+        inputs, labels, _ = self.reader.batch(step, multiple)
+        return inputs["source_ids"].shape + labels.shape
+
+    def _compiling_steps(self):
+        """The first step of each shape; where any shape will do, the first step alone."""
+        if not self.compiles:
+            return [0]
+        return [self._shapes.index(shape) for shape in set(self._shapes)]
+
+
+def step_times(ends, losses, work, compiling):
+    """Put the measured times together.
+
+    Args:
+        ends: list of seconds on a clock: when the training began, and when each step ended.
+        losses: list of floats, one a step.
+        work: `training.StepWork` of the steps.
+        compiling: steps that are not counted, from 0. If these are all, all are counted.
+
+    Returns:
+        `StepTimes`.
+    """
+    seconds = np.diff(ends)
+    steps = range(len(seconds))
+    counted = [step for step in steps if step not in set(compiling)] or list(steps)
+    time_counted = seconds[counted].sum()
+    quarter, median, three_quarters = np.percentile(seconds[counted], [25, 50, 75])
+    utilisation = None
+    if work.peak_flops is not None:
+        utilisation = work.total("flops", counted) / (time_counted * work.peak_flops)
+    return StepTimes(
+        seconds=median,
+        middle_half=(quarter, three_quarters),
+        target_tokens_per_second=work.total("target_tokens", counted) / time_counted,
+        utilisation=utilisation,
+        peak_bytes=peak_device_memory() or _process_peak(),
+        start_seconds=seconds.sum() - time_counted,
+        losses=losses,
+    )
+
+
+class _Clock(keras.callbacks.Callback):
+    """Notes when each step ended, and its loss, which makes the device finish it."""
+
+    def __init__(self):
+        super().__init__()
+        self.ends, self.losses = [], []
+
+    def on_train_begin(self, logs=None):
+        self.ends.append(time.perf_counter())
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.losses.append(float(logs["step_loss"]))
+        self.ends.append(time.perf_counter())
+
+
+def _process_peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts kibibytes

@@ -1,0 +1,125 @@
+"""How long a training step takes, and what a lower precision does to the loss."""
+
+import argparse
+import os
+import sys
+
+from benchmarks.wmt_lengths import LONGEST
+from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.command_errors import (
+    CommandParser,
+    positive_int,
+    positive_number,
+    run_command,
+)
+from keras_transformer.whole_files import write_text
+
+PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
+COLUMNS = "{:<15} {:>10}  {:<15} {:>13} {:>7} {:>12} {:>8}"
+HEADER = ("precision", "ms a step", "(middle half)", "tokens/s", "MFU", "memory", "start")
+LOSS_ROWS = 10
+
+
+def main(arguments=None):
+    """Train some steps on invented sentences, print a table; `arguments` as on the command line."""
+    options = _parser().parse_args(arguments)
+    if options.backend:
+        os.environ["KERAS_BACKEND"] = options.backend
+    start_backend_quietly(devices=False)
+    # These load the backend.
+    from benchmarks.timed_training import TimedTraining
+    from keras_transformer import training
+
+    devices = training.start_devices(options.replicas)
+    timed = TimedTraining(options, devices)
+    print("\n".join(timed.description()), end="\n\n")
+    print(COLUMNS.format(*HEADER))
+    losses = {}
+    for precision in dict.fromkeys([options.precision, options.compare or options.precision]):
+        result = timed.run(precision)
+        print(COLUMNS.format(precision, *_figures(result)), flush=True)
+        losses[precision] = result.losses
+    if len(losses) > 1:
+        print("\n" + "\n".join(comparison(losses)))
+    if options.losses:
+        _write_losses(options.losses, losses)
+
+
+def comparison(losses):
+    """Losses of two precisions beside each other, for people.
+
+    Args:
+        losses: dict from the precisions' names to lists of as many losses, one a step.
+
+    Returns:
+        List of lines.
+    """
+    (name, values), (other_name, other_values) = losses.items()
+    differences = [value - other for value, other in zip(values, other_values, strict=True)]
+    sizes = list(map(abs, differences))
+    row = "{:>6}  {:>15}  {:>15}  {:>11}"
+    lines = [row.format("step", name, other_name, "difference")]
+    every = max(1, len(values) // LOSS_ROWS)
+    for step in sorted({1, *range(every, len(values) + 1, every)}):
+        losses_of_step = (f"{of[step - 1]:.4f}" for of in (values, other_values))
+        lines.append(row.format(step, *losses_of_step, f"{differences[step - 1]:+.4f}"))
+    largest = max(range(len(sizes)), key=sizes.__getitem__)
+    lines.append(
+        f"Of {len(sizes)} steps the losses differ by {sum(sizes) / len(sizes):.5f} on average, "
+        f"{sizes[largest]:.5f} at most (step {largest + 1})."
+    )
+    return lines
+
+
+def _figures(result):
+    low, high = result.middle_half
+    return (
+        f"{1000 * result.seconds:,.1f}",
+        f"({1000 * low:,.1f}-{1000 * high:,.1f})",
+        f"{result.target_tokens_per_second:,.0f}",
+        "" if result.utilisation is None else f"{result.utilisation:.1%}",
+        f"{result.peak_bytes / 2**30:.1f} GiB",
+        f"{result.start_seconds:,.0f} s",
+    )
+
+
+def _write_losses(path, losses):
+    rows = zip(*losses.values(), strict=True)
+    table = [["step", *losses], *([step, *row] for step, row in enumerate(rows, start=1))]
+    write_text(path, "".join(",".join(map(str, row)) + "\n" for row in table))
+
+
+def _parser():
+    parser = CommandParser(prog="python -m benchmarks.training_step", description=__doc__)
+    add = parser.add_argument
+    add("--preset", default="base", metavar="NAME", help="size of the model: base, big, tiny, ...")
+    add("--precision", default="mixed_bfloat16", choices=PRECISIONS)
+    add("--compare", choices=PRECISIONS, help="train in this precision too: speed and losses")
+    add("--losses", metavar="FILE", help="write every step's losses there, as CSV")
+    add("--steps", type=positive_int, default=200, metavar="N", help="steps to train")
+    add(
+        "--batch-tokens",
+        type=positive_int,
+        default=25_000,
+        metavar="N",
+        help="most source and most target tokens of a step, the paper's by default",
+    )
+    add("--num-layers", type=positive_int, metavar="N", help="of each stack (default: preset's)")
+    add("--vocabulary-size", type=positive_int, default=37_000, metavar="N", help="the paper's")
+    add("--max-tokens", type=positive_int, default=LONGEST, metavar="N", help="of a sentence")
+    add("--backend", choices=("jax", "tensorflow"), help="default: KERAS_BACKEND, or TensorFlow")
+    add("--replicas", type=positive_int, metavar="N", help="devices to train on (default: all)")
+    add("--accumulate", type=positive_int, default=1, metavar="N", help="slices of a step")
+    add(
+        "--shapes",
+        type=positive_int,
+        metavar="N",
+        help="padded shapes of batches (default: 16 where each is compiled, else any)",
+    )
+    add("--xla", action=argparse.BooleanOptionalAction, help="compile (always done on JAX)")
+    add("--device-tflops", type=positive_number, metavar="X", help="peak of a device not known")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))
