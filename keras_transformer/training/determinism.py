@@ -2,6 +2,8 @@
 
 import keras
 
+from keras_transformer.backend_start import held_stderr
+
 
 def make_reproducible(seed, deterministic=True):
     """Seed every random generator and, on demand, ask for operations that add in a fixed order.
@@ -14,7 +16,9 @@ def make_reproducible(seed, deterministic=True):
         seed: integer.
         deterministic: whether TensorFlow's operations must be deterministic; they are slower.
     """
-    keras.utils.set_random_seed(seed)
+    # Keras seeds TensorFlow as well where that is installed, and on JAX imports it for that.
+    with held_stderr():
+        keras.utils.set_random_seed(seed)
     if deterministic and keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
