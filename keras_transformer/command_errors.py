@@ -10,6 +10,7 @@ from keras_transformer.errors import UserInputError
 
 USER_ERROR = 2
 INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
+TERMINATED = 128 + signal.SIGTERM  # 143
 
 
 class CommandParser(argparse.ArgumentParser):

@@ -7,3 +7,7 @@ class UserInputError(ValueError):
 
 class TrainingDiverged(UserInputError):
     """The loss is no finite number; the message names the step and the last good checkpoint."""
+
+
+class CannotWrite(UserInputError):
+    """A file could not be written, such as on a full disk; what stood there before is whole."""

@@ -1,7 +1,7 @@
 """A run on disk: one directory holds what a training made and what translating needs."""
 
 import json
-import re
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -11,16 +11,15 @@ import keras
 from keras_transformer.environment import package_versions
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import build_transformer  # noqa: F401  (registers the layers)
+from keras_transformer.run_checkpoints import RunCheckpoints
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.whole_files import copy_file, write_json
+from keras_transformer.whole_files import copy_file, remove_left_over, write_json
 
 RUN_FORMAT = "keras_transformer run"
 FORMAT_VERSION = 1
-# What a killed process may leave behind of files that it was writing.
-LEFT_OVER = (".partial-*", ".candidate-*", "*.partial")
 
 
-class RunDirectory:
+class RunDirectory(RunCheckpoints):
     """The layout of a run directory, and the only place that knows its file names.
 
     ```
@@ -31,7 +30,8 @@ class RunDirectory:
     source_tokenizer.model  that of the source, where it has a vocabulary of its own
     model.weights.h5      the weights that translate: an average or the best, written at the end
     checkpoints/          step-00000500.weights.h5 (the last n and the best n), best.weights.h5,
-                          best.json, averages such as average-last-5-step-00000500.weights.h5
+                          best.json, averages such as average-last-5-step-00000500.weights.h5;
+                          step-00000500.state.npz (the last two), which a training goes on from
     tensorboard/          event files
     metrics.csv  validation.csv  samples.txt  scores.json  checksums.json
     ```
@@ -62,49 +62,55 @@ class RunDirectory:
     )
 
     def __init__(self, path):
-        self.path = Path(path)
+        super().__init__(path)
+        # Stands for `record_path` until all is written that goes before the training.
+        self.starting_path = self.path / ".starting-run.json"
         self.record_path = self.path / "run.json"
         self.settings_path = self.path / "settings.json"
         self.model_path = self.path / "model.json"
         self.tokenizer_path = self.path / "tokenizer.model"
         self.source_tokenizer_path = self.path / "source_tokenizer.model"
         self.weights_path = self.path / "model.weights.h5"
-        self.checkpoints_path = self.path / "checkpoints"
         self.tensorboard_path = self.path / "tensorboard"
         self.metrics_path = self.path / "metrics.csv"
         self.validation_path = self.path / "validation.csv"
         self.samples_path = self.path / "samples.txt"
         self.scores_path = self.path / "scores.json"
-        self.checksums_path = self.path / "checksums.json"
 
     def __repr__(self):
         return f"RunDirectory({str(self.path)!r})"
 
     @classmethod
-    def create(cls, path, overwrite=False):
-        """Return the directory of a new run; nothing on disk changes before `start`.
+    def create(cls, path, overwrite=False, resume=False):
+        """Return the directory of a training; nothing on disk changes before `start`.
 
         Args:
-            path: a directory that does not exist, is empty, or, with `overwrite`, holds a run.
+            path: a directory that does not exist, is empty, holds a run that was killed before it
+                had started, or, with `overwrite` or `resume`, holds a run.
             overwrite: whether `start` may replace a run.
+            resume: whether the training may go on in a run; `training.find_state` says from where.
 
         Raises:
-            UserInputError: `path` holds files, and they are no run or `overwrite` is False.
+            UserInputError: `path` holds files, and they are no run or neither `overwrite` nor
+                `resume` is given.
         """
         run = cls(path)
         if run.path.exists() and not run.path.is_dir():
             raise UserInputError(f"The run directory {path} exists and is a file.")
-        if run.path.is_dir() and any(run.path.iterdir()):
-            if not run.is_run():
-                raise UserInputError(
-                    f"The directory {path} is not empty and holds no run of keras_transformer. "
-                    "Choose another one: it is not overwritten."
-                )
-            if not overwrite:
-                raise UserInputError(
-                    f"The run directory {path} exists. Choose another one, or pass --overwrite "
-                    "to replace the run in it."
-                )
+        if run.has_not_started():
+            return run
+        if not run.is_run():
+            raise UserInputError(
+                f"The directory {path} is not empty and holds no run of keras_transformer. "
+                "Choose another one: it is not overwritten."
+            )
+        if resume:
+            return cls.open(path)
+        if not overwrite:
+            raise UserInputError(
+                f"The run directory {path} exists. Choose another one, pass --resume to go on "
+                "with the run in it, or --overwrite to replace it."
+            )
         return run
 
     @classmethod
@@ -131,6 +137,14 @@ class RunDirectory:
             return False
         return isinstance(record, dict) and record.get("format") == RUN_FORMAT
 
+    def has_not_started(self):
+        """Whether there is nothing at `path`, or just what a kill left of a run's beginning."""
+        if not self.path.is_dir():
+            return True
+        files = {path.name for path in self.path.iterdir()}
+        begun = self.starting_path.is_file() and not self.record_path.is_file()
+        return begun or files <= {f".partial-{self.starting_path.name}"}
+
     def start(self, *, model, tokenizer, settings, source_tokenizer=None, origin=None):
         """Begin the run: clear what an older run left, write what is known before training.
 
@@ -142,6 +156,10 @@ class RunDirectory:
             origin: what the weights started from, such as another run's path, or None.
         """
         self.path.mkdir(parents=True, exist_ok=True)
+        if self.record_path.is_file():
+            os.replace(self.record_path, self.starting_path)  # it is no run until all is written
+        else:
+            write_json(self.starting_path, {"format": RUN_FORMAT})
         self._clear()
         record = {
             "format": RUN_FORMAT,
@@ -156,19 +174,20 @@ class RunDirectory:
             source_tokenizer.save(self.source_tokenizer_path)
         if origin is not None:
             record["from"] = str(origin)
-        write_json(self.record_path, record)
         write_json(self.settings_path, settings)
         architecture = json.loads(model.to_json())
         architecture.pop("compile_config", None)  # how it is trained is the settings' business
         write_json(self.model_path, architecture)
         tokenizer.save(self.tokenizer_path)
         self.checkpoints_path.mkdir()
+        write_json(self.record_path, record)
+        self.starting_path.unlink()
 
     def _clear(self):
         """Remove an older run's files; a file that is none of ours stays."""
-        left_over = [path for pattern in LEFT_OVER for path in self.path.glob(pattern)]
-        for path in [*(self.path / name for name in self.FILES), *left_over]:
-            path.unlink(missing_ok=True)
+        remove_left_over(self.path)
+        for name in self.FILES:
+            (self.path / name).unlink(missing_ok=True)
         for directory in (self.checkpoints_path, self.tensorboard_path):
             shutil.rmtree(directory, ignore_errors=True)
 
@@ -179,48 +198,6 @@ class RunDirectory:
     def settings(self):
         """Return the content of settings.json."""
         return json.loads(self.settings_path.read_text(encoding="utf-8"))
-
-    @property
-    def best_path(self):
-        """The weights with the best validation value."""
-        return self.checkpoints_path / "best.weights.h5"
-
-    @property
-    def best_record_path(self):
-        """Step and value of the best weights."""
-        return self.checkpoints_path / "best.json"
-
-    def checkpoint_path(self, step):
-        """Return the file of the weights after `step` updates."""
-        return self.checkpoints_path / f"step-{step:08d}.weights.h5"
-
-    def checkpoints(self):
-        """Return the step checkpoints on disk, oldest first."""
-        paths = self.checkpoints_path.glob("step-*.weights.h5")
-        return sorted(path for path in paths if re.fullmatch(r"step-\d+\.weights\.h5", path.name))
-
-    def last_checkpoints(self):
-        """Return the last step checkpoints on disk, oldest first, without older ones kept as best.
-
-        How many were kept as the last, the record of the best ones says.
-        """
-        paths = self.checkpoints()
-        if not self.best_record_path.is_file():
-            return paths
-        record = json.loads(self.best_record_path.read_text(encoding="utf-8"))
-        return paths[-record.get("keep_last", len(paths)) :]
-
-    def best_checkpoints(self):
-        """Return the step checkpoints with the best validation values on disk, best first."""
-        if not self.best_record_path.is_file():
-            return []
-        record = json.loads(self.best_record_path.read_text(encoding="utf-8"))
-        paths = [self.checkpoint_path(kept["step"]) for kept in record.get("kept", [])]
-        return [path for path in paths if path.is_file()]
-
-    def average_path(self, kind, n, step):
-        """Return the file of the mean of `n` checkpoints, "last" or "best", until `step`."""
-        return self.checkpoints_path / f"average-{kind}-{n}-step-{step:08d}.weights.h5"
 
     def publish(self, checkpoint):
         """Make a file of weights the run's final ones, those that translate."""
@@ -251,23 +228,31 @@ class RunDirectory:
         )
         return unfinished[0]
 
-    def load_model(self, checkpoint=None, **rates):
-        """Return the run's `keras.Model` with weights.
+    def load_architecture(self, **rates):
+        """Return the run's `keras.Model` with new weights, such as for a state to replace.
 
         Args:
-            checkpoint: as in `find_weights`.
             **rates: dropout rates that replace those it was trained with, such as `dropout=0.2`.
         """
-        weights = self.find_weights(checkpoint)
         try:
             architecture = json.loads(self.model_path.read_text(encoding="utf-8"))
             for layer in architecture["config"]["layers"]:
                 config = layer["config"]
                 config.update({name: rates[name] for name in rates if name in config})
                 config["trainable"] = True  # what was frozen is that training's business
-            model = keras.models.model_from_json(json.dumps(architecture))
+            return keras.models.model_from_json(json.dumps(architecture))
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise UserInputError(f"Cannot read the model {self.model_path}.") from error
+
+    def load_model(self, checkpoint=None, **rates):
+        """Return the run's `keras.Model` with weights.
+
+        Args:
+            checkpoint: as in `find_weights`.
+            **rates: as in `load_architecture`.
+        """
+        weights = self.find_weights(checkpoint)
+        model = self.load_architecture(**rates)
         try:
             model.load_weights(weights)
         except (OSError, ValueError, KeyError) as error:

@@ -16,7 +16,7 @@ RANKS = {
     "backend_start": 4, "command_errors": 4, "environment": 4, "graph_compilation": 4,
     "settings": 4, "text": 4, "whole_files": 4,
     "compiled_generator": 5, "data": 5, "device_settings": 5, "evaluation": 5, "parsing": 5,
-    "run_directory": 5,
+    "run_checkpoints": 5, "run_directory": 5,
     "alignment": 6, "sentence_batches": 6, "training": 6, "training_options": 6,
     "translator": 7,
     "export": 8, "interop": 8, "interpretation": 8, "serving": 8, "translation_training": 8,

@@ -15,10 +15,16 @@ from keras_transformer.training.limits import StepLimit, StopOnNaN, StopOnPlatea
 from keras_transformer.training.metrics_log import MetricsLog
 from keras_transformer.training.probe import ProbeRecord, probe
 from keras_transformer.training.progress_bar import ProgressBar
+from keras_transformer.training.run_opening import open_run
 from keras_transformer.training.step_work import StepWork
 from keras_transformer.training.tensorboard_log import TensorBoardLog
 from keras_transformer.training.training_cost import cost_table, training_cost
 from keras_transformer.training.training_model import training_model
+from keras_transformer.training.training_state import (
+    TrainingState,
+    check_same_settings,
+    find_state,
+)
 from keras_transformer.training.transformer_flops import TransformerFlops
 from keras_transformer.training.validation_log import ValidationLog
 from keras_transformer.training.weights import load_weights
@@ -40,15 +46,19 @@ __all__ = [
     "StopOnPlateau",
     "TensorBoardLog",
     "TimeLimit",
+    "TrainingState",
     "TransformerFlops",
     "ValidationLog",
     "average_best",
     "average_checkpoints",
+    "check_same_settings",
     "cost_table",
+    "find_state",
     "fit_model",
     "freeze",
     "load_weights",
     "make_reproducible",
+    "open_run",
     "probe",
     "start_devices",
     "training_cost",

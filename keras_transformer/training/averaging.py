@@ -1,7 +1,6 @@
 """The mean of several checkpoints' weights."""
 
 import contextlib
-import os
 import shutil
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.errors import UserInputError
+from keras_transformer.whole_files import whole_file
 
 
 def average_checkpoints(paths, destination):
@@ -28,22 +28,19 @@ def average_checkpoints(paths, destination):
     paths = [Path(path) for path in paths]
     if not paths:
         raise UserInputError("There are no checkpoints to average.")
-    destination = Path(destination)
-    partial = destination.with_name(f".partial-{destination.name}")
     with contextlib.ExitStack() as stack:
+        partial = stack.enter_context(whole_file(destination))
         files = [stack.enter_context(_open(path)) for path in paths]
         shapes = _shapes(files[-1])
         for path, file in zip(paths, files, strict=True):
             _check_shapes(path, _shapes(file), paths[-1], shapes)
         shutil.copyfile(paths[-1], partial)
-        mean = stack.enter_context(h5py.File(partial, "r+"))
-        mean.pop("optimizer", None)
-        for name in shapes:
-            if np.issubdtype(mean[name].dtype, np.floating):
-                mean[name][...] = sum(file[name][...].astype("float64") for file in files) / len(
-                    files
-                )
-    os.replace(partial, destination)
+        with h5py.File(partial, "r+") as mean:
+            mean.pop("optimizer", None)
+            for name in shapes:
+                if np.issubdtype(mean[name].dtype, np.floating):
+                    total = sum(file[name][...].astype("float64") for file in files)
+                    mean[name][...] = total / len(files)
 
 
 def average_best(paths, destination, validation_value, most):

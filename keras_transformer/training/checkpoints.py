@@ -1,6 +1,5 @@
 """Weights kept while training: the last few, and the best few."""
 
-import json
 import math
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
@@ -25,6 +24,12 @@ class Checkpoints(StepCallback):
         monitor: the value by which weights are best. An epoch without it ranks nothing. None: no
             epoch does.
         mode: "min" or "max", which values of `monitor` are better.
+        remove_old: whether to remove the other step files at each checkpoint. Who saves a state of
+            the training too calls `remove_old_files` after it: the state before speaks of them.
+
+    Raises:
+        TrainingDiverged: a weight is no finite number.
+        CannotWrite: the disk is full, or another error of the operating system.
     """
 
     def __init__(
@@ -35,6 +40,7 @@ class Checkpoints(StepCallback):
         save_every=None,
         monitor="val_perplexity",
         mode="min",
+        remove_old=True,
     ):
         super().__init__()
         check_positive_int("keep_last", keep_last)
@@ -46,6 +52,7 @@ class Checkpoints(StepCallback):
         self.save_every = save_every
         self.monitor = monitor
         self.mode = mode
+        self.remove_old = remove_old
         self._kept = []
         self._saved_step = None
 
@@ -74,9 +81,10 @@ class Checkpoints(StepCallback):
             raise TrainingDiverged(
                 f"Weights are no longer finite numbers at step {self.step}. {self.last_good()}"
             )
-        save_weights(self.model, path)
+        save_weights(self.model, path, lambda complete: self.run.keep_checksum(path, complete))
         self._saved_step = self.step
-        self._remove_old()
+        if self.remove_old:
+            self.remove_old_files()
         return path
 
     def last_good(self):
@@ -86,10 +94,8 @@ class Checkpoints(StepCallback):
 
     def _kept_before(self):
         """What a training that goes on has ranked already, by the same value."""
-        if not self.run.best_record_path.is_file():
-            return []
-        record = json.loads(self.run.best_record_path.read_text(encoding="utf-8"))
-        return record.get("kept", []) if record["monitor"] == self.monitor else []
+        record = self.run.best_record()
+        return record.get("kept", []) if record.get("monitor") == self.monitor else []
 
     def _rank(self, path, value):
         """Put the checkpoint of this step among the best, if it is one of them."""
@@ -112,9 +118,10 @@ class Checkpoints(StepCallback):
                 "keep_last": self.keep_last,
             },
         )
-        self._remove_old()
+        if self.remove_old:
+            self.remove_old_files()
 
-    def _remove_old(self):
+    def remove_old_files(self):
         """Remove the step files that are neither among the last nor among the best."""
         best = {self.run.checkpoint_path(kept["step"]) for kept in self._kept}
         for path in self.run.checkpoints()[: -self.keep_last]:

@@ -1,24 +1,31 @@
 """Training a compiled model into a run directory: `model.fit` with the callbacks of this folder."""
 
+import contextlib
 import dataclasses
 import math
 import sys
-import time
 
 from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.command_errors import INTERRUPTED, TERMINATED
+from keras_transformer.errors import CannotWrite, UserInputError
 from keras_transformer.training.bleu_validation import BleuValidation
 from keras_transformer.training.checkpoints import Checkpoints
 from keras_transformer.training.ema_weights import EMAWeights, keeps_average
+from keras_transformer.training.epochs import EpochCallbacks
 from keras_transformer.training.interruption import StopOnInterrupt
 from keras_transformer.training.limits import StepLimit, StopOnNaN, StopOnPlateau, TimeLimit
 from keras_transformer.training.metrics_log import MetricsLog
 from keras_transformer.training.progress_bar import ProgressBar
+from keras_transformer.training.rewind import rewind
+from keras_transformer.training.saved_states import Progress, SavedStates
 from keras_transformer.training.step_callback import StepMeter
 from keras_transformer.training.tensorboard_log import TensorBoardLog
+from keras_transformer.training.validation_batches import fixed_batches
 from keras_transformer.training.validation_log import ValidationLog
 
 # `fit` wants a number of epochs; a training limited by minutes never comes near this one.
 EPOCHS_WITHOUT_STEP_LIMIT = 1_000_000
+EXIT_CODES = {"interrupted": INTERRUPTED, "terminated": TERMINATED}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,11 +34,11 @@ class FitRecord:
 
     Args:
         steps: updates done, over the training's whole life.
-        seconds: time on the clock, validation and saving included.
-        target_tokens_per_second: of the training steps alone, without the first, which traces the
-            graph.
+        seconds: time on the clock, validation and saving included, over its whole life.
+        target_tokens_per_second: of the training steps alone, without the first after each start,
+            which traces the graph.
         stopped_because: "steps" or "minutes", the limit that was reached; "patience", which ended;
-            "interrupted", by Ctrl-C; "data", which came to its end.
+            "interrupted", by Ctrl-C; "terminated", by SIGTERM; "data", which came to its end.
     """
 
     steps: int
@@ -41,8 +48,13 @@ class FitRecord:
 
     @property
     def interrupted(self):
-        """Whether Ctrl-C ended it; a program then exits with code 130."""
-        return self.stopped_because == "interrupted"
+        """Whether Ctrl-C or SIGTERM ended it: there is more to train."""
+        return self.exit_code is not None
+
+    @property
+    def exit_code(self):
+        """The exit code of a program that ends with it: 130 after Ctrl-C, 143 after SIGTERM."""
+        return EXIT_CODES.get(self.stopped_because)
 
 
 def fit_model(
@@ -68,20 +80,30 @@ def fit_model(
     log_every=50,
     show_progress=True,
     callbacks=(),
+    state=None,
+    settings=None,
+    data_fingerprint=None,
+    devices=None,
 ):
     """Train a compiled model until a number of steps or minutes, or Ctrl-C.
 
     Every `save_every` steps are one epoch to Keras: then the model is validated and saved. It is
-    at the end as well. After Ctrl-C it is saved, not validated.
+    at the end as well. After Ctrl-C and SIGTERM it is saved, not validated.
+
+    With the weights goes a state: weights, dropout seeds, the optimizer, what was best so far. A
+    training that ends at any moment, also by a kill within a save, goes on from the last one as if
+    there had been no break.
 
     Args:
         model: a `keras.Model` compiled with `metrics.StepLoss` among its weighted metrics. A second
             one, of a loss without smoothing and named "step_nll", adds that to the logs.
-        data: endless batches for `fit`: a generator or a `tf.data.Dataset`.
+        data: endless batches for `fit`: a generator or a `tf.data.Dataset`. Where a state is given,
+            its first batch is that of the zero-based step `state.step`.
         run: the `RunDirectory`, started.
         target_tokens: function from a zero-based step to its number of target tokens.
         steps: updates after which to end, or None.
-        minutes: minutes after which to end, or None. At least one of the two limits is needed.
+        minutes: minutes after which to end, over the training's whole life, or None. At least one
+            of the two limits is needed.
         save_every: updates between two validations and checkpoints.
         keep_last: how many of the last checkpoints to keep.
         keep_best: how many of the best checkpoints to keep besides.
@@ -98,13 +120,23 @@ def fit_model(
             TensorBoard, or None.
         log_every: updates between two rows of metrics.csv.
         show_progress: whether to show the progress bar.
-        callbacks: further callbacks, called after those that save.
+        callbacks: further callbacks, called after those that save the weights.
+        state: the `TrainingState` to go on from, of `find_state`, or None. What the run directory
+            holds of later steps is taken back.
+        settings: the training's settings, a JSON-compatible dictionary, or None. The states keep
+            them, for `check_same_settings`.
+        data_fingerprint: what tells the training text from another one, `BatchReader.fingerprint`,
+            or None.
+        devices: the `Devices` that the model was compiled for, or None: one process. Only the chief
+            of several processes writes files and shows progress.
 
     Returns:
         A `FitRecord`.
 
     Raises:
         TrainingDiverged: the loss or a weight is no finite number.
+        CannotWrite: the disk is full, or another error of the operating system.
+        UserInputError: the state is of other training text or another model.
         ValueError: no limit, `patience` without validation, or `ema` against the optimizer.
 
     Example:
@@ -117,55 +149,92 @@ def fit_model(
     """
     check_positive_int("save_every", save_every)
     _check_ema(model, ema)
-    limits = _limits(steps, minutes)
+    limits = _limits(steps, minutes, state)
     if patience is not None:
         _check_validation(validation_data, validators)
         limits["patience"] = StopOnPlateau(monitor, mode, patience)
+    if state is not None:
+        _go_back(state, run, model, data_fingerprint, devices)
     meter = StepMeter(target_tokens)
-    average = [EMAWeights()] if ema else []
-    checkpoints = Checkpoints(run, keep_last, keep_best, monitor=monitor, mode=mode)
-    writers = [MetricsLog(run.metrics_path, target_tokens, log_every)]
+    counters = {"meter": meter, **{name: limits[name] for name in limits if name == "patience"}}
+    progress = Progress(counters, state)
+    average = EMAWeights() if ema else None
+    checkpoints = Checkpoints(
+        run, keep_last, keep_best, monitor=monitor, mode=mode, remove_old=False
+    )
+    states = SavedStates(
+        run,
+        checkpoints,
+        progress,
+        average=average,
+        save_every=save_every,
+        settings=settings,
+        data_fingerprint=data_fingerprint,
+    )
+    logs = [MetricsLog(run.metrics_path, target_tokens, log_every)]
     if show_progress:
-        writers.append(ProgressBar(target_tokens, steps, minutes))
+        logs.append(ProgressBar(target_tokens, steps, minutes))
     if tensorboard:
         logged = (target_tokens, log_every, padding_share, _samples_function(validators))
-        writers.append(TensorBoardLog(run.tensorboard_path, *logged))
-    interrupt = StopOnInterrupt()
-    saving = [StopOnNaN(checkpoints.last_good), meter, *average, *validators, checkpoints]
-    logging = [ValidationLog(run.validation_path), *writers]
-    began = time.perf_counter()
+        logs.append(TensorBoardLog(run.tensorboard_path, *logged))
+    saving = [checkpoints, ValidationLog(run.validation_path, progress.seconds), *logs]
+    last = [states]
+    interrupt = StopOnInterrupt(states.save_all)
+    if devices is not None and not devices.is_chief:
+        saving, last, interrupt = [], [], StopOnInterrupt()
+    measuring = [StopOnNaN(checkpoints.last_good), meter, *([average] if ema else []), *validators]
+    epochs = math.ceil(steps / save_every) if steps else EPOCHS_WITHOUT_STEP_LIMIT
+    epoch_callbacks = EpochCallbacks(
+        [*measuring, *saving, *limits.values(), *callbacks, *last, interrupt],
+        model,
+        state,
+        save_every,
+        epochs,
+    )
     try:
         with interrupt:
-            model.fit(
+            model.stop_training = any(limit.reached for limit in limits.values())
+            epoch_callbacks.fit(
                 data,
-                epochs=math.ceil(steps / save_every) if steps else EPOCHS_WITHOUT_STEP_LIMIT,
-                steps_per_epoch=save_every,
-                validation_data=validation_data,
-                validation_steps=validation_steps,
-                callbacks=[*saving, *logging, *limits.values(), *callbacks, interrupt],
-                shuffle=False,  # the batches come in the order of their plan
-                verbose=0,
+                fixed_batches(validation_data, validation_steps),
+                validation_steps,
             )
         stopped_because = next((name for name in limits if limits[name].reached), "data")
     except KeyboardInterrupt:
-        stopped_because = "interrupted"
-        _report_interrupt(interrupt, checkpoints, average)
+        stopped_because = interrupt.stopped_because or "interrupted"
+        if saving:
+            _report_interrupt(interrupt, checkpoints)
+    except CannotWrite as error:
+        raise CannotWrite(f"{error} {checkpoints.last_good()}") from error
     finally:
-        for writer in writers:
-            writer.close()
-    return FitRecord(meter.step, time.perf_counter() - began, meter.rate.value, stopped_because)
+        for log in logs:
+            log.close()
+    return FitRecord(meter.step, progress.seconds, meter.rate.value, stopped_because)
 
 
-def _limits(steps, minutes):
+def _limits(steps, minutes, state):
     """Return the callbacks that end the training, by the name of what they limit."""
     if steps is None and minutes is None:
         raise ValueError("One of `steps` and `minutes` must be given. Received: None for both")
     limits = {}
     if steps is not None:
-        limits["steps"] = StepLimit(steps)
+        limits["steps"] = StepLimit(steps, state.step if state else 0)
     if minutes is not None:
-        limits["minutes"] = TimeLimit(minutes)
+        limits["minutes"] = TimeLimit(minutes, state.progress["seconds"] if state else 0.0)
     return limits
+
+
+def _go_back(state, run, model, data_fingerprint, devices):
+    """Make the model and the run what they were."""
+    if state.data_fingerprint != data_fingerprint:
+        raise UserInputError(
+            f"The training cannot go on from {state.path} with other training text, tokenizers or "
+            "batches: their fingerprint is another one."
+        )
+    if devices is None or devices.is_chief:
+        rewind(run, state)
+    with devices.scope() if devices else contextlib.nullcontext():
+        state.restore(model)
 
 
 def _check_ema(model, ema):
@@ -190,12 +259,11 @@ def _samples_function(validators):
     return None
 
 
-def _report_interrupt(interrupt, checkpoints, average):
-    """Save the weights if they are whole, and say what can be used."""
+def _report_interrupt(interrupt, checkpoints):
+    """Say what was saved, and how to go on."""
+    name = interrupt.stopped_because or "interrupted"
     if interrupt.between_steps:
-        for callback in average:
-            callback.put_in()
-        message = f"Interrupted. The weights are saved: {checkpoints.save()}."
+        message = f"{name.capitalize()}. The weights are saved: {checkpoints.save()}."
     else:
-        message = f"Interrupted within a step. {checkpoints.last_good()}"
-    print(message, file=sys.stderr)
+        message = f"{name.capitalize()} within a step. {checkpoints.last_good()}"
+    print(f"{message} The same command with --resume goes on.", file=sys.stderr)

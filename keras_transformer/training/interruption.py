@@ -1,4 +1,4 @@
-"""Ctrl-C that waits for the end of a step, so that the weights it leaves are whole."""
+"""Ctrl-C and SIGTERM that wait for the end of a step, so that the weights they leave are whole."""
 
 import signal
 import sys
@@ -6,33 +6,46 @@ import threading
 
 import keras
 
+SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
 
 class StopOnInterrupt(keras.callbacks.Callback):
     """Raises `KeyboardInterrupt` between two steps, not within one.
 
-    Used as a context manager around `fit`, with itself among the callbacks. The second Ctrl-C
-    interrupts at once.
+    Used as a context manager around `fit`, with itself the last of the callbacks. The second Ctrl-C
+    interrupts at once. SIGTERM, by which the manager of a cluster asks a program to end, does the
+    same as the first Ctrl-C, however often it comes.
+
+    Args:
+        save: function without arguments that is called before, while all is as the last step left
+            it: `fit` may put the optimizer's average into the model when it is left. Or None.
 
     Attributes:
         between_steps: whether it was raised between two steps.
+        stopped_because: "interrupted" after Ctrl-C, "terminated" after SIGTERM, else None.
     """
 
-    def __init__(self):
+    def __init__(self, save=None):
         super().__init__()
         self.between_steps = False
-        self._requested = False
-        self._previous_handler = None
+        self.stopped_because = None
+        self._save = save
+        self._previous_handlers = {}
 
     def __enter__(self):
         # Python lets only the main thread handle signals.
         if threading.current_thread() is threading.main_thread():
-            self._previous_handler = signal.signal(signal.SIGINT, self._request)
+            self._previous_handlers = {
+                number: signal.signal(number, self._request) for number in SIGNALS
+            }
         return self
 
     def __exit__(self, exception_type, exception, traceback):
-        self._restore_handler()
-        if exception_type is None:
-            self._interrupt_if_requested()  # it came after the last step
+        for number in list(self._previous_handlers):
+            self._restore_handler(number)
+        if exception_type is None and self.stopped_because is not None:
+            self.between_steps = True  # it came after the last step, when all was saved
+            raise KeyboardInterrupt
 
     def on_train_batch_end(self, batch, logs=None):
         self._interrupt_if_requested()
@@ -40,17 +53,26 @@ class StopOnInterrupt(keras.callbacks.Callback):
     def on_test_batch_end(self, batch, logs=None):
         self._interrupt_if_requested()
 
-    def _request(self, signal_number, frame):
-        self._requested = True
-        self._restore_handler()
-        print("\nStopping after this step. Press Ctrl-C again to stop at once.", file=sys.stderr)
+    def on_epoch_end(self, epoch, logs=None):
+        self._interrupt_if_requested()
 
-    def _restore_handler(self):
-        if self._previous_handler is not None:
-            signal.signal(signal.SIGINT, self._previous_handler)
-            self._previous_handler = None
+    def _request(self, signal_number, frame):
+        if self.stopped_because is None:
+            self.stopped_because = SIGNALS[signal_number]
+        more = ""
+        if signal_number == signal.SIGINT:
+            self._restore_handler(signal_number)
+            more = " Press Ctrl-C again to stop at once."
+        print(f"\nStopping after this step.{more}", file=sys.stderr)
+
+    def _restore_handler(self, number):
+        previous = self._previous_handlers.pop(number, None)
+        if previous is not None:
+            signal.signal(number, previous)
 
     def _interrupt_if_requested(self):
-        if self._requested:
+        if self.stopped_because is not None:
+            if self._save is not None:
+                self._save()
             self.between_steps = True
             raise KeyboardInterrupt

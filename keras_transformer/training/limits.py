@@ -19,13 +19,14 @@ class StepLimit(StepCallback):
 
     Args:
         steps: positive integer.
+        done: updates that the training has done already, before it went on here.
     """
 
-    def __init__(self, steps):
+    def __init__(self, steps, done=0):
         super().__init__()
         check_positive_int("steps", steps)
         self.steps = steps
-        self.reached = False
+        self.reached = done >= steps
 
     def on_step_end(self, logs):
         if self.step >= self.steps:
@@ -38,17 +39,19 @@ class TimeLimit(StepCallback):
 
     Args:
         minutes: number > 0.
+        elapsed: seconds that the training has taken already, before it went on here.
     """
 
-    def __init__(self, minutes):
+    def __init__(self, minutes, elapsed=0.0):
         super().__init__()
         check_positive_number("minutes", minutes)
         self.minutes = minutes
-        self.reached = False
+        self.seconds_left = 60 * minutes - elapsed
+        self.reached = self.seconds_left <= 0
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
-        self._ends = time.perf_counter() + 60 * self.minutes
+        self._ends = time.perf_counter() + self.seconds_left
 
     def on_step_end(self, logs):
         if time.perf_counter() >= self._ends:
@@ -65,6 +68,9 @@ class StopOnPlateau(keras.callbacks.Callback):
         monitor: name of the value.
         mode: "min" or "max", which values are better.
         patience: positive integer.
+
+    Attributes:
+        progress: the best value so far and the validations since, to go on from another time.
     """
 
     def __init__(self, monitor, mode, patience):
@@ -74,9 +80,22 @@ class StopOnPlateau(keras.callbacks.Callback):
         self.monitor = monitor
         self.mode = mode
         self.patience = patience
-        self.reached = False
         self._best = -math.inf
         self._without_progress = 0
+
+    @property
+    def reached(self):
+        """Whether the training ended, or has to end, by it."""
+        return self._without_progress >= self.patience
+
+    @property
+    def progress(self):
+        return {"best": self._best, "without_progress": self._without_progress}
+
+    @progress.setter
+    def progress(self, progress):
+        self._best = progress["best"]
+        self._without_progress = progress["without_progress"]
 
     def on_epoch_end(self, epoch, logs=None):
         value = (logs or {}).get(self.monitor)
@@ -88,8 +107,7 @@ class StopOnPlateau(keras.callbacks.Callback):
             self._without_progress = 0
         else:
             self._without_progress += 1
-        if self._without_progress >= self.patience:
-            self.reached = True
+        if self.reached:
             self.model.stop_training = True
 
 

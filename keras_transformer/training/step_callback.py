@@ -80,11 +80,22 @@ class StepMeter(StepCallback):
 
     Args:
         target_tokens: function from a zero-based step to its number of target tokens.
+
+    Attributes:
+        progress: what was measured so far, to go on from another time.
     """
 
     def __init__(self, target_tokens):
         super().__init__()
         self.rate = TokenRate(target_tokens)
+
+    @property
+    def progress(self):
+        return {"tokens": self.rate.tokens, "seconds": self.rate.seconds}
+
+    @progress.setter
+    def progress(self, progress):
+        self.rate.tokens, self.rate.seconds = progress["tokens"], progress["seconds"]
 
     def on_step_end(self, logs):
         if self.previous_step > self.first_step:

@@ -19,15 +19,17 @@ class ValidationLog(StepCallback):
 
     Args:
         path: the file, written anew with one more row; the rows of an existing one stay.
+        elapsed: seconds that the training has taken already, before it went on here.
     """
 
-    def __init__(self, path):
+    def __init__(self, path, elapsed=0.0):
         super().__init__()
         self.path = Path(path)
+        self.elapsed = elapsed
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
-        self._began = time.perf_counter()
+        self._began = time.perf_counter() - self.elapsed
 
     def on_epoch_end(self, epoch, logs=None):
         values = validation_values(logs)

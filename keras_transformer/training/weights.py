@@ -1,22 +1,27 @@
 """A model's weights on disk, without its optimizer's."""
 
-import os
-from pathlib import Path
-
 import keras
 from keras import ops
 
+from keras_transformer.whole_files import whole_file
 
-def save_weights(model, path):
-    """Write a functional model's weights to `path`, beside and renamed.
+
+def save_weights(model, path, before_rename=None):
+    """Write a functional model's weights to `path`, whole or not at all.
 
     A compiled model's own `save_weights` adds the optimizer's moments, twice the size of the
     weights.
+
+    Args:
+        model: the model.
+        path: the file, `*.weights.h5`.
+        before_rename: as of `whole_files.whole_file`.
+
+    Raises:
+        CannotWrite: the disk is full, or another error of the operating system.
     """
-    path = Path(path)
-    partial = path.with_name(f".partial-{path.name}")
-    _without_optimizer(model).save_weights(partial)
-    os.replace(partial, path)
+    with whole_file(path, before_rename) as partial:
+        _without_optimizer(model).save_weights(partial)
 
 
 def load_weights(model, path):

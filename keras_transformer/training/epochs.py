@@ -1,0 +1,100 @@
+"""The epochs of a training that may begin, and go on, in the middle of one."""
+
+import math
+
+import keras
+
+
+class EpochCallbacks(keras.callbacks.CallbackList):
+    """The callbacks of one training, whose epochs end at multiples of `save_every` steps.
+
+    `fit` gives every epoch the same number of steps. A training that goes on in the middle of an
+    epoch would then never again be validated and saved where the one without a break is. So its
+    first epoch is cut short here. It may also go on at the very end of an epoch, before the
+    validation.
+
+    Args:
+        callbacks: list of callbacks.
+        model: the compiled model.
+        state: the `TrainingState` that the training goes on from, or None.
+        save_every: steps of an epoch.
+        epochs: epochs of the whole training.
+    """
+
+    def __init__(self, callbacks, model, state, save_every, epochs):
+        super().__init__(
+            callbacks, add_history=True, model=model, epochs=epochs, steps=save_every, verbose=0
+        )
+        self._save_every = save_every
+        self._first_step = state.step if state else 0
+        self._validation_due = state is not None and state.progress["validation_due"]
+        self._epochs = epochs
+        self._steps = save_every
+        self._is_cut = False
+        self._has_begun = False
+
+    def fit(self, data, validation_data, validation_steps):
+        """Call `fit` of the model, which trains unless its `stop_training` is True by now.
+
+        Args:
+            data, validation_data, validation_steps: as of `fit`.
+        """
+        model = self.model
+        if self._validation_due:
+            self._validate(validation_data, validation_steps)
+        if model.stop_training:
+            self.on_train_begin()
+            model.optimizer.finalize_variable_values(model.trainable_weights)  # as `fit` does
+            self.on_train_end()
+            return
+        model.fit(
+            data,
+            initial_epoch=self._first_step // self._save_every,
+            epochs=self._epochs,
+            steps_per_epoch=self._save_every,
+            validation_data=validation_data,
+            validation_steps=validation_steps,
+            callbacks=self,
+            shuffle=False,  # the batches come in the order of their plan
+            verbose=0,
+        )
+
+    def on_train_begin(self, logs=None):
+        if not self._has_begun:
+            self._has_begun = True
+            super().on_train_begin(logs)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        super().on_epoch_begin(epoch, logs)
+        self._steps = self._save_every
+        if epoch == self._first_step // self._save_every:
+            self._steps -= self._first_step % self._save_every
+
+    def on_train_batch_end(self, batch, logs=None):
+        super().on_train_batch_end(batch, logs)
+        is_short = self._steps < self._save_every
+        if is_short and batch + 1 >= self._steps and not self.model.stop_training:
+            self.model.stop_training = self._is_cut = True
+
+    def on_epoch_end(self, epoch, logs=None):
+        if self._is_cut:
+            self.model.stop_training = self._is_cut = False
+        super().on_epoch_end(epoch, logs)
+
+    def _validate(self, validation_data, validation_steps):
+        """Do what `fit` does after the last step of an epoch."""
+        self.on_train_begin()
+        logs = {}
+        if validation_data is not None:
+            inputs, labels, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
+            values = self.model.evaluate(
+                inputs,
+                labels,
+                sample_weight=weights,
+                steps=validation_steps,
+                callbacks=self,
+                return_dict=True,
+                verbose=0,
+            )
+            logs = {f"val_{name}": value for name, value in values.items()}
+        self.on_epoch_end(math.ceil(self._first_step / self._save_every) - 1, logs)

@@ -1,0 +1,53 @@
+"""The files of a run as they were at a state, whatever was written after it."""
+
+import csv
+
+from keras_transformer.run_checkpoints import step_of
+from keras_transformer.whole_files import copy_file, remove_left_over, write_json, write_text
+
+
+def rewind(run, state):
+    """Take back what a training wrote after a state that it goes on from.
+
+    A kill may come between any two files of a checkpoint. The state is written last, so what it
+    speaks of is there, and what is newer than it will be written once more.
+
+    Args:
+        run: the `RunDirectory`.
+        state: the `TrainingState`.
+    """
+    for directory in (run.path, run.checkpoints_path):
+        remove_left_over(directory)
+    for path in [*run.checkpoints(), *run.states()]:
+        if step_of(path) > state.step:
+            path.unlink()
+    for path in (run.metrics_path, run.validation_path):
+        cut_rows(path, state.step)
+    _restore_best(run, state.progress["best"])
+
+
+def cut_rows(path, step):
+    """Remove the rows of a CSV file that belong to steps after `step`, and an unfinished last row.
+
+    Args:
+        path: the file, with a header and the step in its first column; it may be missing.
+        step: the last step that stays.
+    """
+    if not path.is_file():
+        return
+    text = path.read_text(encoding="utf-8")
+    header, *rows = [line for line in text.splitlines(keepends=True) if line.endswith("\n")] or [""]
+    kept = header + "".join(row for row in rows if int(next(csv.reader([row]))[0]) <= step)
+    if kept != text:
+        write_text(path, kept)
+
+
+def _restore_best(run, record):
+    """Make best.json and best.weights.h5 what they were."""
+    kept = [each for each in record.get("kept", []) if run.checkpoint_path(each["step"]).is_file()]
+    if not kept:
+        run.best_record_path.unlink(missing_ok=True)
+        run.best_path.unlink(missing_ok=True)
+        return
+    copy_file(run.checkpoint_path(kept[0]["step"]), run.best_path)
+    write_json(run.best_record_path, {**record, **kept[0], "kept": kept})

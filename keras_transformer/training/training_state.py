@@ -1,0 +1,226 @@
+"""What a training needs to go on to the last bit, on disk."""
+
+import dataclasses
+import json
+import sys
+import zipfile
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.run_checkpoints import step_of
+from keras_transformer.whole_files import whole_file
+
+STATE_FORMAT = 1
+RECORD = "state.json"
+KEPT_STATES = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingState:
+    """A training after some updates.
+
+    The file also holds the weights themselves (with `ema`, not their average), the dropout seeds
+    and the optimizer's variables; `restore` reads these.
+
+    Args:
+        path: the file.
+        step: updates done.
+        settings: the settings of the training, a JSON-compatible dictionary, or None.
+        data_fingerprint: `BatchReader.fingerprint` of the training text, or None.
+        progress: what the callbacks of `fit_model` need, a JSON-compatible dictionary.
+        variables: name, shape and dtype of each variable, a list of lists.
+
+    Example:
+        >>> state = find_state(run)  # doctest: +SKIP
+        >>> if state is not None:  # doctest: +SKIP
+        ...     check_same_settings(state.settings, settings, may_differ=("steps",))
+        >>> data = fit_batches(reader, start_step=state.step if state else 0)  # doctest: +SKIP
+        >>> fit_model(model, data, run=run, state=state, settings=settings)  # doctest: +SKIP
+    """
+
+    path: Path
+    step: int
+    settings: dict | None
+    data_fingerprint: str | None
+    progress: dict
+    variables: list
+
+    def restore(self, model):
+        """Give a compiled model, and its optimizer, the values they had.
+
+        Args:
+            model: a `keras.Model` of the same architecture, compiled as it was. Its method
+                `after_restore()` is called, if it has one.
+
+        Raises:
+            UserInputError: the model or its optimizer has other variables.
+        """
+        if not model.optimizer.built:
+            model.optimizer.build(model.trainable_variables)
+        variables = _variables(model)
+        self._check(variables)
+        with np.load(self.path) as arrays:
+            for (name, variable), (_, _, dtype) in zip(variables, self.variables, strict=True):
+                # NumPy writes types that are not its own, such as bfloat16, as plain bytes.
+                variable.assign(arrays[name].view(dtype))
+        if hasattr(model, "after_restore"):
+            model.after_restore()
+
+    def _check(self, variables):
+        ours = [(name, tuple(variable.shape)) for name, variable in variables]
+        theirs = [(name, tuple(shape)) for name, shape, _ in self.variables]
+        if ours == theirs:
+            return
+        different = sorted(set(ours) ^ set(theirs))
+        name, shape = different[0]
+        raise UserInputError(
+            f"The state {self.path} is of another model or optimizer: {len(different)} variables "
+            f"differ, such as {name} of shape {shape}."
+        )
+
+
+def find_state(run):
+    """Return the newest whole state of a run, to go on from.
+
+    Args:
+        run: the `RunDirectory`.
+
+    Returns:
+        A `TrainingState`, or None where the training had not come to its first checkpoint: it
+        begins anew, and nothing is lost. A state that is damaged is named on stderr, and the one
+        before it is taken.
+
+    Raises:
+        UserInputError: every state is damaged, or there are weights but no state to go on from.
+    """
+    paths = run.states()
+    for path in reversed(paths):
+        try:
+            state = _read(run, path)
+        except _Damaged as error:
+            print(f"{path} is damaged: {error}. The state before it is taken.", file=sys.stderr)
+        else:
+            return state if state.step else None
+    advice = "Start a new run from its weights with --from, or replace it with --overwrite."
+    if paths:
+        raise UserInputError(f"Every state of the run {run.path} is damaged. {advice}")
+    if run.checkpoints() or run.weights_path.is_file():
+        raise UserInputError(
+            f"The run {run.path} has weights, but no state to go on from. {advice}"
+        )
+    return None
+
+
+def check_same_settings(earlier, settings, may_differ=()):
+    """Refuse to go on with settings that would make it another training.
+
+    Args:
+        earlier: the settings of the state, a dictionary.
+        settings: those of now, a dictionary.
+        may_differ: names of settings that do not matter, such as "steps".
+
+    Raises:
+        UserInputError: some differ; they are named with both values.
+
+    Example:
+        >>> check_same_settings({"seed": 1, "steps": 5}, {"seed": 1, "steps": 9}, ["steps"])
+        >>> check_same_settings({"seed": 1}, {"seed": 2})
+        Traceback (most recent call last):
+        keras_transformer.errors.UserInputError: The training cannot go on with other settings: `seed` was 1 and is 2.
+    """  # noqa: E501
+    different = [
+        f"`{name}` was {_json(earlier, name)} and is {_json(settings, name)}"
+        for name in sorted({*earlier, *settings} - set(may_differ))
+        if _json(earlier, name) != _json(settings, name)
+    ]
+    if different:
+        raise UserInputError(
+            f"The training cannot go on with other settings: {', '.join(different)}."
+        )
+
+
+def save_state(run, step, model, *, settings, data_fingerprint, progress):
+    """Write the state of a training; see `TrainingState`.
+
+    Args:
+        run: the `RunDirectory`.
+        step: updates done.
+        model: the compiled model, or None to write that the training has begun, with no values.
+        settings, data_fingerprint, progress: as of `TrainingState`.
+
+    Raises:
+        CannotWrite: the disk is full, or another error of the operating system.
+    """
+    path = run.state_path(step)
+    variables = _variables(model) if model is not None else []
+    record = {
+        "format": STATE_FORMAT,
+        "step": step,
+        "settings": settings,
+        "data_fingerprint": data_fingerprint,
+        "progress": progress,
+        "variables": [(name, tuple(v.shape), str(v.dtype)) for name, v in variables],
+    }
+    with (
+        whole_file(path, before_rename=lambda complete: run.keep_checksum(path, complete)) as file,
+        zipfile.ZipFile(file, "w") as archive,  # what `numpy.savez` writes, one array at a time
+    ):
+        archive.writestr(RECORD, json.dumps(record))
+        for name, variable in variables:
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, keras.ops.convert_to_numpy(variable))
+
+
+def remove_old_states(run):
+    """Remove all states but the last two."""
+    for path in run.states()[:-KEPT_STATES]:
+        path.unlink()
+
+
+class _Damaged(Exception):
+    pass
+
+
+def _read(run, path):
+    if run.is_damaged(path):
+        raise _Damaged("its checksum is wrong")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if archive.testzip() is not None:  # the checksum itself may be lost
+                raise _Damaged("its content is not what was written")
+            record = json.loads(archive.read(RECORD))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise _Damaged("it is no whole file") from error
+    version = record.pop("format")
+    if version > STATE_FORMAT:
+        raise UserInputError(
+            f"The state {path} has format {version}; this keras_transformer reads {STATE_FORMAT} "
+            "and older. A newer one is needed."
+        )
+    if record["step"] != step_of(path):
+        raise _Damaged(f"it is the state of step {record['step']}")
+    return TrainingState(path=path, **record)
+
+
+def _variables(model):
+    """Name and variable of everything that an update changes, in an order that is always the same.
+
+    Keras gives layers other names in a second model of the same process, so names are numbers.
+    """
+    groups = {
+        "weights": model.trainable_variables,
+        "other": [*model.non_trainable_variables],
+        "optimizer": model.optimizer.variables,
+    }
+    return [
+        (f"{group}/{number}", variable)
+        for group, variables in groups.items()
+        for number, variable in enumerate(variables)
+    ]
+
+
+def _json(settings, name):
+    return json.dumps(settings[name]) if name in settings else "not given"
