@@ -15,7 +15,7 @@ _MARGIN = 1.1
 
 @dataclasses.dataclass(frozen=True)
 class SubwordSampling:
-    """Says that batches are tokenized anew, by a draw that in one process depends on seed and step.
+    """Says that batches are tokenized anew, by a draw that depends on seed and step alone.
 
     Args:
         tokenizer: tokenizer of the targets; has `sample(sentences, alpha=, seed=)`.

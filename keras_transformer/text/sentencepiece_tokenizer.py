@@ -1,5 +1,6 @@
 """A SentencePiece vocabulary shared by source and target: training, loading, encoding, decoding."""
 
+import functools
 import hashlib
 import io
 import os
@@ -11,7 +12,7 @@ import sentencepiece
 from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.special_tokens import SpecialTokens
-from keras_transformer.text.subword_sampling import sample_ids
+from keras_transformer.text.subword_sampling import SubwordSampler
 
 MODEL_TYPES = ("bpe", "unigram")
 NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
@@ -148,8 +149,7 @@ class SentencePieceTokenizer:
         """Turn sentences into token ids by a segmentation drawn at random, for training.
 
         The model then sees a word in several segmentations, each of which decodes to the same
-        text. In one process the result depends on the arguments alone, not on earlier calls or
-        other threads; another process draws other pieces.
+        text. The result depends on the arguments alone, in every process and on every machine.
 
         Args:
             sentences: list of strings.
@@ -162,6 +162,9 @@ class SentencePieceTokenizer:
         Returns:
             A list of lists of int, one a sentence.
 
+        Raises:
+            UserInputError: the model is neither a BPE nor a unigram one.
+
         Example:
             >>> tokenizer = SentencePieceTokenizer.train(["houses and trees"], vocabulary_size=20)
             >>> ids = tokenizer.sample(["trees and houses"], alpha=0.5, seed=1)
@@ -173,7 +176,7 @@ class SentencePieceTokenizer:
             [Subword Regularization](https://arxiv.org/abs/1804.10959) for unigram vocabularies.
         """
         _refuse_single_string("sentences", sentences)
-        return sample_ids(self._processor, list(sentences), alpha=alpha, seed=seed)
+        return self._sampler.sample(list(sentences), alpha=alpha, seed=seed)
 
     def decode(self, ids):
         """Turn token ids back into sentences; padding, begin and end of sentence leave no trace.
@@ -191,6 +194,10 @@ class SentencePieceTokenizer:
     def pieces(self, ids):
         """The vocabulary's own spelling of the sequence of ids `ids`, such as `["▁house", "s"]`."""
         return [self._processor.id_to_piece(int(token)) for token in ids]
+
+    @functools.cached_property
+    def _sampler(self):
+        return SubwordSampler(self._processor, self.model_bytes)
 
     def _read_special_tokens(self):
         processor = self._processor

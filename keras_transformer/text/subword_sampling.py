@@ -1,59 +1,100 @@
-"""Subword sampling with the `sentencepiece` library, reproducible from a seed in one process.
-
-Version 0.2.3 of the library draws other pieces from the same seed in another process.
-"""
+"""Segmentations of sentences drawn at random, reproducible from a seed on every machine."""
 
 import operator
-import threading
+import re
 
-import sentencepiece
+import numpy as np
 
-# The library has one seed for all tokenizers of the process. A thread takes it over when it draws
-# its first number, and never again. So we draw on a new thread, and keep the seed until it ends.
-_SEED_IN_USE = threading.Lock()
-# The library's seeds have 32 bits, and the highest of them asks for a seed from the machine.
-_NUMBER_OF_SEEDS = 2**32 - 1
+from keras_transformer.errors import UserInputError
+from keras_transformer.text.bpe_dropout import BpeDropout
+from keras_transformer.text.sentencepiece_model import SentencePieceModel
+from keras_transformer.text.unigram_sampling import UnigramSampling
+
+SEGMENTATIONS = {"bpe": BpeDropout, "unigram": UnigramSampling}
+_SPACE = "▁"
 
 
-def sample_ids(processor, sentences, *, alpha, seed):
-    """Draw one segmentation of each sentence.
+class SubwordSampler:
+    """Draws segmentations as `SentencePieceProcessor` does, but from our own random numbers.
+
+    Version 0.2.3 of the library draws other pieces from the same seed in every process.
 
     Args:
-        processor: a `sentencepiece.SentencePieceProcessor`.
-        sentences: list of strings.
-        alpha: number in [0, 1], see `SentencePieceTokenizer.sample`.
-        seed: integer >= 0.
+        processor: a `sentencepiece.SentencePieceProcessor`; it normalizes the text.
+        model_bytes: the serialized model that it has loaded.
 
-    Returns:
-        A list of lists of int, one a sentence.
+    Raises:
+        UserInputError: the model has no random segmentations (words or characters).
     """
-    _check_alpha(alpha)
-    seed = _check_seed(seed)
-    drawn = []
 
-    def draw():
-        try:
-            # Several threads would share the sentences among them as they please.
-            rows = processor.encode(
-                sentences,
-                out_type=int,
-                enable_sampling=True,
-                nbest_size=-1,
-                alpha=alpha,
-                num_threads=1,
+    def __init__(self, processor, model_bytes):
+        model = SentencePieceModel.read(model_bytes)
+        if model.model_type not in SEGMENTATIONS:
+            raise UserInputError(
+                "Subword sampling needs a SentencePiece model of type bpe or unigram. "
+                f"Received: one of type {model.model_type}"
             )
-        except Exception as error:
-            rows = error
-        drawn.append(rows)
+        self._processor = processor
+        self._model = model
+        self._segmentation = SEGMENTATIONS[model.model_type](model)
+        self._chunk = re.compile(_chunk_pattern(model.ids))
+        symbols = sorted(model.user_defined, key=len, reverse=True)
+        # BPE cuts them out before all else; the longest wins.
+        self._symbols = None
+        if model.model_type == "bpe" and symbols:
+            self._symbols = re.compile(f"({'|'.join(map(re.escape, symbols))})")
 
-    with _SEED_IN_USE:
-        sentencepiece.set_random_generator_seed(seed % _NUMBER_OF_SEEDS)
-        thread = threading.Thread(target=draw, daemon=True)
-        thread.start()
-        thread.join()
-    if isinstance(drawn[0], Exception):
-        raise drawn[0]
-    return drawn[0]
+    def sample(self, sentences, *, alpha, seed):
+        """Draw one segmentation of each sentence.
+
+        Args:
+            sentences: list of strings.
+            alpha: number in [0, 1], see `SentencePieceTokenizer.sample`.
+            seed: integer >= 0.
+
+        Returns:
+            A list of lists of int, one a sentence.
+        """
+        _check_alpha(alpha)
+        generator = np.random.default_rng(_check_seed(seed))
+        if not sentences:
+            return []
+        rows = [self._chunks(text) for text in self._processor.normalize(sentences)]
+        chunks = [chunk for row in rows for chunk in row]
+        drawn = iter(self._segmentation.draw(chunks, alpha, generator))
+        return [self._join([next(drawn) for _ in row]) for row in rows]
+
+    def _chunks(self, text):
+        """Parts of a normalized sentence that no piece joins."""
+        if self._symbols is None:
+            return self._chunk.findall(text)
+        parts = enumerate(self._symbols.split(text))
+        return [
+            chunk
+            for number, part in parts
+            for chunk in ([part] if number % 2 else self._chunk.findall(part))
+        ]
+
+    def _join(self, chunks):
+        ids = [id_ for chunk in chunks for id_ in chunk]
+        unknown = self._model.unknown_id
+        if self._model.byte_ids is not None or unknown not in ids:
+            return ids
+        # Neighboring unknown characters are one unknown token.
+        return [
+            id_
+            for number, id_ in enumerate(ids)
+            if id_ != unknown or number == 0 or ids[number - 1] != unknown
+        ]
+
+
+def _chunk_pattern(pieces):
+    """Pattern of the chunks of text that pieces keep to: usually a word with its space."""
+    if not any(re.search(f"[^{_SPACE}]{_SPACE}", piece) for piece in pieces):
+        return f"{_SPACE}+[^{_SPACE}]*|[^{_SPACE}]+"
+    if not any(re.search(f"{_SPACE}[^{_SPACE}]", piece) for piece in pieces):
+        return f"[^{_SPACE}]*{_SPACE}+|[^{_SPACE}]+"
+    return "(?s:.+)"
 
 
 def _check_alpha(alpha):

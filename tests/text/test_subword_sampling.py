@@ -1,14 +1,19 @@
 """Sampled segmentations: their probabilities, their text, and what they depend on."""
 
+import ast
 import concurrent.futures
 import functools
+import io
 import itertools
+import subprocess
+import sys
 import threading
 
 import numpy as np
 import pytest
 import sentencepiece
 
+from keras_transformer.errors import UserInputError
 from keras_transformer.text import SentencePieceTokenizer
 
 LINES = [
@@ -109,10 +114,94 @@ def test_the_seed_alone_decides(tokenizer):
 
 
 def test_every_seed_is_a_seed(tokenizer):
-    """The library takes 2**32 - 1 for "any seed": it must not reach it."""
-    for seed in (0, 2**32 - 1, 2**32, 2**63):
-        first = tokenizer.sample(LINES, alpha=0.3, seed=seed)
-        assert tokenizer.sample(LINES, alpha=0.3, seed=seed) == first
+    draws = [tokenizer.sample(LINES, alpha=0.3, seed=seed) for seed in (0, 2**32, 2**63, 2**100)]
+    assert all(first != second for first, second in itertools.combinations(draws, 2))
+
+
+def test_every_process_draws_the_same(tmp_path):
+    program = (
+        "import sys\n"
+        "from keras_transformer.text import SentencePieceTokenizer\n"
+        "for path in sys.argv[1:]:\n"
+        "    tokenizer = SentencePieceTokenizer.load(path)\n"
+        f"    print(tokenizer.sample({LINES}, alpha=0.3, seed=11))\n"
+    )
+    paths = []
+    for model_type in ("bpe", "unigram"):
+        paths.append(str(tmp_path / model_type))
+        train(model_type).save(paths[-1])
+    command = [sys.executable, "-c", program, *paths]
+    other = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    here = [train(kind).sample(LINES, alpha=0.3, seed=11) for kind in ("bpe", "unigram")]
+    assert [ast.literal_eval(line) for line in other.splitlines()] == here
+
+
+def test_pieces_are_as_frequent_as_the_librarys(tokenizer):
+    lines = LINES * 500
+    processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model_bytes)
+    theirs = processor.encode(
+        lines, out_type=int, enable_sampling=True, nbest_size=-1, alpha=0.3, num_threads=1
+    )
+    counts = [
+        np.bincount(np.concatenate(rows).astype("int64"), minlength=tokenizer.vocabulary_size)
+        for rows in (tokenizer.sample(lines, alpha=0.3, seed=1), theirs)
+    ]
+    assert np.count_nonzero(counts[0]) > 30
+    # A piece occurs at most a few times a line: 5 standard deviations of the difference.
+    assert np.all(np.abs(counts[0] - counts[1]) <= 5 * np.sqrt(2 * np.maximum(*counts)) + 5)
+
+
+def test_neighboring_unknown_characters_are_one_token():
+    for model_type, size in (("bpe", 40), ("unigram", 30)):
+        tokenizer = SentencePieceTokenizer.train(LINES, vocabulary_size=size, model_type=model_type)
+        text = ["the東京 house京 東 🙂🙂"]
+        unknown = tokenizer.special_tokens.unk
+        for alpha in (0, 0.5, 1):
+            (row,) = tokenizer.sample(text, alpha=alpha, seed=1)
+            assert row.count(unknown) == tokenizer.encode(text)[0].count(unknown) == 4
+
+
+def library_model(**settings):
+    """A BPE model that this package does not train itself."""
+    model = io.BytesIO()
+    ids = {"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3}
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES),
+        model_writer=model,
+        **{"model_type": "bpe", "vocab_size": 100, "minloglevel": 2, **ids, **settings},
+    )
+    return SentencePieceTokenizer(model.getvalue())
+
+
+@pytest.mark.parametrize("setting", ["treat_whitespace_as_suffix", "split_by_whitespace"])
+def test_words_are_told_by_any_vocabulary(setting):
+    tokenizer = library_model(**{setting: setting == "treat_whitespace_as_suffix"})
+    assert tokenizer.sample(NASTY, alpha=0, seed=1) == tokenizer.encode(NASTY)
+    ids = tokenizer.sample(LINES, alpha=0.3, seed=1)
+    assert ids != tokenizer.encode(LINES)
+    assert tokenizer.decode(ids) == tokenizer.decode(tokenizer.encode(LINES))
+
+
+def test_unused_pieces_are_cut_again():
+    schema = pytest.importorskip("sentencepiece.sentencepiece_model_pb2")
+    model = schema.ModelProto.FromString(train("bpe").model_bytes)
+    used = {piece for row in train("bpe").encode(LINES) for piece in train("bpe").pieces(row)}
+    longest = max(used, key=len)
+    unused = next(piece for piece in model.pieces if piece.piece == longest)
+    unused.type = schema.ModelProto.SentencePiece.UNUSED
+    tokenizer = SentencePieceTokenizer(model.SerializeToString())
+    assert tokenizer.encode(LINES) != train("bpe").encode(LINES)
+    assert tokenizer.sample(LINES, alpha=0, seed=1) == tokenizer.encode(LINES)
+    ids = tokenizer.sample(LINES, alpha=0.2, seed=1)
+    assert tokenizer.decode(ids) == LINES
+    assert longest not in {piece for row in ids for piece in tokenizer.pieces(row)}
+
+
+@pytest.mark.parametrize("model_type", ["word", "char"])
+def test_words_and_characters_are_not_sampled(model_type):
+    tokenizer = library_model(model_type=model_type, vocab_size=24)
+    with pytest.raises(UserInputError, match=f"of type bpe or unigram. Received: .* {model_type}"):
+        tokenizer.sample(LINES, alpha=0.1, seed=1)
 
 
 def test_threads_do_not_disturb_each_other(tokenizer):

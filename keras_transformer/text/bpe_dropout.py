@@ -1,0 +1,98 @@
+"""BPE dropout: merges are left out at random."""
+
+import functools
+import itertools
+import math
+
+import numpy as np
+
+# Cached segmentations of chunks: some 50 MB at most.
+_CACHED = 2**17
+
+
+class BpeDropout:
+    """Draws segmentations of chunks of text by the merges of a BPE model.
+
+    Merges are taken from the best to the worst, as without dropout; each is dropped with
+    probability `alpha` when its turn comes, and its two neighbors stay apart until one of them is
+    merged with another.
+
+    Args:
+        model: a `SentencePieceModel` of type `"bpe"`.
+
+    Reference:
+        [BPE-Dropout](https://arxiv.org/abs/1910.13267)
+    """
+
+    def __init__(self, model):
+        self._model = model
+        # SentencePiece merges the pair with the highest score first, the leftmost among equals.
+        self._ranks = {piece: -score for piece, score in model.scores.items()}
+        self._merge = functools.lru_cache(_CACHED)(self._merge_anew)
+
+    def draw(self, chunks, alpha, generator):
+        """Draw a segmentation of each chunk.
+
+        Args:
+            chunks: list of strings.
+            alpha: probability of dropping a merge.
+            generator: `numpy.random.Generator`.
+
+        Returns:
+            A list of tuples of ids, one a chunk.
+        """
+        # A chunk of n characters meets n - 1 pairs at first, and two new ones at every merge.
+        most_turns = 3 * sum(map(len, chunks))
+        drops = np.flatnonzero(generator.random(most_turns) < alpha).tolist()
+        drops.append(math.inf)
+        turn, rows, merge = 0, [], self._merge
+        next_drop = iter(drops)
+        drop = next(next_drop)
+        for chunk in chunks:
+            dropped = ()
+            turns, ids = merge(chunk, dropped)
+            while drop < turn + turns:
+                dropped = (*dropped, drop - turn)
+                drop = next(next_drop)
+                turns, ids = merge(chunk, dropped)
+            turn += turns
+            rows.append(ids)
+        return rows
+
+    def _merge_anew(self, chunk, dropped):
+        """Merge the characters of a chunk but for the turns in `dropped`.
+
+        Returns:
+            The number of turns, and a tuple of ids.
+        """
+        if chunk in self._model.user_defined:
+            return 0, (self._model.ids[chunk],)
+        parts, split = list(chunk), {}
+        pairs = [self._rank(left + right) for left, right in itertools.pairwise(parts)]
+        turns = 0
+        while pairs and (best := min(pairs)) < math.inf:
+            left = pairs.index(best)
+            if turns in dropped:
+                pairs[left] = math.inf
+            else:
+                self._join(parts, pairs, left, split)
+            turns += 1
+        return turns, tuple(id_ for part in parts for id_ in self._ids(part, split))
+
+    def _join(self, parts, pairs, left, split):
+        merged = parts[left] + parts[left + 1]
+        split[merged] = parts[left], parts[left + 1]
+        parts[left : left + 2] = [merged]
+        del pairs[left]
+        if left > 0:
+            pairs[left - 1] = self._rank(parts[left - 1] + merged)
+        if left < len(pairs):
+            pairs[left] = self._rank(merged + parts[left + 1])
+
+    def _rank(self, piece):
+        return self._ranks.get(piece, math.inf)
+
+    def _ids(self, part, split):
+        if part in self._model.unused and part in split:
+            return [id_ for half in split[part] for id_ in self._ids(half, split)]
+        return [self._model.ids[part]] if part in self._model.ids else self._model.spell(part)
