@@ -14,6 +14,7 @@ import numpy as np
 import tqdm
 
 from keras_transformer.data.corpus_writer import CorpusWriter
+from keras_transformer.data.file_lock import file_lock
 from keras_transformer.data.pair_filters import PairFilters, PairSieve
 from keras_transformer.data.parallel_corpus import FORMAT_VERSION, ParallelCorpus, drop_listing
 from keras_transformer.data.parallel_text import ParallelText
@@ -30,7 +31,9 @@ def prepare_corpus(
     The text is read as a stream: it may be larger than memory. The arrays lie in a folder of
     `cache_directory` named after the content of the text, the tokenizers and the other arguments.
     It gets its name only when it is whole: what a killed process leaves behind has `.partial-` in
-    its name, is never read, and may be deleted. What the filters dropped is said on stderr.
+    its name, is never read, and is removed when the same corpus is prepared again. Of several
+    processes, on machines that share the folder too, one prepares and the others wait and open it.
+    What the filters dropped is said on stderr.
 
     Args:
         text: a `ParallelText`, such as `SentencePairs`, `ParallelFiles` or `TfdsPairs`.
@@ -63,17 +66,34 @@ def prepare_corpus(
     cache_directory = pathlib.Path(cache_directory)
     directory = cache_directory / _content_key(text, tokenizers, filters, keep_text)
     if not directory.is_dir():
-        partial = cache_directory / f"{directory.name}.partial-{uuid.uuid4().hex[:8]}"
-        partial.mkdir(parents=True)
-        try:
-            _write_corpus(text, tokenizers, filters, keep_text, partial, directory.name)
-            _publish(partial, directory)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        cache_directory.mkdir(parents=True, exist_ok=True)
+        _prepare_once(directory, text, tokenizers, filters, keep_text)
     corpus = ParallelCorpus.open(directory)
     if filters != PairFilters() or any(corpus.dropped.values()):
         print(f"{text.name}: {corpus.report()}", file=sys.stderr)
     return corpus
+
+
+def _prepare_once(directory, text, *arguments):
+    """Write the corpus, or wait until another process has: only one of them works."""
+
+    def say():
+        print(f"{text.name}: waiting for another process that prepares it", file=sys.stderr)
+
+    partial = directory.with_name(f"{directory.name}.partial-{uuid.uuid4().hex[:8]}")
+    with file_lock(directory.with_name(f"{directory.name}.partial-lock"), say) as locked:
+        if directory.is_dir():
+            return
+        if locked:
+            # What killed processes left: nobody else is at work.
+            for left in directory.parent.glob(f"{directory.name}.partial-*/"):
+                shutil.rmtree(left, ignore_errors=True)
+        partial.mkdir()
+        try:
+            _write_corpus(text, *arguments, partial, directory.name)
+            _publish(partial, directory)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def _content_key(text, tokenizers, filters, keep_text):
@@ -134,7 +154,7 @@ def _select(rows, keep):
 
 
 def _publish(partial, directory):
-    """Give the whole corpus its name; a process that was faster has written the same one."""
+    """Give the whole corpus its name; without locks another process may have been faster."""
     try:
         os.rename(partial, directory)
     except OSError:

@@ -1,5 +1,6 @@
 """Preparation of a corpus: once, whole or not at all, and in no way different from the text."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -182,14 +183,61 @@ def test_killed_preparation_is_never_taken_for_a_whole_one(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
     killed = subprocess.run([sys.executable, "-c", program], env=environment, check=False)
     assert killed.returncode == -signal.SIGKILL
-    (partial,) = tmp_path.iterdir()
-    assert ".partial-" in partial.name
+    assert all(".partial-" in path.name for path in tmp_path.iterdir())
+    (partial,) = filter(pathlib.Path.is_dir, tmp_path.iterdir())
     with pytest.raises(UserInputError, match="holds no prepared corpus"):
         ParallelCorpus.open(partial)
     assert len(prepared(tmp_path)) == 3
+    assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_faster_process_wins(tmp_path):
+SLOW = """
+import os, pathlib, sys, time
+sys.path.insert(0, {tests!r})
+import test_corpus_preparation as here
+
+class Slow(here.LetterTokenizer):
+    def encode(self, sentences):
+        with open({calls!r}, "a") as file:
+            file.write("call ")
+        while len(list(started.parent.glob("started-*"))) < 2:
+            time.sleep(0.01)
+        time.sleep(0.5)  # until the other one asks for the corpus
+        return super().encode(sentences)
+
+started = pathlib.Path({calls!r}).with_name(f"started-{{os.getpid()}}")
+started.touch()
+print(len(here.prepared({directory!r}, tokenizer=Slow())))
+"""
+
+
+def test_of_several_processes_one_prepares(tmp_path):
+    calls, tests = tmp_path / "calls", str(pathlib.Path(__file__).parent)
+    program = SLOW.format(tests=tests, calls=str(calls), directory=str(tmp_path / "cache"))
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    outputs = [process.communicate(timeout=60) for process in processes]
+    assert [out for out, _ in outputs] == ["3\n", "3\n"]
+    assert calls.read_text() == "call call "  # sources and targets, once
+    assert sum("waiting for another process" in err for _, err in outputs) == 1
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+def test_without_locks_a_faster_process_wins(tmp_path, monkeypatch):
+    def no_locks(file, operation):
+        raise OSError("no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+
     class Overtaken(LetterTokenizer):
         def encode(self, sentences):
             if self.calls == 0:
