@@ -62,6 +62,8 @@ class EpochCallbacks(keras.callbacks.CallbackList):
     def on_train_begin(self, logs=None):
         if not self._has_begun:
             self._has_begun = True
+            if self._first_step:
+                logs = {**(logs or {}), "steps_done": self._first_step}
             super().on_train_begin(logs)
 
     def on_epoch_begin(self, epoch, logs=None):

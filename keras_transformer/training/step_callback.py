@@ -9,7 +9,8 @@ class StepCallback(keras.callbacks.Callback):
     """A callback that knows the global step, from 1, and the time spent in training steps.
 
     Keras numbers batches from 0 in each epoch, and with `steps_per_execution` it calls back once
-    for several. The count starts from the optimizer's, so it goes on when a training does.
+    for several. The count goes on when a training does: from `steps_done` in the logs that it
+    begins with, else from the optimizer's updates, of which overflowing steps are none.
 
     Attributes:
         first_step: updates done before this call of `fit`.
@@ -24,7 +25,8 @@ class StepCallback(keras.callbacks.Callback):
         self.step_seconds = 0.0
 
     def on_train_begin(self, logs=None):
-        self.first_step = int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
+        updates = self.model.optimizer.iterations
+        self.first_step = (logs or {}).get("steps_done", int(keras.ops.convert_to_numpy(updates)))
         self.step = self.previous_step = self.first_step
 
     def on_epoch_begin(self, epoch, logs=None):
