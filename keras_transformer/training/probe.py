@@ -14,7 +14,7 @@ OUT_OF_MEMORY = (
     "resourceexhausted",
     "out_of_memory",
     "out of memory",
-    "oom ",
+    "oom when allocating",
 )
 GIBIBYTE = 2**30
 
@@ -138,6 +138,6 @@ def _advice(record, model, plan, devices, accumulate):
 
 
 def _shape(record):
-    return (
-        f"{record.sentences:,} sentences of {record.source_length} + {record.target_length} tokens"
-    )
+    noun = "sentence" if record.sentences == 1 else "sentences"
+    lengths = f"{record.source_length} + {record.target_length}"
+    return f"{record.sentences:,} {noun} of {lengths} tokens"

@@ -21,7 +21,7 @@ from keras_transformer.training import make_reproducible, probe, training_model
 from keras_transformer.training.device_start import start_devices
 from tests.data.corpora import corpus_of
 
-SPARE_BYTES = 300 * 2**20
+SPARE_BYTES = 700 * 2**20
 
 
 def corpus(*groups):
@@ -63,8 +63,8 @@ def weights_after_training(reader, devices, probed):
 
 
 def without_memory(devices, batch_tokens):
-    """What a probe says where logits of 800 MB need more than is left."""
-    reader = plan_batches(corpus((19, 19, 600)), SpecialTokens(), batch_tokens=batch_tokens)
+    """What a probe says where logits of 2.4 GB need more than is left."""
+    reader = plan_batches(corpus((19, 19, 1800)), SpecialTokens(), batch_tokens=batch_tokens)
     with devices.scope():
         model = trainer(vocabulary_size=20_000, hidden_dim=128, accumulate=1)
     used = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -85,7 +85,7 @@ def main(folder, replicas):
         "line": probed[0],
         "losses": [plain[1], probed[1]],
         "equal": [np.array_equal(a, b) for a, b in zip(plain[2], probed[2], strict=True)],
-        "out_of_memory": without_memory(devices, batch_tokens=10_000),
+        "out_of_memory": without_memory(devices, batch_tokens=30_000),
     }
     (pathlib.Path(folder) / "report.json").write_text(json.dumps(report))
 
