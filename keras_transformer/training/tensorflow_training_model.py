@@ -34,7 +34,7 @@ class TensorFlowTrainingModel(StepSums, keras.Model):
 
         To be called when the variables were assigned from a checkpoint.
         """
-        spread_dropout_seeds(self, tf.distribute.get_strategy())
+        spread_dropout_seeds(self, self.distribute_strategy)
 
     def compile(self, *args, **options):
         """As `keras.Model.compile`; the optimizer is told that it gets sums."""

@@ -1,0 +1,200 @@
+"""Steps of several devices and in slices against the same steps of one device at once."""
+
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transformer.losses import LabelSmoothingCrossEntropy
+from keras_transformer.metrics import Perplexity, StepLoss, TokenLoss
+from keras_transformer.training import training_model
+from tests.training import exact_steps
+from tests.training.small_training import VOCABULARY_SIZE, batches, small_model
+
+
+def steps(path, devices, *cases, backend="tensorflow"):
+    """What the cases gave: name -> value of every step."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "KERAS_BACKEND": backend,
+        "JAX_PLATFORMS": "cpu",
+    }
+    program = [sys.executable, "-m", "tests.training.exact_steps"]
+    path = path / "steps.npz"
+    done = subprocess.run(
+        [*program, path, str(devices), *cases], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    with np.load(path) as values:
+        return dict(values)
+
+
+def check_equal(values, case, tolerance=1e-5):
+    """Everything that was recorded is equal within a relative L2 distance."""
+    one, many = (
+        {name: values[f"{case}/{kind}/{name}"] for name in exact_steps.RECORDED}
+        for kind in ("one", "many")
+    )
+    for name, expected in one.items():
+        assert many[name].shape == expected.shape
+        # Updates are those of SGD, the gradients themselves, or those that Adam makes of them.
+        pairs = (
+            zip(many[name], expected, strict=True)
+            if expected.ndim > 1
+            else [(many[name], expected)]
+        )
+        for actual, wanted in pairs:
+            assert np.linalg.norm(actual - wanted) <= tolerance * np.linalg.norm(wanted), name
+    assert np.linalg.norm(one["updates"], axis=1).min() > 0
+
+
+@pytest.mark.tensorflow
+def test_two_replicas_take_the_steps_of_one_device(tmp_path):
+    values = steps(tmp_path, 2, "tied", "untied-accumulate", "dropout")
+    check_equal(values, "tied")
+    check_equal(values, "untied-accumulate")
+    check_dropout(values)
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("devices", [2, 8])
+def test_replicas_take_the_steps_of_one_device(tmp_path, devices):
+    cases = ("tied", "tied-accumulate", "untied", "untied-accumulate")
+    values = steps(tmp_path, devices, *cases, "dropout")
+    for case in cases:
+        check_equal(values, case)
+    check_dropout(values)
+
+
+def check_dropout(values):
+    masks, alone = values["dropout/masks"], values["dropout/alone"]
+    first, second, restored = masks
+    np.testing.assert_array_equal(first[0], alone)
+    np.testing.assert_array_equal(restored, first)
+    drawn = [mask.tobytes() for mask in (*first, *second)]
+    assert len(set(drawn)) == len(drawn)
+
+
+def test_devices_of_jax_take_the_steps_of_one(tmp_path):
+    check_equal(steps(tmp_path, 4, "tied-accumulate", backend="jax"), "tied-accumulate")
+
+
+@pytest.mark.slow
+def test_devices_of_jax_take_the_steps_of_one_without_accumulation(tmp_path):
+    values = steps(tmp_path, 4, "tied", "untied", "untied-accumulate", backend="jax")
+    for case in ("tied", "untied", "untied-accumulate"):
+        check_equal(values, case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("backend", "devices"), [("tensorflow", 2), ("jax", 4)])
+def test_all_replicas_skip_a_step_that_overflows_on_one(tmp_path, backend, devices):
+    values = steps(tmp_path, devices, "float16", backend=backend)
+    for kind in ("one", "many"):
+        assert values[f"float16/{kind}/scale"].tolist() == [1024, 1024, 512, 512, 512]
+        moved = np.linalg.norm(values[f"float16/{kind}/updates"], axis=1) > 0
+        assert moved.tolist() == [True, True, False, True, True]
+    one, many = (values[f"float16/{kind}/weights"] for kind in ("one", "many"))
+    assert np.linalg.norm(many - one) < 1e-3 * np.linalg.norm(one)
+
+
+def compiled(make, **options):
+    """What `make` makes of the small model, compiled."""
+    trainer = make(small_model(), **options)
+    loss = LabelSmoothingCrossEntropy(0.1)
+    trainer.compile(
+        keras.optimizers.SGD(1.0),
+        loss,
+        metrics=[Perplexity(), TokenLoss(loss)],
+        weighted_metrics=[StepLoss(loss)],
+    )
+    return trainer
+
+
+def test_it_has_the_variables_of_the_model():
+    model = small_model()
+    trainer = training_model(model, accumulate=2)
+    assert [id(each) for each in trainer.variables] == [id(each) for each in model.variables]
+
+
+def test_one_slice_is_the_step_of_keras():
+    def losses(make):
+        keras.utils.set_random_seed(1)
+        model = compiled(make)
+        seen = []
+        keep = keras.callbacks.LambdaCallback(
+            on_train_batch_end=lambda batch, logs: seen.append(dict(logs))
+        )
+        model.fit(batches(), steps_per_epoch=3, callbacks=[keep], shuffle=False, verbose=0)
+        return seen
+
+    for ours, theirs in zip(losses(training_model), losses(lambda model: model), strict=True):
+        assert {name: float(value) for name, value in ours.items()} == pytest.approx(
+            {name: float(value) for name, value in theirs.items()}, rel=1e-6
+        )
+
+
+def test_every_slice_has_its_own_dropout_mask():
+    ones, row = keras.Input((VOCABULARY_SIZE,)), np.ones((1, VOCABULARY_SIZE), "float32")
+    outputs = keras.layers.Dense(1, kernel_initializer="ones")(
+        keras.layers.Dropout(0.5, seed=2)(ones)
+    )
+    trainer = training_model(keras.Model(ones, outputs), accumulate=2)
+    trainer.compile(keras.optimizers.SGD(1.0), keras.losses.MeanAbsoluteError(reduction="sum"))
+    y = np.full((2, 1), -100.0, "float32")
+    trainer.fit(np.repeat(row, 2, axis=0), y, batch_size=2, shuffle=False, verbose=0)
+    # The loss is the sum of the outputs + 100, its gradient the sum of both rows' masks.
+    layer = keras.layers.Dropout(0.5, seed=2)
+    masks = [np.asarray(layer(row, training=True)) for _ in range(2)]
+    assert (masks[0] != masks[1]).any()
+    np.testing.assert_array_equal(1 - trainer.trainable_weights[0].numpy().T, sum(masks))
+
+
+def test_an_embedding_learns_from_a_token_that_comes_twice_as_from_any():
+    def learned(ids):
+        inputs = keras.Input((None,), dtype="int32")
+        model = keras.Model(inputs, keras.layers.Embedding(3, 1)(inputs))
+        trainer = training_model(model)
+        adam = keras.optimizers.Adam(0.1)
+        trainer.compile(adam, keras.losses.MeanAbsoluteError(reduction="sum"))
+        trainer.fit(ids, np.full((*ids.shape, 1), 9.0), batch_size=2, verbose=0)
+        return adam.variables[-1].numpy()[1]
+
+    # Adam's mean of squares: of 1 + 1 for a token twice in the batch, of 1 otherwise. Keras itself
+    # squares the parts of a gradient that comes as rows.
+    np.testing.assert_allclose(learned(np.array([[1], [1]])), 4 * learned(np.array([[1], [0]])))
+
+
+def test_the_loss_of_a_validation_is_of_its_last_batch():
+    trainer = compiled(training_model, accumulate=2)
+    data = batches()
+    trainer.fit(data, steps_per_epoch=1, verbose=0, shuffle=False)
+    first, second = next(data), next(data)
+    alone = trainer.evaluate(*second[:2], sample_weight=second[2], verbose=0, return_dict=True)
+    both = trainer.evaluate((batch for batch in (first, second)), verbose=0, return_dict=True)
+    assert both["step_loss"] == pytest.approx(alone["step_loss"], rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["mse", keras.losses.MeanSquaredError()])
+def test_a_loss_whose_slices_do_not_add_up_is_refused(loss):
+    trainer = training_model(small_model(), accumulate=2)
+    with pytest.raises(ValueError, match="`loss` must be .* of reduction 'sum'"):
+        trainer.compile("sgd", loss)
+    training_model(small_model()).compile("sgd", loss)
+
+
+def test_rows_that_are_no_multiple_are_refused():
+    trainer = compiled(training_model, accumulate=3)
+    with pytest.raises(Exception, match="must be a multiple of .*`accumulate`"):
+        trainer.fit(batches(), steps_per_epoch=1, verbose=0)
+
+
+@pytest.mark.parametrize("accumulate", [0, 1.5, None])
+def test_a_number_of_slices_that_is_none_is_refused(accumulate):
+    with pytest.raises(ValueError, match="`accumulate` must be"):
+        training_model(small_model(), accumulate)
