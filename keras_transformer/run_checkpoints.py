@@ -91,7 +91,7 @@ class RunCheckpoints:
         expected = self._checksums().get(path.name)
         return expected is not None and checksum(path) != expected
 
-    def whole(self, paths):
+    def whole_checkpoints(self, paths):
         """Return those of some checkpoints that equal their checksums; stderr names the others."""
         damaged = {path for path in paths if self.is_damaged(path)}
         for path in damaged:

@@ -1,7 +1,5 @@
 """`keras-transformer average`: the mean of a run's checkpoints as a checkpoint of its own."""
 
-import re
-
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_errors import positive_int
 from keras_transformer.errors import UserInputError
@@ -27,12 +25,14 @@ def add_parser(verbs):
 def average(options):
     """Run the verb with the parsed command line."""
     start_backend_quietly()
+    from keras_transformer.run_checkpoints import step_of
     from keras_transformer.run_directory import RunDirectory
     from keras_transformer.training.averaging import average_checkpoints
 
     run = RunDirectory.open(options.run)
     kind, n = ("last", options.last) if options.last else ("best", options.best)
     there = run.last_checkpoints() if kind == "last" else run.best_checkpoints()
+    there = run.whole_checkpoints(there)
     if len(there) < n:
         noun = "checkpoints" if kind == "last" else "best checkpoints"
         raise UserInputError(f"The run {run.path} has {len(there)} {noun}. Received: --{kind} {n}")
@@ -40,14 +40,3 @@ def average(options):
     destination = run.average_path(kind, n, step_of(chosen[-1]))
     average_checkpoints(chosen, destination)
     print(destination.name.removesuffix(".weights.h5"))
-
-
-def step_of(path):
-    """The number of updates in a checkpoint's name.
-
-    Example:
-        >>> import pathlib
-        >>> step_of(pathlib.Path("checkpoints/step-00011836.weights.h5"))
-        11836
-    """
-    return int(re.search(r"\d+", path.name).group())

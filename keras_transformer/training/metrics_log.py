@@ -1,6 +1,7 @@
 """metrics.csv: what single training steps gave."""
 
 from keras_transformer.training.step_log import StepLog
+from keras_transformer.whole_files import writing
 
 FORMATS = {
     "loss": ".9g",
@@ -30,7 +31,8 @@ class MetricsLog(StepLog):
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
-        self._file = open(self.path, "a", encoding="utf-8", newline="\n")  # noqa: SIM115
+        # Without a buffer, which `close` would try to write once more on a full disk.
+        self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115
         if self._file.tell() == 0:
             self._write(["step", *FORMATS])
 
@@ -50,5 +52,7 @@ class MetricsLog(StepLog):
             self._file = None
 
     def _write(self, cells):
-        self._file.write(",".join(cells) + "\n")
-        self._file.flush()
+        row = (",".join(cells) + "\n").encode()
+        with writing(self.path):
+            while row:  # of which a disk may take but a part before it is full
+                row = row[self._file.write(row) :]

@@ -1,9 +1,9 @@
 """Small trainings in processes of their own that are killed and started again.
 
 TensorFlow is imported once: every training is a fork of this program. It reads jobs as JSON lines
-and answers each with the exit code of its training and what it wrote to stderr. A job is a dictionary:
-`path` of the run, `options` of `train`, and `kill`: None; a number of seconds after which to kill
-it; or the number of the file operation at which it kills itself.
+and answers each with the exit code of its training and what it wrote to stderr. A job is a
+dictionary: `path` of the run, `options` of `train`, and `kill`: None; a number of seconds after
+which to kill it; or the number of the file operation at which it kills itself.
 """
 
 import json
