@@ -140,7 +140,9 @@ class BatchPlan:
     def report(self):
         """Shapes and padding as a line of text, such as `"16 shapes, 12.3% padding"`."""
         padding = f"{self.padding_share:.1%} padding"
-        return padding if self.shapes is None else f"{len(self.shapes)} shapes, {padding}"
+        if self.shapes is None:
+            return padding
+        return f"{len(self.shapes)} shape{'s' * (len(self.shapes) > 1)}, {padding}"
 
     def batch(self, step):
         """Sentence numbers of global step `step`, counted from 0: int array `(batch,)`."""
@@ -168,10 +170,11 @@ class BatchPlan:
 
         With `shapes` it is one of these. Otherwise subword sampling changes it.
         """
-        pairs = self.batch(step)
         if self._fixed_shapes is None:
+            pairs = self.batch(step)
             sides = self.source_lengths[pairs], self.target_lengths[pairs]
             return (len(pairs), *(int(side.max()) for side in sides))
+        _check_not_negative("step", step)
         epoch, index = divmod(int(step), self.steps_per_epoch)
         _, sequence = self._epoch_order(epoch)
         return tuple(self._fixed_shapes[sequence[index]].tolist())

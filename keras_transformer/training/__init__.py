@@ -3,6 +3,7 @@
 from keras_transformer.training.averaging import average_best, average_checkpoints
 from keras_transformer.training.bleu_validation import BleuValidation
 from keras_transformer.training.checkpoints import Checkpoints
+from keras_transformer.training.compiled_shapes import CompiledShapes
 from keras_transformer.training.determinism import make_reproducible
 from keras_transformer.training.device_speed import DeviceSpeed
 from keras_transformer.training.device_start import start_devices
@@ -32,6 +33,7 @@ from keras_transformer.training.weights import load_weights
 __all__ = [
     "BleuValidation",
     "Checkpoints",
+    "CompiledShapes",
     "DeviceSpeed",
     "Devices",
     "EMAWeights",

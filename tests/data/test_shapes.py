@@ -80,7 +80,7 @@ def test_padding_share_counts_empty_rows():
     assert plan.shapes == [(2, 5, 5)]
     assert plan.padding_share == pytest.approx(1 / 4)
     assert sorted(map(plan.padding_share_of, range(2))) == pytest.approx([0, 1 / 2])
-    assert plan.report() == "1 shapes, 25.0% padding"
+    assert plan.report() == "1 shape, 25.0% padding"
 
 
 def test_padding_share_is_that_of_the_shapes():
