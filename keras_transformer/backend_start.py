@@ -8,19 +8,24 @@ import tempfile
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 
-def start_backend_quietly():
+def start_backend_quietly(devices=True):
     """Import Keras with its backend and look for devices, without the notes these write to stderr.
 
     TensorFlow's native code tells of CPU instructions and of missing CUDA drivers before any
     setting can silence it. If the start fails, everything it wrote is shown. A user who sets the
     environment variable `TF_CPP_MIN_LOG_LEVEL` to 0 or 1 sees the notes as they come.
+
+    Args:
+        devices: whether to look for devices. A training does not: it decides first how a CPU is
+            divided and which machines belong together (`training.start_devices`).
     """
     if os.environ.setdefault(LOG_LEVEL, "2") < "2":  # 2: errors alone, from here on
         return
     with held_stderr():
         import keras
 
-        keras.distribution.list_devices()
+        if devices:
+            keras.distribution.list_devices()
 
 
 @contextlib.contextmanager

@@ -56,6 +56,9 @@ class DeviceSettings(Settings):
     probe: bool = setting(
         True, "try the largest batch first: too little memory shows in the first minute"
     )
+    deterministic: bool = setting(
+        False, "bit-equal losses of two trainings with one seed; a third slower on a CPU"
+    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -63,6 +66,12 @@ class DeviceSettings(Settings):
             raise UserInputError(
                 "`device_tokens` computes `accumulate`: give one of them. Received: "
                 f"accumulate={self.accumulate}, device_tokens={self.device_tokens}"
+            )
+
+        if self.xla and self.deterministic:
+            raise UserInputError(
+                "TensorFlow does not compile deterministic operations with XLA. "
+                "Received: xla=True, deterministic=True"
             )
 
     def micro_batches(self, replicas):
@@ -77,6 +86,13 @@ class DeviceSettings(Settings):
             return 1
         return -(-self.batch_tokens // (replicas * self.device_tokens))
 
+    def jit_compile(self, backend):
+        """Whether XLA compiles the step with a Keras backend.
+
+        Keras's own "auto" would compile on a TensorFlow GPU for every shape that comes by.
+        """
+        return self.xla or backend == "jax"
+
     def shapes(self, backend):
         """Most shapes that batches may have with a Keras backend; None: any."""
-        return MOST_SHAPES if self.xla or backend == "jax" else None
+        return MOST_SHAPES if self.jit_compile(backend) else None

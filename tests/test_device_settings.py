@@ -28,7 +28,17 @@ def test_given_and_computed_parts_exclude_each_other():
         Training(accumulate=2, device_tokens=4000)
 
 
+def test_tensorflow_does_not_compile_deterministic_operations():
+    with pytest.raises(UserInputError, match="xla=True, deterministic=True"):
+        Training(xla=True, deterministic=True)
+
+
 def test_compiled_steps_have_few_shapes():
     assert Training().shapes("tensorflow") is None
     assert Training().shapes("jax") == 16
     assert Training(xla=True).shapes("tensorflow") == 16
+
+
+def test_tensorflow_compiles_on_demand_and_jax_always():
+    assert [Training().jit_compile(backend) for backend in ("tensorflow", "jax")] == [False, True]
+    assert Training(xla=True).jit_compile("tensorflow")

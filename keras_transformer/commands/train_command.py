@@ -22,7 +22,7 @@ def add_parser(verbs):
 
 def _add_arguments(parser):
     # Keras comes with the settings: too slow for the other verbs.
-    start_backend_quietly()
+    start_backend_quietly(devices=False)
     from keras_transformer.training_options import add_training_arguments
     from keras_transformer.translation_training import TranslationSettings
     from keras_transformer.translation_training.text_arguments import add_text_arguments

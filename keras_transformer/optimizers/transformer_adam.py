@@ -1,20 +1,25 @@
 """The paper's optimizer."""
 
+import keras
+
 from keras_transformer.optimizers.adam_with_gradient_norm import AdamWithGradientNorm
 from keras_transformer.schedules import TransformerSchedule
 
 
-def transformer_adam(hidden_dim, warmup_steps=4000, scale=1.0, **overrides):
+def transformer_adam(hidden_dim, warmup_steps=4000, scale=1.0, dtype="float32", **overrides):
     """Return the paper's Adam: beta 0.9 and 0.98, epsilon 1e-9, the warm-up schedule.
 
     Args:
         hidden_dim: positive integer, the model's width.
         warmup_steps: positive integer, updates until the learning rate's peak.
         scale: positive number, factor of the learning rate.
+        dtype: dtype policy or compute dtype of the model's layers. With "mixed_float16" or
+            "float16" the loss is scaled, which small gradients need in that type. (Keras does it by
+            itself only where the model as a whole has that policy.)
         **overrides: further arguments of `keras.optimizers.Adam`, or other values of these.
 
     Returns:
-        An `AdamWithGradientNorm`.
+        An `AdamWithGradientNorm`, for float16 inside a `keras.optimizers.LossScaleOptimizer`.
 
     Example:
         >>> transformer_adam(hidden_dim=512, clipnorm=1.0).epsilon
@@ -29,4 +34,6 @@ def transformer_adam(hidden_dim, warmup_steps=4000, scale=1.0, **overrides):
         "beta_2": 0.98,
         "epsilon": 1e-9,
     }
-    return AdamWithGradientNorm(**{**arguments, **overrides})
+    adam = AdamWithGradientNorm(**{**arguments, **overrides})
+    compute_dtype = keras.dtype_policies.get(dtype).compute_dtype
+    return keras.optimizers.LossScaleOptimizer(adam) if compute_dtype == "float16" else adam

@@ -1,6 +1,5 @@
 """What a command that trains a translation model does when its flags are read."""
 
-from keras_transformer.command_errors import INTERRUPTED
 from keras_transformer.translation_training.training import train_translation
 
 
@@ -12,7 +11,7 @@ def run_training(options, data):
         data: `TranslationData`.
 
     Returns:
-        The exit code of the command: None, or that of Ctrl-C.
+        The exit code of the command: None, or that of Ctrl-C or SIGTERM.
     """
     record = train_translation(
         options.settings,
@@ -21,6 +20,7 @@ def run_training(options, data):
         minutes=options.minutes,
         origin=options.origin,
         overwrite=options.overwrite,
+        resume=options.resume,
         command=options.command,
     )
-    return INTERRUPTED if record.interrupted else None
+    return record.exit_code

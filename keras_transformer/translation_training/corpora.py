@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 
+import keras
 import numpy as np
 
 from keras_transformer.data import (
@@ -14,6 +15,8 @@ from keras_transformer.data import (
 )
 from keras_transformer.data.pair_filters import PairSieve
 
+# Shapes of dev batches where each has to be compiled.
+_DEV_SHAPES = 4
 # Batches are sampled with other numbers than they are shuffled with.
 _SAMPLING_SEED = 1
 
@@ -54,7 +57,7 @@ def length_filter(settings, source_tokenizer, tokenizer):
     return fits
 
 
-def make_batches(settings, data, source_tokenizer, tokenizer, cache_directory):
+def make_batches(settings, data, source_tokenizer, tokenizer, cache_directory, parts=1):
     """Tokenize the texts, or find them tokenized, filter them and plan their batches.
 
     Args:
@@ -62,6 +65,8 @@ def make_batches(settings, data, source_tokenizer, tokenizer, cache_directory):
         data: `TranslationData` with a dev text.
         source_tokenizer, tokenizer: of the source and of the target.
         cache_directory: where tokenized corpora are kept.
+        parts: how many a training step is divided into, by devices and one after another. Dev
+            batches are as large as one of them: a single device may have to hold them.
 
     Returns:
         `TrainingBatches`.
@@ -89,12 +94,25 @@ def make_batches(settings, data, source_tokenizer, tokenizer, cache_directory):
     corpora = [
         prepare(text, filters=filters, keep_text=sampling is not None) for text in data.train
     ]
-    plan = {"batch_tokens": settings.batch_tokens, "seed": settings.seed}
     special_tokens = tokenizer.special_tokens
+    shapes = settings.shapes(keras.backend.backend())
     train = plan_batches(
-        corpora, special_tokens, weights=data.weights, subword_sampling=sampling, **plan
+        corpora,
+        special_tokens,
+        weights=data.weights,
+        subword_sampling=sampling,
+        batch_tokens=settings.batch_tokens,
+        seed=settings.seed,
+        shapes=shapes,
     )
-    dev = plan_batches(prepare(data.dev), special_tokens, shuffle=False, **plan)
+    dev_corpus = prepare(data.dev)
+    dev = plan_batches(
+        dev_corpus,
+        special_tokens,
+        shuffle=False,
+        batch_tokens=_dev_tokens(settings.batch_tokens, parts, dev_corpus),
+        shapes=shapes and _DEV_SHAPES,
+    )
     known = {"dev": data.dev} if data.test is None else {"dev": data.dev, "test": data.test}
     counted = count_overlaps(itertools.chain(*data.train), known.values())
     overlaps = dict(zip(known, counted, strict=True))
@@ -119,3 +137,9 @@ def make_batches(settings, data, source_tokenizer, tokenizer, cache_directory):
             },
         },
     )
+
+
+def _dev_tokens(batch_tokens, parts, corpus):
+    """Tokens a side of a dev batch: a part of a training batch, but at least the longest pair."""
+    longest = 1 + max(int(corpus.source_lengths.max()), int(corpus.target_lengths.max()))
+    return max(batch_tokens // parts, min(longest, batch_tokens))

@@ -1,4 +1,4 @@
-"""The model of a translation training, new or of another run, compiled."""
+"""The model of a translation training: new, of another run, or of the run that goes on."""
 
 import keras
 
@@ -6,7 +6,7 @@ from keras_transformer import losses, metrics, models, optimizers, training
 
 
 def make_model(settings, source_tokenizer, tokenizer, origin=None):
-    """Build the model of the settings, or load another run's, and compile it.
+    """Build the model of the settings, or load another run's.
 
     Args:
         settings: `TranslationSettings`.
@@ -15,20 +15,59 @@ def make_model(settings, source_tokenizer, tokenizer, origin=None):
         origin: a `RunDirectory` to start from, or None.
 
     Returns:
-        A compiled `keras.Model`.
+        A functional `keras.Model`, with frozen parts where the settings name some.
 
     Raises:
         UserInputError: the other run's files do not fit each other, or `freeze` names no layer.
     """
-    model = _load(settings, origin) if origin else _build(settings, source_tokenizer, tokenizer)
-    if settings.freeze:
-        training.freeze(model, settings.freeze.split())
+    if origin is None:
+        model = _build(settings, source_tokenizer, tokenizer)
+    else:
+        model = origin.load_model(**settings.dropout_rates())
+    return _freeze(model, settings)
+
+
+def resume_model(settings, run):
+    """The model of a run whose training goes on, without its weights: the state brings them.
+
+    Args:
+        settings: `TranslationSettings`.
+        run: the `RunDirectory`.
+
+    Returns:
+        As `make_model`.
+    """
+    return _freeze(run.load_architecture(**settings.dropout_rates()), settings)
+
+
+def compile_model(model, settings, tokenizer, accumulate=1):
+    """Compile a model for training.
+
+    Args:
+        model: of `make_model` or `resume_model`.
+        settings: `TranslationSettings`.
+        tokenizer: of the target.
+        accumulate: parts that each replica computes its share of a step in.
+
+    Returns:
+        The compiled `training.training_model` over the model's layers.
+    """
     padding_id = tokenizer.special_tokens.pad
     loss = losses.LabelSmoothingCrossEntropy(
         settings.label_smoothing, padding_id, vocabulary_size=tokenizer.vocabulary_size
     )
-    model.compile(
-        optimizer=_make_optimizer(settings, models.TransformerLayers.of(model).target_embedding),
+    # The size and the precision are the model's: another run's may differ from the settings.
+    embedding = models.TransformerLayers.of(model).target_embedding
+    ema = {"use_ema": True, "ema_momentum": settings.ema_momentum} if settings.ema else {}
+    trainer = training.training_model(model, accumulate)
+    trainer.compile(
+        optimizer=optimizers.transformer_adam(
+            embedding.hidden_dim,
+            settings.warmup_steps,
+            settings.learning_rate_scale,
+            dtype=embedding.compute_dtype,
+            **ema,
+        ),
         loss=loss,
         metrics=[
             metrics.TokenLoss(loss, padding_id),
@@ -39,28 +78,9 @@ def make_model(settings, source_tokenizer, tokenizer, origin=None):
             metrics.StepLoss(loss),
             metrics.StepLoss(losses.LabelSmoothingCrossEntropy(0.0, padding_id), name="step_nll"),
         ],
+        jit_compile=settings.jit_compile(keras.backend.backend()),
     )
-    return model
-
-
-def _make_optimizer(settings, embedding):
-    """The optimizer for the size and the precision that a model's embedding has."""
-    ema = {"use_ema": True, "ema_momentum": settings.ema_momentum} if settings.ema else {}
-    optimizer = optimizers.transformer_adam(
-        embedding.hidden_dim, settings.warmup_steps, settings.learning_rate_scale, **ema
-    )
-    if embedding.compute_dtype != "float16":
-        return optimizer
-    # Keras does this by itself only where the policy of the model as a whole is mixed_float16.
-    return keras.optimizers.LossScaleOptimizer(optimizer)
-
-
-def _load(settings, origin):
-    return origin.load_model(
-        dropout=settings.dropout,
-        attention_dropout=settings.attention_dropout,
-        activation_dropout=settings.activation_dropout,
-    )
+    return trainer
 
 
 def _build(settings, source_tokenizer, tokenizer):
@@ -75,3 +95,9 @@ def _build(settings, source_tokenizer, tokenizer):
         padding_id=tokenizer.special_tokens.pad,
         **options,
     )
+
+
+def _freeze(model, settings):
+    if settings.freeze:
+        training.freeze(model, settings.freeze.split())
+    return model

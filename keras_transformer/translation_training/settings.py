@@ -179,9 +179,6 @@ class TranslationSettings(DeviceSettings):
     seed: int = setting(
         1, "of the weights, the dropout and the order of the batches", minimum=0, below=2**32
     )
-    deterministic: bool = setting(
-        False, "bit-equal losses of two trainings with one seed; a third slower on a CPU"
-    )
 
     # Evaluation
     beam_size: int = setting(4, "the paper's", minimum=1)
@@ -242,13 +239,16 @@ class TranslationSettings(DeviceSettings):
             if getattr(self, name) is not None
         }
 
+    def dropout_rates(self):
+        """The rates of dropout, as arguments of `build_transformer` and of its layers."""
+        names = ("dropout", "attention_dropout", "activation_dropout")
+        return {name: getattr(self, name) for name in names}
+
     def model_options(self):
         """The arguments of `build_transformer` besides the preset and the vocabularies."""
         return {
             **self.size_options(),
-            "dropout": self.dropout,
-            "attention_dropout": self.attention_dropout,
-            "activation_dropout": self.activation_dropout,
+            **self.dropout_rates(),
             "normalize_first": self.normalize_first,
             "dtype": self.precision,
         }

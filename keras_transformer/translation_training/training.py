@@ -1,22 +1,36 @@
 """A translation training from top to bottom: text, batches, model, `fit`, average, scores."""
 
 from keras_transformer import training
-from keras_transformer.data import fit_batches
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation.bleu import bleu_metric
 from keras_transformer.run_directory import RunDirectory
 from keras_transformer.translation_training.corpora import length_filter, make_batches
-from keras_transformer.translation_training.models import make_model
+from keras_transformer.translation_training.final_weights import average_weights
+from keras_transformer.translation_training.models import (
+    compile_model,
+    make_model,
+    resume_model,
+)
 from keras_transformer.translation_training.scores import write_report
-from keras_transformer.translation_training.settings import OF_ORIGIN
+from keras_transformer.translation_training.settings import MAY_CHANGE, OF_ORIGIN
 from keras_transformer.translation_training.vocabularies import make_tokenizers
 from keras_transformer.translator import Translator
 
 
 def train_translation(
-    settings, data, run_directory, *, minutes=None, origin=None, overwrite=False, command=""
+    settings,
+    data,
+    run_directory,
+    *,
+    minutes=None,
+    origin=None,
+    overwrite=False,
+    resume=False,
+    command="",
 ):
     """Train a translation model into a run directory, average checkpoints, and score the result.
+
+    With several machines every one of them calls this; the first alone writes and scores.
 
     Args:
         settings: `TranslationSettings`.
@@ -25,10 +39,12 @@ def train_translation(
         minutes: minutes of training after which to end, or None.
         origin: path of a run to start from, with its model and tokenizers, or None.
         overwrite: whether to replace a run that is there.
+        resume: whether to go on with a run that is there.
         command: the command line, for `scores.json`.
 
     Returns:
-        A `training.FitRecord`. Where it says `interrupted`, nothing was averaged or scored.
+        A `training.FitRecord`. Where it has an `exit_code`, the training was told to stop, and
+        nothing was averaged or scored.
 
     Raises:
         UserInputError: text, settings or a run are not fit for it.
@@ -40,50 +56,72 @@ def train_translation(
         ...     TranslationSettings(preset="small"), data, "runs/en_de", minutes=60
         ... )
     """
-    run = RunDirectory.create(run_directory, overwrite=overwrite)
-    origin = _open_origin(origin, run, settings)
+    devices = training.start_devices(settings.replicas)
+    accumulate = settings.micro_batches(devices.replicas)
+    parts = devices.replicas * accumulate
+    run, state = training.open_run(
+        run_directory,
+        devices,
+        settings=settings.to_dict(),
+        may_change=MAY_CHANGE,
+        overwrite=overwrite,
+        resume=resume,
+    )
+    origin = None if state else _open_origin(origin, run, settings)
     bleu_metric(settings.bleu_tokenize)  # an unknown one is refused now, not after the training
     training.make_reproducible(settings.seed, settings.deterministic)
 
     # Text
-    source_tokenizer, tokenizer = make_tokenizers(settings, data.train, origin)
+    source_tokenizer, tokenizer = make_tokenizers(settings, data.train, run if state else origin)
     fits = length_filter(settings, source_tokenizer, tokenizer)
     data = data.with_dev(settings.held_out, settings.seed, fits)
     batches = make_batches(
-        settings, data, source_tokenizer, tokenizer, run.path.parent / "prepared"
+        settings, data, source_tokenizer, tokenizer, run.path.parent / "prepared", parts
     )
     plan = batches.train.plan
 
     # Model
-    model = make_model(settings, source_tokenizer, tokenizer, origin)
-    print("\n".join(batches.report))
-    print(
-        f"{model.count_params():,} parameters, {tokenizer.vocabulary_size:,} subwords, "
-        f"{plan.steps_per_epoch:,} steps an epoch, {plan.padding_share:.1%} padding"
-    )
+    with devices.scope():
+        if state:
+            model = resume_model(settings, run)
+        else:
+            model = make_model(settings, source_tokenizer, tokenizer, origin)
+        trainer = compile_model(model, settings, tokenizer, accumulate)
+    speed = training.DeviceSpeed.of(devices, settings.precision, settings.device_tflops)
+    if devices.is_chief:
+        print("\n".join(batches.report))
+        print(
+            f"{model.count_params():,} parameters, {tokenizer.vocabulary_size:,} subwords, "
+            f"{plan.steps_per_epoch:,} steps an epoch, {plan.report()}"
+        )
+        print(f"{devices.description}, {settings.precision}, {parts} parts a step")
 
     # Training
-    run.start(
-        model=model,
-        tokenizer=tokenizer,
-        source_tokenizer=None if source_tokenizer is tokenizer else source_tokenizer,
-        settings=settings.to_dict(),
-        origin=origin and origin.path,
-    )
+    if devices.is_chief and not state:
+        run.start(
+            model=model,
+            tokenizer=tokenizer,
+            source_tokenizer=None if source_tokenizer is tokenizer else source_tokenizer,
+            settings=settings.to_dict(),
+            origin=origin and origin.path,
+        )
+    if settings.probe:
+        probed = training.probe(trainer, batches.train, devices, accumulate)
+        if devices.is_chief:
+            print(probed)
     greedy = Translator(model, tokenizer, source_tokenizer=source_tokenizer, beam_size=1)
     monitor, mode = settings.monitor
     record = training.fit_model(
-        model,
-        fit_batches(batches.train),
+        trainer,
+        devices.batches(batches.train, state.step if state else 0, accumulate),
         run=run,
-        target_tokens=plan.target_tokens,
-        padding_share=plan.padding_share_of,
+        work=training.StepWork.of(plan, model, speed.total_peak_flops),
         steps=settings.steps,
         minutes=minutes,
         save_every=settings.save_every,
         keep_last=settings.average,
         keep_best=settings.average if settings.average_of == "best" else 1,
-        validation_data=fit_batches(batches.dev),
+        validation_data=devices.batches(batches.dev),
         validation_steps=batches.dev.plan.steps_per_epoch,
         validators=_bleu_validation(settings, data, greedy, run),
         monitor=monitor,
@@ -92,12 +130,17 @@ def train_translation(
         ema=settings.ema,
         tensorboard=settings.tensorboard,
         log_every=settings.log_every,
+        state=state,
+        settings=settings.to_dict(),
+        data_fingerprint=batches.train.fingerprint,
+        devices=devices,
     )
-    if record.interrupted:
+    devices.stop()
+    if record.exit_code is not None or not devices.is_chief:
         return record
-    averaged = _average(settings, run, model, batches.dev)
 
     # Evaluation
+    averaged = average_weights(settings, run, tokenizer, batches.dev)
     translator = Translator.load(run.path, beam_size=settings.beam_size, alpha=settings.alpha)
     write_report(
         run,
@@ -147,22 +190,3 @@ def _bleu_validation(settings, data, translator, run):
             tokenize=settings.bleu_tokenize,
         )
     ]
-
-
-def _average(settings, run, model, dev):
-    """Write the mean of checkpoints as the run's weights; return of how many."""
-    paths = run.checkpoints()
-    if settings.average_of == "best":
-        paths = run.best_checkpoints()[::-1] or paths
-    if not settings.choose_average:
-        paths = paths[-settings.average :]
-        training.average_checkpoints(paths, run.weights_path)
-        return len(paths)
-
-    def perplexity(weights):
-        training.load_weights(model, weights)
-        steps = dev.plan.steps_per_epoch
-        values = model.evaluate(fit_batches(dev), steps=steps, verbose=0, return_dict=True)
-        return values["perplexity"]
-
-    return training.average_best(paths, run.weights_path, perplexity, settings.average)

@@ -46,7 +46,7 @@ class NumberWordsSettings(DeviceSettings):
                 f"Received: hidden_dim={self.hidden_dim}, num_heads={self.num_heads}"
             )
 
-    def model_sizes(self):
+    def model_options(self):
         """The arguments of `build_transformer` that differ from the preset tiny."""
         return {
             "num_encoder_layers": self.num_layers,

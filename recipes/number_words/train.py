@@ -2,15 +2,16 @@
 
 import sys
 
+import keras
+
 from keras_transformer import losses, metrics, models, optimizers, training
-from keras_transformer.command_errors import INTERRUPTED, run_command
-from keras_transformer.data import fit_batches, prepare_batches
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.command_errors import run_command
+from keras_transformer.data import prepare_batches
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.translator import Translator
 from recipes.number_words.number_pairs import split_numbers
 from recipes.number_words.report import report
-from recipes.number_words.settings import NumberWordsSettings
+from recipes.number_words.settings import MAY_CHANGE, NumberWordsSettings
 from recipes.recipe_options import recipe_options
 
 
@@ -20,7 +21,17 @@ def main(arguments=None):
         "number_words", NumberWordsSettings, __doc__, arguments=arguments, fine_tuning=False
     )
     settings = options.settings
-    run = RunDirectory.create(options.run, overwrite=options.overwrite)
+    devices = training.start_devices(settings.replicas)
+    accumulate = settings.micro_batches(devices.replicas)
+    backend = keras.backend.backend()
+    run, state = training.open_run(
+        options.run,
+        devices,
+        settings=settings.to_dict(),
+        may_change=MAY_CHANGE,
+        overwrite=options.overwrite,
+        resume=options.resume,
+    )
     training.make_reproducible(settings.seed, settings.deterministic)
 
     # Data
@@ -29,47 +40,67 @@ def main(arguments=None):
         train_pairs.sources + train_pairs.targets, vocabulary_size=settings.vocabulary_size
     )
     corpora = run.path.parent / "prepared"
-    plan = {"batch_tokens": settings.batch_tokens, "seed": settings.seed}
+    plan = {
+        "batch_tokens": settings.batch_tokens,
+        "seed": settings.seed,
+        "shapes": settings.shapes(backend),
+    }
     train, validation = (
         prepare_batches(pairs.sources, pairs.targets, tokenizer, corpora, **plan)
         for pairs in (train_pairs, validation_pairs)
     )
 
     # Model
-    model = models.build_transformer(
-        "tiny", vocabulary_size=tokenizer.vocabulary_size, **settings.model_sizes()
-    )
-    loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing)
-    model.compile(
-        optimizer=optimizers.transformer_adam(
-            settings.hidden_dim, settings.warmup_steps, settings.learning_rate_scale
-        ),
-        loss=loss,
-        metrics=[metrics.Perplexity(), metrics.TokenAccuracy()],
-        weighted_metrics=[metrics.StepLoss(loss)],
-    )
+    with devices.scope():
+        model = models.build_transformer(
+            "tiny", vocabulary_size=tokenizer.vocabulary_size, **settings.model_options()
+        )
+        loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing)
+        trainer = training.training_model(model, accumulate)
+        trainer.compile(
+            optimizer=optimizers.transformer_adam(
+                settings.hidden_dim,
+                settings.warmup_steps,
+                settings.learning_rate_scale,
+                dtype=settings.precision,
+            ),
+            loss=loss,
+            metrics=[metrics.Perplexity(), metrics.TokenAccuracy()],
+            weighted_metrics=[metrics.StepLoss(loss)],
+            jit_compile=settings.jit_compile(backend),
+        )
+    speed = training.DeviceSpeed.of(devices, settings.precision, settings.device_tflops)
 
     # Training
-    run.start(model=model, tokenizer=tokenizer, settings=settings.to_dict())
+    if devices.is_chief and state is None:
+        run.start(model=model, tokenizer=tokenizer, settings=settings.to_dict())
+    if settings.probe:
+        training.probe(trainer, train, devices, accumulate)
     record = training.fit_model(
-        model,
-        fit_batches(train),
+        trainer,
+        devices.batches(train, state.step if state else 0, accumulate),
         run=run,
-        target_tokens=train.plan.target_tokens,
+        work=training.StepWork.of(train.plan, model, speed.total_peak_flops),
         steps=settings.steps,
         minutes=options.minutes,
         save_every=settings.save_every,
-        validation_data=fit_batches(validation),
+        validation_data=devices.batches(validation),
         validation_steps=validation.plan.steps_per_epoch,
+        state=state,
+        settings=settings.to_dict(),
+        data_fingerprint=train.fingerprint,
+        devices=devices,
     )
-    if record.interrupted:
-        return INTERRUPTED
+    devices.stop()
+    if record.exit_code is not None or not devices.is_chief:
+        return record.exit_code
     training.average_checkpoints([run.best_path], run.weights_path)  # the best one alone
 
     # Evaluation
     translator = Translator.load(run.path, beam_size=settings.beam_size, alpha=settings.alpha)
     hypotheses = translator.translate(held_out.sources)
     report(run, held_out, hypotheses, record=record, command=options.command)
+    return None
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import pytest
 from keras_transformer.optimizers import AdamWithGradientNorm
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.translation_training import TranslationSettings
-from keras_transformer.translation_training.models import make_model
+from keras_transformer.translation_training.models import compile_model, make_model
 from tests.translation_training.number_text import ENGLISH, GERMAN, SMALL
 
 
@@ -23,13 +23,13 @@ def tokenizer():
 )
 def test_float16_alone_scales_the_loss(tokenizer, precision, optimizer_class):
     settings = TranslationSettings(**{**SMALL, "precision": precision})
-    model = make_model(settings, tokenizer, tokenizer)
+    model = compile_model(make_model(settings, tokenizer, tokenizer), settings, tokenizer)
     assert type(model.optimizer) is optimizer_class
     assert model.get_layer("encoder_layer_1").dtype_policy.name == precision
 
 
 def test_the_schedule_is_that_of_the_models_width(tokenizer):
     settings = TranslationSettings(**{**SMALL, "learning_rate_scale": 2.0, "warmup_steps": 100})
-    model = make_model(settings, tokenizer, tokenizer)
+    model = compile_model(make_model(settings, tokenizer, tokenizer), settings, tokenizer)
     rate = model.optimizer.get_config()["learning_rate"]["config"]
     assert (rate["hidden_dim"], rate["warmup_steps"], rate["scale"]) == (32, 100, 2.0)

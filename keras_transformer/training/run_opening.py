@@ -1,0 +1,42 @@
+"""Where a training begins: in a new run directory, or at the last state of one."""
+
+from keras_transformer.run_directory import RunDirectory
+from keras_transformer.training.training_state import check_same_settings, find_state
+from keras_transformer.whole_files import write_json
+
+
+def open_run(path, devices, *, settings, may_change=(), overwrite=False, resume=False):
+    """Open the run directory of a training, and find the state to go on from.
+
+    Args:
+        path: the directory.
+        devices: the `Devices`; of several processes the chief alone writes.
+        settings: those of the training, a JSON-compatible dictionary.
+        may_change: names of settings that a training that goes on may have otherwise.
+        overwrite: whether a run in it is replaced.
+        resume: whether a run in it goes on.
+
+    Returns:
+        `(run, state)`: the `RunDirectory`, and a `TrainingState`, or None where the training begins
+        anew: the caller then calls `run.start`.
+
+    Raises:
+        UserInputError: the directory holds something else; a run, and neither `overwrite` nor
+            `resume` is given; or a run with other settings.
+
+    Example:
+        >>> run, state = open_run(  # doctest: +SKIP
+        ...     "runs/first", start_devices(), settings={"seed": 1}, resume=True
+        ... )
+    """
+    if devices.is_chief:
+        run = RunDirectory.create(path, overwrite=overwrite, resume=resume)
+    else:
+        run = RunDirectory(path)
+    state = find_state(run) if resume else None
+    if state is None:
+        return run, None
+    check_same_settings(state.settings, settings, may_change)
+    if devices.is_chief:
+        write_json(run.settings_path, settings)
+    return run, state
