@@ -6,7 +6,7 @@ import sentencepiece
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentencepiece_model import SentencePieceModel
 
-LINES = ["a small house", "das große Haus", "東京 🙂 <bt> e\u0301"]
+LINES = ["a small house", "das große Haus", "東京 🙂 <bt> e\u0301", "the house is so small"]
 
 
 @pytest.mark.parametrize("byte_fallback", [True, False])
@@ -14,7 +14,7 @@ LINES = ["a small house", "das große Haus", "東京 🙂 <bt> e\u0301"]
 def test_pieces_are_the_librarys(model_type, byte_fallback):
     tokenizer = SentencePieceTokenizer.train(
         LINES,
-        vocabulary_size=300 if byte_fallback else 40,
+        vocabulary_size=(34 if model_type == "bpe" else 29) + 256 * byte_fallback,
         model_type=model_type,
         byte_fallback=byte_fallback,
         user_defined_symbols=["<bt>", "<ü>"],
