@@ -39,12 +39,23 @@ class FitRecord:
             which traces the graph.
         stopped_because: "steps" or "minutes", the limit that was reached; "patience", which ended;
             "interrupted", by Ctrl-C; "terminated", by SIGTERM; "data", which came to its end.
+        target_tokens: those trained on, over the training's whole life.
+        training_seconds: time of the training steps alone, over its whole life.
+        step_seconds: mean time of a step, without the first after each start.
+        flops: floating-point operations of all steps, or None where `work` does not know them.
+        flop_utilisation: share of the devices' peak that the steps came to, without the first after
+            each start, or None where it is not known.
     """
 
     steps: int
     seconds: float
     target_tokens_per_second: float
     stopped_because: str
+    target_tokens: int = 0
+    training_seconds: float = 0.0
+    step_seconds: float = 0.0
+    flops: int | None = None
+    flop_utilisation: float | None = None
 
     @property
     def interrupted(self):
@@ -62,7 +73,7 @@ def fit_model(
     data,
     *,
     run,
-    target_tokens,
+    work,
     steps=None,
     minutes=None,
     save_every=1000,
@@ -76,7 +87,6 @@ def fit_model(
     patience=None,
     ema=False,
     tensorboard=True,
-    padding_share=None,
     log_every=50,
     show_progress=True,
     callbacks=(),
@@ -100,7 +110,7 @@ def fit_model(
         data: endless batches for `fit`: a generator or a `tf.data.Dataset`. Where a state is given,
             its first batch is that of the zero-based step `state.step`.
         run: the `RunDirectory`, started.
-        target_tokens: function from a zero-based step to its number of target tokens.
+        work: the `StepWork` of the training: tokens, padding and operations of a step.
         steps: updates after which to end, or None.
         minutes: minutes after which to end, over the training's whole life, or None. At least one
             of the two limits is needed.
@@ -116,8 +126,6 @@ def fit_model(
         ema: whether the moving average that the optimizer keeps (`use_ema=True`) is validated and
             saved; the training goes on from the weights themselves.
         tensorboard: whether to write event files to `run.tensorboard_path`.
-        padding_share: function from a zero-based step to the share of padding in its batch, for
-            TensorBoard, or None.
         log_every: updates between two rows of metrics.csv.
         show_progress: whether to show the progress bar.
         callbacks: further callbacks, called after those that save the weights.
@@ -143,7 +151,7 @@ def fit_model(
         >>> run = RunDirectory.create("runs/first")  # doctest: +SKIP
         >>> run.start(model=model, tokenizer=tokenizer, settings={})  # doctest: +SKIP
         >>> record = fit_model(  # doctest: +SKIP
-        ...     model, data, run=run, target_tokens=plan.target_tokens, steps=10_000
+        ...     model, data, run=run, work=StepWork.of(plan, model), steps=10_000
         ... )
         >>> average_checkpoints(run.checkpoints(), run.weights_path)  # doctest: +SKIP
     """
@@ -155,7 +163,7 @@ def fit_model(
         limits["patience"] = StopOnPlateau(monitor, mode, patience)
     if state is not None:
         _go_back(state, run, model, data_fingerprint, devices)
-    meter = StepMeter(target_tokens)
+    meter = StepMeter(work)
     counters = {"meter": meter, **{name: limits[name] for name in limits if name == "patience"}}
     progress = Progress(counters, state)
     average = EMAWeights() if ema else None
@@ -171,12 +179,12 @@ def fit_model(
         settings=settings,
         data_fingerprint=data_fingerprint,
     )
-    logs = [MetricsLog(run.metrics_path, target_tokens, log_every)]
+    logs = [MetricsLog(run.metrics_path, work, log_every)]
     if show_progress:
-        logs.append(ProgressBar(target_tokens, steps, minutes))
+        logs.append(ProgressBar(work, steps, minutes))
     if tensorboard:
-        logged = (target_tokens, log_every, padding_share, _samples_function(validators))
-        logs.append(TensorBoardLog(run.tensorboard_path, *logged))
+        samples = _samples_function(validators)
+        logs.append(TensorBoardLog(run.tensorboard_path, work, log_every, samples))
     saving = [checkpoints, ValidationLog(run.validation_path, progress.seconds), *logs]
     last = [states]
     interrupt = StopOnInterrupt(states.save_all)
@@ -209,7 +217,17 @@ def fit_model(
     finally:
         for log in logs:
             log.close()
-    return FitRecord(meter.step, progress.seconds, meter.rate.value, stopped_because)
+    return FitRecord(
+        steps=meter.step,
+        seconds=progress.seconds,
+        target_tokens_per_second=meter.rate.tokens_per_second,
+        stopped_because=stopped_because,
+        target_tokens=meter.all_steps.tokens,
+        training_seconds=meter.all_steps.seconds,
+        step_seconds=meter.rate.step_seconds,
+        flops=meter.all_steps.flops,
+        flop_utilisation=meter.rate.flop_utilisation,
+    )
 
 
 def _limits(steps, minutes, state):

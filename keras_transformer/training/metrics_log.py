@@ -9,23 +9,27 @@ FORMATS = {
     "target_tokens_per_second": ".1f",
     "nll": ".9g",
     "gradient_norm": ".9g",
+    "step_seconds": ".6f",
+    "padding_share": ".4f",
+    "flop_utilisation": ".4f",
 }
 
 
 class MetricsLog(StepLog):
     """Writes the values of `StepLog` to a file, one row a step; a value not known is left empty.
 
-    The columns are `step,loss,learning_rate,target_tokens_per_second,nll,gradient_norm`. Losses
-    have 9 significant digits, so that equal digits mean equal float32 values.
+    The columns are `step,loss,learning_rate,target_tokens_per_second,nll,gradient_norm,
+    step_seconds,padding_share,flop_utilisation`. Losses have 9 significant digits, so that equal
+    digits mean equal float32 values.
 
     Args:
         path: the file; rows are appended if it exists.
-        target_tokens: function from a zero-based step to its number of target tokens.
+        work: the `StepWork` of the training.
         every: after the first 10 steps, a row is written at every multiple of it.
     """
 
-    def __init__(self, path, target_tokens, every=50):
-        super().__init__(target_tokens, every)
+    def __init__(self, path, work, every=50):
+        super().__init__(work, every)
         self.path = path
         self._file = None
 

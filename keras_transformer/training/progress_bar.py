@@ -12,19 +12,21 @@ LINES_WITHOUT_TERMINAL = 20
 
 
 class ProgressBar(StepMeter):
-    """Shows step, loss, perplexity, target tokens per second and time left.
+    """Shows step, loss, perplexity, target tokens per second, step time and time left.
+
+    Where the peak of the devices is known, it also shows how much of it is used.
 
     On a terminal it is one bar; elsewhere about twenty lines over the whole training.
 
     Args:
-        target_tokens: function from a zero-based step to its number of target tokens.
+        work: the `StepWork` of the training.
         steps: updates after which the training ends, or None.
         minutes: minutes after which the training ends, or None.
         file: where to write. None: stderr.
     """
 
-    def __init__(self, target_tokens, steps=None, minutes=None, file=None):
-        super().__init__(target_tokens)
+    def __init__(self, work, steps=None, minutes=None, file=None):
+        super().__init__(work)
         self.steps = steps
         self.minutes = minutes
         self._file = file or sys.stderr
@@ -88,8 +90,11 @@ class ProgressBar(StepMeter):
         values = [f"step {self.step}{of_steps}", f"loss {logs['loss']:.4f}"]
         if "perplexity" in logs:
             values.append(f"perplexity {logs['perplexity']:.2f}")
-        if self.rate.value:
-            values.append(f"{self.rate.value:,.0f} target tokens/s")
+        if self.rate.steps:
+            values.append(f"{self.rate.tokens_per_second:,.0f} target tokens/s")
+            values.append(f"{self.rate.step_seconds:.3g} s a step")
+        if self.rate.flop_utilisation is not None:
+            values.append(f"{self.rate.flop_utilisation:.1%} of peak FLOP/s")
         if math.isfinite(seconds_left):
             values.append(f"{tqdm.format_interval(round(seconds_left))} left")
         return "  ".join(values)

@@ -49,56 +49,93 @@ class StepCallback(keras.callbacks.Callback):
         return self.step // steps > self.previous_step // steps
 
 
-class TokenRate:
-    """Target tokens per second of training steps.
+class StepTotals:
+    """Steps, their time and their work, added up.
 
     Args:
-        target_tokens: function from a zero-based step to its number of target tokens.
+        work: the `StepWork` of the training.
+
+    Attributes:
+        steps: how many there are.
+        seconds: their time.
+        tokens: their target tokens.
+        flops: their floating-point operations, None where these are not known.
     """
 
-    def __init__(self, target_tokens):
-        self._target_tokens = target_tokens
+    def __init__(self, work):
+        self._work = work
         self.restart()
 
     def restart(self):
         """Forget what was added."""
-        self.tokens = 0
+        self.steps = self.tokens = 0
         self.seconds = 0.0
+        self.flops = None if self._work.flops is None else 0
 
     def add(self, callback):
         """Add the updates that a `StepCallback` was just told of."""
         steps = range(callback.previous_step, callback.step)
-        self.tokens += sum(int(self._target_tokens(step)) for step in steps)
+        self.steps += len(steps)
         self.seconds += callback.step_seconds
+        self.tokens += self._work.total("target_tokens", steps)
+        if self.flops is not None:
+            self.flops += self._work.total("flops", steps)
 
     @property
-    def value(self):
-        """Tokens per second, 0 before the first step."""
+    def tokens_per_second(self):
+        """Target tokens per second, 0 before the first step."""
         return self.tokens / self.seconds if self.seconds > 0 else 0.0
 
+    @property
+    def step_seconds(self):
+        """Mean time of a step in seconds, 0 before the first."""
+        return self.seconds / self.steps if self.steps else 0.0
 
-class StepMeter(StepCallback):
-    """Measures target tokens per second of all steps but the first, which traces the graph.
-
-    Args:
-        target_tokens: function from a zero-based step to its number of target tokens.
-
-    Attributes:
-        progress: what was measured so far, to go on from another time.
-    """
-
-    def __init__(self, target_tokens):
-        super().__init__()
-        self.rate = TokenRate(target_tokens)
+    @property
+    def flop_utilisation(self):
+        """Share of the devices' peak that the work came to, None where it is not known."""
+        peak = self._work.peak_flops
+        if peak is None or self.flops is None or not self.seconds > 0:
+            return None
+        return self.flops / self.seconds / peak
 
     @property
     def progress(self):
-        return {"tokens": self.rate.tokens, "seconds": self.rate.seconds}
+        """The sums as numbers by name, fit for JSON; they may be set to go on from."""
+        return {name: getattr(self, name) for name in ("steps", "seconds", "tokens", "flops")}
 
     @progress.setter
     def progress(self, progress):
-        self.rate.tokens, self.rate.seconds = progress["tokens"], progress["seconds"]
+        for name, value in progress.items():
+            setattr(self, name, value)
+
+
+class StepMeter(StepCallback):
+    """Adds up the steps of a training.
+
+    Args:
+        work: the `StepWork` of the training.
+
+    Attributes:
+        all_steps: `StepTotals` of all steps.
+        rate: those of all steps but the first, which traces the graph.
+        progress: what was measured so far, to go on from another time.
+    """
+
+    def __init__(self, work):
+        super().__init__()
+        self.all_steps = StepTotals(work)
+        self.rate = StepTotals(work)
+
+    @property
+    def progress(self):
+        return {"all_steps": self.all_steps.progress, "rate": self.rate.progress}
+
+    @progress.setter
+    def progress(self, progress):
+        self.all_steps.progress, self.rate.progress = progress["all_steps"], progress["rate"]
 
     def on_step_end(self, logs):
+        self.all_steps.add(self)
         if self.previous_step > self.first_step:
             self.rate.add(self)

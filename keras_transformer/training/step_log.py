@@ -5,7 +5,7 @@ import abc
 import keras
 
 from keras_transformer.argument_checks import check_positive_int
-from keras_transformer.training.step_callback import StepCallback, TokenRate
+from keras_transformer.training.step_callback import StepCallback, StepTotals
 
 FIRST_STEPS = 10
 
@@ -22,21 +22,22 @@ class StepLog(StepCallback, abc.ABC):
       `metrics.StepLoss` of a loss without smoothing is named "step_nll";
     - `gradient_norm`: of all gradients together, before clipping, where the optimizer keeps it, as
       `optimizers.transformer_adam` does;
-    - `padding_share`: of that one batch, where a function for it is given.
+    - `step_seconds`: mean time of the steps since the last one logged, input included;
+    - `padding_share`: of that one batch, where it is known;
+    - `flop_utilisation`: over the steps since the last one logged, the floating-point operations
+      of real tokens as a share of what the devices can do at best, where both are known.
 
     Args:
-        target_tokens: function from a zero-based step to its number of target tokens.
+        work: the `StepWork` of the training.
         every: positive integer.
-        padding_share: function from a zero-based step to the share of padding in its batch, or
-            None.
     """
 
-    def __init__(self, target_tokens, every=50, padding_share=None):
+    def __init__(self, work, every=50):
         super().__init__()
         check_positive_int("every", every)
         self.every = every
-        self._rate = TokenRate(target_tokens)
-        self._padding_share = padding_share
+        self._work = work
+        self._rate = StepTotals(work)
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
@@ -61,7 +62,8 @@ class StepLog(StepCallback, abc.ABC):
         values = {
             "loss": float(logs["step_loss"]),
             "learning_rate": self._learning_rate(self.step - 1),
-            "target_tokens_per_second": self._rate.value,
+            "target_tokens_per_second": self._rate.tokens_per_second,
+            "step_seconds": self._rate.step_seconds,
         }
         if "step_nll" in logs:
             values["nll"] = float(logs["step_nll"])
@@ -69,8 +71,10 @@ class StepLog(StepCallback, abc.ABC):
         norm = getattr(_inner(self.model.optimizer), "gradient_norm", None)
         if norm is not None:
             values["gradient_norm"] = float(norm.numpy())
-        if self._padding_share is not None:
-            values["padding_share"] = float(self._padding_share(self.step - 1))
+        if self._work.padding_share is not None:
+            values["padding_share"] = float(self._work.padding_share(self.step - 1))
+        if self._rate.flop_utilisation is not None:
+            values["flop_utilisation"] = self._rate.flop_utilisation
         return values
 
 

@@ -1,9 +1,12 @@
 """How much work each training step is."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 from keras_transformer.training.transformer_flops import TransformerFlops
+
+KEPT_STEPS = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +49,9 @@ class StepWork:
             pairs = plan.batch(step)
             return count.training(plan.source_lengths[pairs], plan.target_lengths[pairs])
 
-        return cls(plan.target_tokens, plan.padding_share_of, flops, peak_flops)
+        # Several callbacks ask about the same steps.
+        functions = (plan.target_tokens, plan.padding_share_of, flops)
+        return cls(*map(functools.lru_cache(KEPT_STEPS), functions), peak_flops)
 
     def total(self, name, steps):
         """The sum of "target_tokens" or "flops" over zero-based steps; None where not known."""

@@ -19,16 +19,14 @@ class TensorBoardLog(StepLog):
 
     Args:
         directory: where the event files go.
-        target_tokens: function from a zero-based step to its number of target tokens.
+        work: the `StepWork` of the training.
         every: after the first 10 steps, values are written at every multiple of it.
-        padding_share: function from a zero-based step to the share of padding in its batch, or
-            None.
         samples: function without arguments that returns the last sample translations, a list of
             `(source, hypothesis, reference)`, or None. They are written with each `val_bleu`.
     """
 
-    def __init__(self, directory, target_tokens, every=50, padding_share=None, samples=None):
-        super().__init__(target_tokens, every, padding_share)
+    def __init__(self, directory, work, every=50, samples=None):
+        super().__init__(work, every)
         self.directory = directory
         self._samples = samples
         self._writer = None

@@ -24,7 +24,7 @@ from keras_transformer.models import build_transformer
 from keras_transformer.optimizers import transformer_adam
 from keras_transformer.run_directory import RunDirectory
 from keras_transformer.training import find_state, fit_model, make_reproducible
-from tests.training.small_training import TokenizerStub, target_tokens
+from tests.training.small_training import WORK, TokenizerStub
 from tests.training.small_training import batches as token_batches
 
 
@@ -51,16 +51,17 @@ class At(keras.callbacks.Callback):
             self.function()
 
 
-def fill_the_disk():
+def fill_the_disk(left):
     """From now on no file of this process may become larger than a few bytes."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (left, left))
 
 
 HAPPENINGS = {
     "SIGTERM": lambda: signal.raise_signal(signal.SIGTERM),
     "SIGINT": lambda: signal.raise_signal(signal.SIGINT),
-    "full disk": fill_the_disk,
+    "full disk": lambda: fill_the_disk(2000),
+    "no disk": lambda: fill_the_disk(0),
 }
 
 
@@ -97,7 +98,7 @@ def train(path, steps=20, save_every=4, ema=False, loss_scale=False, at=None, **
         model,
         batches(state.step if state else 0),
         run=run,
-        target_tokens=target_tokens,
+        work=WORK,
         steps=steps,
         save_every=save_every,
         keep_last=2,

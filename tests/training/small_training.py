@@ -7,6 +7,7 @@ from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import Perplexity, StepLoss, TokenAccuracy, TokenLoss
 from keras_transformer.optimizers import transformer_adam
 from keras_transformer.run_directory import RunDirectory
+from keras_transformer.training import StepWork
 
 VOCABULARY_SIZE = 12
 TOKENS = 20
@@ -50,8 +51,7 @@ def batches():
         yield labels, labels, np.full(labels.shape, 1 / TOKENS, "float32")
 
 
-def target_tokens(step):
-    return TOKENS
+WORK = StepWork(target_tokens=lambda step: TOKENS)
 
 
 def started_run(path, model):

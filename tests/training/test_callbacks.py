@@ -15,12 +15,13 @@ from keras_transformer.training import (
     MetricsLog,
     ProgressBar,
     StepLimit,
+    StepWork,
     StopOnNaN,
     TimeLimit,
 )
 from keras_transformer.training import limits as limits_module
 from keras_transformer.training import progress_bar as progress_bar_module
-from tests.training.small_training import batches, small_model, started_run, target_tokens
+from tests.training.small_training import WORK, batches, small_model, started_run
 
 
 class Clock:
@@ -157,11 +158,14 @@ def test_a_wrong_mode_is_refused(tmp_path, value):
 
 def test_metrics_log_rows(tmp_path):
     path = tmp_path / "metrics.csv"
-    log = MetricsLog(path, target_tokens, every=6)
+    log = MetricsLog(path, WORK, every=6)
     drive(log, small_model(), 19, {"step_loss": np.float32(1 / 3)})
     log.on_train_end()
     header, *rows = path.read_text().splitlines()
-    assert header == "step,loss,learning_rate,target_tokens_per_second,nll,gradient_norm"
+    assert header == (
+        "step,loss,learning_rate,target_tokens_per_second,nll,gradient_norm,"
+        "step_seconds,padding_share,flop_utilisation"
+    )
     cells = [row.split(",") for row in rows]
     assert [int(row[0]) for row in cells] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 18]
     assert {row[1] for row in cells} == {"0.333333343"}
@@ -175,7 +179,7 @@ def test_metrics_log_goes_on_in_its_file(tmp_path):
     path = tmp_path / "metrics.csv"
     model = small_model()
     for _ in range(2):
-        log = MetricsLog(path, target_tokens)
+        log = MetricsLog(path, WORK)
         drive(log, model, 2)
         log.on_train_end()
         model.optimizer.iterations.assign(2)
@@ -187,10 +191,12 @@ def test_metrics_log_goes_on_in_its_file(tmp_path):
 def test_metrics_log_counts_tokens_since_the_last_row(tmp_path, monkeypatch):
     clock = Clock()
     monkeypatch.setattr("keras_transformer.training.step_callback.time", clock)
-    log = MetricsLog(tmp_path / "metrics.csv", lambda step: 1000 + step, every=5)
+    log = MetricsLog(tmp_path / "metrics.csv", StepWork(lambda step: 1000 + step), every=5)
     drive(log, small_model(), 15, before_step=lambda step: setattr(clock, "now", clock.now + 2))
     log.close()
-    rates = [float(row.split(",")[3]) for row in log.path.read_text().splitlines()[1:]]
+    rows = [row.split(",") for row in log.path.read_text().splitlines()[1:]]
+    assert {float(row[6]) for row in rows} == {2.0}  # seconds of a step
+    rates = [float(row[3]) for row in rows]
     assert rates[:2] == [500.0, 500.5]  # 1000 and 1001 tokens in 2 seconds each
     assert rates[-1] == 506.0  # steps 11 to 15: 1010 to 1014 tokens in 10 seconds
 
@@ -205,7 +211,7 @@ def test_metrics_log_counts_tokens_since_the_last_row(tmp_path, monkeypatch):
 def test_metrics_log_works_with_a_constant_rate_and_tells_what_it_needs(tmp_path, optimizer):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile(optimizer(), "mse")
-    log = MetricsLog(tmp_path / "metrics.csv", target_tokens)
+    log = MetricsLog(tmp_path / "metrics.csv", WORK)
     drive(log, model, 1)
     assert log.path.read_text().splitlines()[1].split(",")[2] == "0.5"
     with pytest.raises(ValueError, match=r"needs `metrics\.StepLoss`"):
@@ -244,9 +250,29 @@ def test_stop_on_nan(loss):
         drive(StopOnNaN(lambda: "Take the third."), small_model(), 1, {"step_loss": loss})
 
 
+def test_utilisation_is_of_the_steps_since_the_last_row(tmp_path, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("keras_transformer.training.step_callback.time", clock)
+    work = StepWork(
+        lambda step: 1, padding_share=lambda step: step / 100, flops=lambda step: 10, peak_flops=40
+    )
+    log, terminal = MetricsLog(tmp_path / "metrics.csv", work, every=2), Terminal()
+    bar = ProgressBar(work, steps=12, file=terminal)
+    for callback in (log, bar):  # steps of 1 second, from step 11 on of 2
+        drive(
+            callback, small_model(), 12,
+            before_step=lambda step: setattr(clock, "now", clock.now + (1 if step < 11 else 2)),
+        )  # fmt: skip
+        callback.close()
+    rows = [row.split(",") for row in log.path.read_text().splitlines()[1:]]
+    assert [row[7:] for row in (rows[9], rows[10])] == [["0.0900", "0.2500"], ["0.1100", "0.1250"]]
+    # 11 steps after the first in 9 + 4 seconds
+    assert f"{11 * 10 / 13 / 40:.1%} of peak FLOP/s" in terminal.getvalue().split("\r")[-1]
+
+
 def test_progress_without_a_terminal_is_a_few_lines():
     file = io.StringIO()
-    drive(ProgressBar(target_tokens, steps=1000, file=file), small_model(), 1000)
+    drive(ProgressBar(WORK, steps=1000, file=file), small_model(), 1000)
     lines = file.getvalue().splitlines()
     assert len(lines) == 21
     assert lines[0].split()[:3] == ["0%", "step", "1/1000"]
@@ -270,7 +296,7 @@ def test_time_left_is_that_of_the_first_limit(monkeypatch, limits, expected):
     monkeypatch.setattr(progress_bar_module, "time", clock)
     monkeypatch.setattr("keras_transformer.training.step_callback.time", clock)
     file = Terminal()
-    bar = ProgressBar(target_tokens, file=file, **limits)
+    bar = ProgressBar(WORK, file=file, **limits)
 
     def next_step(step):
         clock.now += 50 if step == 1 else 2
@@ -280,4 +306,4 @@ def test_time_left_is_that_of_the_first_limit(monkeypatch, limits, expected):
     last = file.getvalue().split("\r")[-1]
     assert expected in last
     assert "step 4" in last
-    assert "10 target tokens/s" in last
+    assert "10 target tokens/s  2 s a step  " in last

@@ -14,9 +14,17 @@ import pytest
 
 from keras_transformer.errors import TrainingDiverged
 from keras_transformer.optimizers import transformer_adam
-from keras_transformer.training import BleuValidation, fit_model
+from keras_transformer.training import BleuValidation, StepWork, fit_model
 from tests.training.event_files import events
-from tests.training.small_training import batches, small_model, started_run, target_tokens
+from tests.training.small_training import TOKENS, WORK, batches, small_model, started_run
+
+# A step of a million operations on devices that could do a million million in a second.
+KNOWN_WORK = StepWork(
+    target_tokens=lambda step: TOKENS,
+    padding_share=lambda step: 0.25,
+    flops=lambda step: 10**6 + step,
+    peak_flops=10**12,
+)
 
 
 class At(keras.callbacks.Callback):
@@ -41,9 +49,7 @@ def fit(path, model=None, **options):
         "show_progress": False,
         "log_every": 4,
     }
-    record = fit_model(
-        model, batches(), run=run, target_tokens=target_tokens, **{**defaults, **options}
-    )
+    record = fit_model(model, batches(), run=run, **{"work": WORK, **defaults, **options})
     return run, model, record
 
 
@@ -103,6 +109,25 @@ def test_steps_are_exact_and_everything_is_written(tmp_path):
         assert float(row["gradient_norm"]) > 0
 
 
+def test_the_record_says_how_much_work_it_was(tmp_path):
+    _, _, record = fit(tmp_path, steps=12, work=KNOWN_WORK)
+    assert record.target_tokens == 12 * TOKENS
+    assert record.flops == 12 * 10**6 + sum(range(12))
+    assert 0 < 11 * record.step_seconds < record.training_seconds < record.seconds
+    # All steps but the first, which traces the graph.
+    rate = (11 * 10**6 + sum(range(12))) / (11 * record.step_seconds)
+    assert record.flop_utilisation == pytest.approx(rate / 1e12)
+    assert record.target_tokens_per_second == pytest.approx(TOKENS / record.step_seconds)
+
+
+def test_what_is_not_known_of_the_work_is_left_empty(tmp_path):
+    run, _, record = fit(tmp_path, steps=2)
+    assert (record.flops, record.flop_utilisation) == (None, None)
+    for row in rows(run.metrics_path):
+        assert (row["padding_share"], row["flop_utilisation"]) == ("", "")
+        assert float(row["step_seconds"]) > 0
+
+
 def test_minutes_end_it_too(tmp_path):
     run, model, record = fit(tmp_path, minutes=0.02, steps=1_000_000, save_every=1_000_000)
     assert record.stopped_because == "minutes"
@@ -115,7 +140,7 @@ def test_finite_data_end_it(tmp_path):
     three_batches = (batch for batch in itertools.islice(batches(), 3))
     model = small_model()
     run = started_run(tmp_path / "run", model)
-    options = {"target_tokens": target_tokens, "steps": 5, "show_progress": False}
+    options = {"work": WORK, "steps": 5, "show_progress": False}
     with pytest.warns(UserWarning, match="ran out of data"):
         record = fit_model(model, three_batches, run=run, **options)
     assert (record.steps, record.stopped_because) == (3, "data")
@@ -281,14 +306,15 @@ def test_patience_needs_something_to_wait_for(tmp_path):
 def test_tensorboard_shows_what_metrics_csv_holds(tmp_path):
     sources, references = ["a b c d e"], ["a b c d e"]
     bleu = BleuValidation(lambda lines: lines, sources, references, path=tmp_path / "samples.txt")
-    run, _, _ = fit(
-        tmp_path, steps=12, validators=[bleu], padding_share=lambda step: 0.25, log_every=6
-    )
+    run, _, _ = fit(tmp_path, steps=12, validators=[bleu], work=KNOWN_WORK, log_every=6)
     written, _ = events(run.tensorboard_path)
     table = rows(run.metrics_path)
-    for name in ("loss", "learning_rate", "nll", "gradient_norm"):
+    for name in ("loss", "learning_rate", "nll", "gradient_norm", "padding_share"):
         assert written[name] == pytest.approx({int(row["step"]): float(row[name]) for row in table})
     assert set(written["padding_share"].values()) == {0.25}
+    for step, seconds in written["step_seconds"].items():
+        # 1,000,000 operations of a step on devices that can do 10^12 in a second.
+        assert written["flop_utilisation"][step] == pytest.approx(1e-6 / seconds, rel=1e-4)
     assert written["val_bleu"] == pytest.approx({10: 100.0, 12: 100.0})
     assert [row[0] for row in written["samples"][12]] == [b"source", b"a b c d e"]
     assert set(written) >= {"target_tokens_per_second", "val_perplexity", "val_token_loss"}
@@ -311,7 +337,7 @@ from keras_transformer.metrics import StepLoss
 from keras_transformer.models import build_transformer
 from keras_transformer.optimizers import transformer_adam
 from keras_transformer.training import fit_model, make_reproducible
-from tests.training.small_training import batches, started_run
+from tests.training.small_training import WORK, batches, started_run
 
 folder, *seeds = sys.argv[1:]
 for seed in seeds:
@@ -324,7 +350,7 @@ for seed in seeds:
     model.compile(transformer_adam(16, 10), loss, weighted_metrics=[StepLoss(loss)])
     data = (({"source_ids": x, "target_ids": x}, y, w) for x, y, w in batches())
     run = started_run(f"{folder}/{seed}", model)
-    fit_model(model, data, run=run, target_tokens=lambda step: 20, steps=12, log_every=1)
+    fit_model(model, data, run=run, work=WORK, steps=12, log_every=1)
 """
 
 

@@ -9,12 +9,13 @@ import pytest
 from keras_transformer.errors import UserInputError
 from keras_transformer.training import (
     BleuValidation,
+    StepWork,
     StopOnPlateau,
     TensorBoardLog,
     ValidationLog,
 )
 from tests.training.event_files import events
-from tests.training.small_training import small_model, target_tokens
+from tests.training.small_training import WORK, small_model
 
 SOURCES = ["a small house by the lake", "two dogs play", "a man reads", "the sun shines today"]
 REFERENCES = [
@@ -145,8 +146,9 @@ def drive(log, model, steps, logs):
 
 def test_tensorboard_gets_steps_validations_and_samples(tmp_path):
     samples = [("a house", "ein Haus", "ein Haus"), ("a | b", "*c*", "d")]
+    work = StepWork(lambda step: 20, padding_share=lambda step: step / 100)
     log = TensorBoardLog(
-        tmp_path / "logs", target_tokens, every=6, padding_share=lambda step: step / 100,
+        tmp_path / "logs", work, every=6,
         samples=lambda: samples,
     )  # fmt: skip
     drive(log, small_model(), 13, {"step_loss": 2.5, "step_nll": 1.5, "loss": 9.0})
@@ -171,7 +173,7 @@ def test_tensorboard_gets_steps_validations_and_samples(tmp_path):
 
 def test_without_tensorflow_tensorboard_is_off_and_that_is_said_once(tmp_path, monkeypatch, capsys):
     model = small_model()
-    log = TensorBoardLog(tmp_path / "logs", target_tokens)
+    log = TensorBoardLog(tmp_path / "logs", WORK)
     monkeypatch.setitem(sys.modules, "tensorflow", None)
     drive(log, model, 3, {"step_loss": 2.5})
     log.on_epoch_end(0, {"val_bleu": 1.0})
