@@ -25,6 +25,7 @@ SOURCE_IDS = np.array(
 
 def build(seed=0, **overrides):
     """A model small enough for whole passes per token, with an opinion on what comes next."""
+    keras.utils.set_random_seed(seed)  # the fixture of the module is made before that of each test
     sizes = {"num_encoder_layers": 2, "num_decoder_layers": 2, "hidden_dim": 16}
     sizes |= {"intermediate_dim": 32, "num_heads": 2, "vocabulary_size": VOCABULARY_SIZE}
     model = build_transformer("tiny", **{**sizes, **overrides})

@@ -3,6 +3,7 @@
 import keras
 
 from keras_transformer.argument_checks import check_positive_int, check_rate
+from keras_transformer.layers.dense import Dense
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -37,16 +38,14 @@ class FeedForward(keras.layers.Layer):
         check_rate("dropout", dropout)
         self.intermediate_dim = intermediate_dim
         self.dropout = dropout
-        self.expand = keras.layers.Dense(
+        self.expand = Dense(
             intermediate_dim, activation="relu", dtype=self.dtype_policy, name="expand"
         )
         self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
 
     def build(self, inputs_shape):
         self.expand.build(inputs_shape)
-        self.contract = keras.layers.Dense(
-            inputs_shape[-1], dtype=self.dtype_policy, name="contract"
-        )
+        self.contract = Dense(inputs_shape[-1], dtype=self.dtype_policy, name="contract")
         self.contract.build((*inputs_shape[:-1], self.intermediate_dim))
 
     def call(self, inputs, training=None):

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_transformer.argument_checks import check_positive_int, check_rate
+from keras_transformer.layers.bias_addition import add_bias
 
 MASKED_LOGIT = -1e9  # finite: a fully masked row becomes uniform instead of NaN
 # Fused attention pays from about here on: XLA's own rewriter asked for more than 512 positions
@@ -271,7 +272,7 @@ class MultiHeadAttention(keras.layers.Layer):
         inputs = ops.cast(inputs, self.compute_dtype)
         outputs = ops.matmul(inputs, ops.cast(getattr(self, f"{name}_kernel"), self.compute_dtype))
         bias = getattr(self, f"{name}_bias")
-        return outputs if bias is None else outputs + ops.cast(bias, self.compute_dtype)
+        return outputs if bias is None else add_bias(outputs, bias)
 
     def _project_inputs(self, query, value):
         """Queries, keys and values (batch, heads, length, dim) of the call arguments."""

@@ -11,6 +11,7 @@ from keras_transformer.argument_checks import (
     check_positive_int,
     check_rate,
 )
+from keras_transformer.layers.bias_addition import add_bias
 from keras_transformer.layers.token_embedding import TokenEmbedding
 
 POSITIONS = ("sinusoidal", "learned")
@@ -137,15 +138,13 @@ class PositionalEmbedding(keras.layers.Layer):
         vectors = self.token_embedding(ids) * ops.cast(
             math.sqrt(self.hidden_dim), self.compute_dtype
         )
-        vectors = vectors + self._position_vectors(positions, table)
+        vectors = add_bias(vectors, self._position_vectors(positions, table))
         return self.dropout_layer(vectors, training=training)
 
     def _position_vectors(self, positions, table):
         if self.positions == "sinusoidal":
-            vectors = sinusoidal_positions(positions, self.hidden_dim)
-        else:
-            vectors = ops.take(self.tables[table], positions, axis=0)
-        return ops.cast(vectors, self.compute_dtype)
+            return sinusoidal_positions(positions, self.hidden_dim)
+        return ops.take(self.tables[table], positions, axis=0)
 
     def _check_length(self, length):
         if self.positions == "learned" and length is not None and length > self.max_length:

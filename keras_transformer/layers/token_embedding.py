@@ -48,14 +48,18 @@ class TokenEmbedding(keras.layers.Layer):
         self.matrix = self.add_weight(
             shape=(self.vocabulary_size, self.hidden_dim),
             initializer=keras.initializers.RandomNormal(stddev=self.hidden_dim**-0.5),
+            # Taken as it is: see `call`.
+            autocast=False,
             name="matrix",
         )
 
     def call(self, inputs, reverse=False):
-        matrix = ops.cast(self.matrix, self.compute_dtype)
         if reverse:
+            matrix = ops.cast(self.matrix, self.compute_dtype)
             return ops.cast(ops.matmul(inputs, ops.transpose(matrix)), "float32")
-        return ops.take(matrix, inputs, axis=0)
+        # Rows are cast, not the matrix: then a row's gradients are added up in the dtype of the
+        # weights. In bfloat16 the sum of a frequent token's would stand still at a few hundred.
+        return ops.cast(ops.take(self.matrix, inputs, axis=0), self.compute_dtype)
 
     def compute_output_spec(self, inputs, reverse=False):
         if reverse:

@@ -1,0 +1,34 @@
+"""A dense layer."""
+
+import keras
+from keras import ops
+
+from keras_transformer.layers.bias_addition import add_bias
+
+
+@keras.saving.register_keras_serializable(package="keras_transformer")
+class Dense(keras.layers.Dense):
+    """Keras's dense layer; under a mixed policy the gradient of its bias is exact as well.
+
+    Args:
+        units: size of the output.
+        activation: as of `keras.layers.Dense`.
+        **kwargs: its other arguments.
+
+    Call arguments:
+        inputs: tensor (..., input_dim).
+
+    Returns:
+        Tensor (..., units).
+
+    Example:
+        >>> import numpy as np
+        >>> tuple(Dense(4, activation="relu")(np.ones((2, 3), "float32")).shape)
+        (2, 4)
+    """
+
+    def call(self, inputs, training=None):
+        outputs = ops.matmul(inputs, self.kernel)
+        if self.bias is not None:
+            outputs = add_bias(outputs, self.bias)
+        return self.activation(outputs)
