@@ -26,7 +26,8 @@ class BleuValidation(StepCallback):
             in training.
         sources: list of strings.
         references: list of as many strings.
-        path: file of the sample translations, written anew each time.
+        path: file of the sample translations, written anew each time. None: nothing is written or
+            said, as fits a process that is not the chief.
         every: positive integer, epochs of `fit` between two translations.
         tokenize: sacrebleu's tokenizer, as in `evaluation.bleu`.
         samples: positive integer, how many translations are written.
@@ -56,7 +57,7 @@ class BleuValidation(StepCallback):
         self.translate = translate
         self.sources = sources
         self.references = references
-        self.path = Path(path)
+        self.path = path and Path(path)
         self.every = every
         self.tokenize = tokenize
         self.samples = []
@@ -74,6 +75,8 @@ class BleuValidation(StepCallback):
             (self.sources[index], hypotheses[index], self.references[index])
             for index in self._sampled
         ]
+        if self.path is None:
+            return
         self._write_samples(score, signature)
         # Above a progress bar, if there is one.
         tqdm.write(f"step {self.step}  validation BLEU {score:.2f}", file=sys.stderr)

@@ -123,7 +123,7 @@ def train_translation(
         keep_best=settings.average if settings.average_of == "best" else 1,
         validation_data=devices.batches(batches.dev),
         validation_steps=batches.dev.plan.steps_per_epoch,
-        validators=_bleu_validation(settings, data, greedy, run),
+        validators=_bleu_validation(settings, data, greedy, run if devices.is_chief else None),
         monitor=monitor,
         mode=mode,
         patience=settings.patience,
@@ -148,6 +148,7 @@ def train_translation(
         data,
         tokenize=settings.bleu_tokenize,
         record=record,
+        speed=speed,
         command=command,
         averaged_checkpoints=averaged,
         **batches.record,
@@ -173,7 +174,10 @@ def _open_origin(origin, run, settings):
 
 
 def _bleu_validation(settings, data, translator, run):
-    """The callback that measures BLEU on the dev text, in a list, or an empty list."""
+    """The callback that measures BLEU on the dev text, in a list, or an empty list.
+
+    Every process has to translate; one without a `run` writes nothing.
+    """
     if not settings.bleu_every:
         return []
     pairs = [pair for pair in data.dev if pair[0].strip()]
@@ -185,7 +189,7 @@ def _bleu_validation(settings, data, translator, run):
             translator.translate,
             [source for source, _ in pairs],
             [target for _, target in pairs],
-            path=run.samples_path,
+            path=run and run.samples_path,
             every=settings.bleu_every,
             tokenize=settings.bleu_tokenize,
         )

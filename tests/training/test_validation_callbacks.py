@@ -24,9 +24,8 @@ REFERENCES = [
 
 
 def validation(tmp_path, translate=lambda sources: list(REFERENCES), **options):
-    callback = BleuValidation(
-        translate, SOURCES, REFERENCES, path=tmp_path / "samples.txt", **options
-    )
+    options = {"path": tmp_path / "samples.txt", **options}
+    callback = BleuValidation(translate, SOURCES, REFERENCES, **options)
     callback.set_model(small_model())
     callback.model.stop_training = False
     callback.on_train_begin()
@@ -80,6 +79,12 @@ def test_samples_are_spread_over_the_set_and_written(tmp_path, capsys):
     assert "source:      the sun shines today\ntranslation: heute scheint die Sonne\n" in text
     assert "two dogs" not in text
     assert capsys.readouterr().err == "step 700  validation BLEU 100.00\n"
+
+
+def test_a_process_that_is_not_the_chief_scores_in_silence(tmp_path, capfd):
+    assert bleu_of_epochs(validation(tmp_path, path=None), 1) == [pytest.approx(100.0)]
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr().err == ""
 
 
 def test_all_sentences_are_samples_if_they_are_few(tmp_path):
