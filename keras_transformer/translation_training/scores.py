@@ -3,12 +3,13 @@
 import sys
 
 from keras_transformer.evaluation import bleu, chrf, score_record
+from keras_transformer.training import cost_table, training_cost
 from keras_transformer.whole_files import write_json, write_text
 
 EXAMPLES = 5
 
 
-def write_scores(run, hypotheses, references, *, record, command, tokenize="13a", **others):
+def write_scores(run, hypotheses, references, *, record, speed, command, tokenize="13a", **others):
     """Score translations and write `scores.json`.
 
     Args:
@@ -16,6 +17,7 @@ def write_scores(run, hypotheses, references, *, record, command, tokenize="13a"
         hypotheses: list of strings, the translations.
         references: list of strings, one a hypothesis.
         record: the `training.FitRecord`.
+        speed: the `training.DeviceSpeed` of the training.
         command: the command line of the run.
         tokenize: sacrebleu's tokenizer.
         **others: further results, such as `exact_match`.
@@ -34,15 +36,18 @@ def write_scores(run, hypotheses, references, *, record, command, tokenize="13a"
         target_tokens_per_second=record.target_tokens_per_second,
         command=command,
         **others,
+        step_seconds=record.step_seconds,
+        flop_utilisation=record.flop_utilisation,
+        training_cost=training_cost(record, speed),
     )
     write_json(run.scores_path, content)
     return content
 
 
-def write_report(run, translator, data, *, tokenize, record, command, **results):
+def write_report(run, translator, data, *, tokenize, record, speed, command, **results):
     """Translate the test text (the dev text without one); write and print scores and examples.
 
-    `samples.txt` gets all translations.
+    `samples.txt` gets all translations. What the training cost is shown beside the paper's Table 2.
 
     Args:
         run: the `RunDirectory`.
@@ -50,6 +55,7 @@ def write_report(run, translator, data, *, tokenize, record, command, **results)
         data: the `TranslationData`.
         tokenize: sacrebleu's tokenizer.
         record: the `training.FitRecord`.
+        speed: the `training.DeviceSpeed` of the training.
         command: the command line of the run.
         **results: what `scores.json` holds besides.
     """
@@ -64,6 +70,7 @@ def write_report(run, translator, data, *, tokenize, record, command, **results)
         hypotheses,
         references,
         record=record,
+        speed=speed,
         command=command,
         tokenize=tokenize,
         evaluated_on={"name": name, "text": text.name, "sentences": len(sources)},
@@ -75,6 +82,7 @@ def write_report(run, translator, data, *, tokenize, record, command, **results)
     examples = zip(sources, hypotheses, references, strict=True)
     for source, hypothesis, reference in list(examples)[:EXAMPLES]:
         print(f"{source}\n  {hypothesis}\n  (reference: {reference})")
+    print(f"\n{cost_table(scores['training_cost'], scores['bleu'])}")
     print(f"\nAll translations: {run.samples_path}")
     print(f"To translate more: keras-transformer translate {run.path} < source.txt\n")
     print(run.path)

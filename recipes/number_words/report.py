@@ -18,7 +18,7 @@ def translation_lines(pairs, hypotheses):
     return lines
 
 
-def report(run, pairs, hypotheses, *, record, command):
+def report(run, pairs, hypotheses, *, record, speed, command):
     """Write `scores.json` and `samples.txt`; print them and what to try next, last the run's path.
 
     Args:
@@ -26,6 +26,7 @@ def report(run, pairs, hypotheses, *, record, command):
         pairs: the held-out `NumberPairs`.
         hypotheses: their translations.
         record: the `training.FitRecord`.
+        speed: the `training.DeviceSpeed` of the training.
         command: the command line of the run.
     """
     scores = write_scores(
@@ -33,6 +34,7 @@ def report(run, pairs, hypotheses, *, record, command):
         hypotheses,
         pairs.targets,
         record=record,
+        speed=speed,
         command=command,
         tokenize="char",  # a German number is one word: BLEU's 4-grams are of characters
         exact_match=exact_match(hypotheses, pairs.targets),

@@ -99,7 +99,7 @@ def main(arguments=None):
     # Evaluation
     translator = Translator.load(run.path, beam_size=settings.beam_size, alpha=settings.alpha)
     hypotheses = translator.translate(held_out.sources)
-    report(run, held_out, hypotheses, record=record, command=options.command)
+    report(run, held_out, hypotheses, record=record, speed=speed, command=options.command)
     return None
 
 

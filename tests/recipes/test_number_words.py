@@ -91,7 +91,10 @@ def test_the_trained_model_translates_numbers_that_were_held_out(trained):
 
 def test_the_run_logs_the_first_steps_and_every_fiftieth(trained):
     rows = (trained[0] / "metrics.csv").read_text().splitlines()
-    assert rows[0] == "step,loss,learning_rate,target_tokens_per_second,nll,gradient_norm"
+    assert rows[0] == (
+        "step,loss,learning_rate,target_tokens_per_second,nll,gradient_norm,"
+        "step_seconds,padding_share,flop_utilisation"
+    )
     steps = [int(row.split(",")[0]) for row in rows[1:]]
     assert steps == [*range(1, 11), 50, 100, 150, 200, 250, 300]
 

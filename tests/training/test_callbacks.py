@@ -21,6 +21,7 @@ from keras_transformer.training import (
 )
 from keras_transformer.training import limits as limits_module
 from keras_transformer.training import progress_bar as progress_bar_module
+from keras_transformer.training.step_callback import StepMeter
 from tests.training.small_training import WORK, batches, small_model, started_run
 
 
@@ -217,6 +218,20 @@ def test_metrics_log_works_with_a_constant_rate_and_tells_what_it_needs(tmp_path
     with pytest.raises(ValueError, match=r"needs `metrics\.StepLoss`"):
         log.on_step_end({"loss": 1.0})
     log.close()
+
+
+def test_a_meter_goes_on_where_another_ended(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("keras_transformer.training.step_callback.time", clock)
+    work = StepWork(lambda step: 5, flops=lambda step: 10**18)
+    earlier = StepMeter(work)
+    drive(earlier, small_model(), 3, before_step=lambda step: setattr(clock, "now", 100 + step))
+    meter = StepMeter(work)
+    meter.progress = json.loads(json.dumps(earlier.progress))
+    drive(meter, small_model(), 20, before_step=lambda step: setattr(clock, "now", 200 + step))
+    everything, rate = meter.all_steps, meter.rate
+    assert (everything.steps, everything.tokens, everything.flops) == (23, 115, 23 * 10**18)
+    assert (rate.steps, rate.seconds) == (2 + 19, 2 + 19)  # each without its first
 
 
 def test_time_limit_counts_from_the_start(monkeypatch):
