@@ -5,16 +5,19 @@ import contextlib
 import numpy as np
 
 from keras_transformer.data.parallel_text import ParallelText
+from keras_transformer.data.tfds_folder import TfdsFolder
 from keras_transformer.errors import UserInputError
 
 _PAIRS_AT_ONCE = 1024
 
 
 class TfdsPairs(ParallelText):
-    """Pairs of a split of a TFDS data set; needs `pip install keras-transformer[tensorflow]`.
+    """Pairs of a split of a TFDS data set.
 
-    A data set that TFDS has prepared in `data_dir` is opened and needs no network. Another one is
-    downloaded and prepared first, which for `wmt14_translate` takes hours and tens of gigabytes.
+    A data set that TFDS has prepared in `data_dir` is opened and needs no network; whole splits of
+    TFRecord files are read even where TensorFlow and TFDS are not installed. Another one is
+    downloaded and prepared first, which for `wmt14_translate` takes hours and tens of gigabytes,
+    and needs `pip install keras-transformer[tensorflow]`.
 
     Args:
         name: what TFDS calls it, such as `"wmt14_translate/de-en"`.
@@ -26,8 +29,8 @@ class TfdsPairs(ParallelText):
         download: whether a data set that is not prepared is downloaded.
 
     Raises:
-        UserInputError: TFDS is not installed, knows no such data set, split or language, or cannot
-            prepare the data set.
+        UserInputError: TFDS is needed and not installed, knows no such data set, split or language,
+            or cannot prepare the data set.
 
     Reference:
         https://www.tensorflow.org/datasets/catalog/wmt14_translate
@@ -37,40 +40,88 @@ class TfdsPairs(ParallelText):
         super().__init__(f"{name} {split}")
         self.split = split
         self.languages = (source_language, target_language)
-        self._builder = _open_builder(name, data_dir)
-        _check_languages(self._builder, name, self.languages)  # a download takes hours
-        _prepare(self._builder, name, download)
-        self._num_pairs = _count_examples(self._builder, name, split)
+        self._data_set = _open(name, data_dir)
+        _check_languages(self._data_set.languages, name, self.languages)  # a download takes hours
+        self._data_set.prepare(download)
+        self._num_pairs = self._data_set.num_examples(split)
 
     def __iter__(self):
-        import tensorflow_datasets
-
-        source_language, target_language = self.languages
-        if self._builder.info.file_format is tensorflow_datasets.core.FileFormat.TFRECORD:
-            examples = self._read_records()
-        else:
-            examples = self._builder.as_data_source(self.split)
-        for example in examples:
-            yield example[source_language].decode("utf-8"), example[target_language].decode("utf-8")
+        for example in self._data_set.examples(self.split):
+            source, target = (example[language].decode("utf-8") for language in self.languages)
+            yield source, target
 
     def fingerprint(self):
         """Full name with version, split, languages, and the sizes that TFDS noted of the data."""
-        info = self._builder.info
         languages = " ".join(self.languages)
-        sizes = f"{self._num_pairs} examples, {int(info.dataset_size)} bytes"
-        return f"tfds {info.full_name} {self.split} {languages}: {sizes}"
+        sizes = f"{self._num_pairs} examples, {self._data_set.num_bytes} bytes"
+        return f"tfds {self._data_set.full_name} {self.split} {languages}: {sizes}"
 
     @property
     def num_pairs(self):
         """Number of pairs of the split."""
         return self._num_pairs
 
-    def _read_records(self):
+
+class _TfdsLibrary:
+    """A data set as TFDS opens it; the same attributes as a `TfdsFolder`."""
+
+    def __init__(self, name, data_dir):
+        import tensorflow_datasets
+
+        _leave_gpus_to_keras()
+        self._name = name
+        try:
+            self._builder = tensorflow_datasets.builder(name, data_dir=data_dir and str(data_dir))
+        except (ValueError, AssertionError) as error:
+            raise UserInputError(f"TFDS cannot open the data set {name}: {_line(error)}") from error
+
+    @property
+    def full_name(self):
+        return self._builder.info.full_name
+
+    @property
+    def languages(self):
+        return list(self._builder.info.features)
+
+    @property
+    def num_bytes(self):
+        return int(self._builder.info.dataset_size)
+
+    def prepare(self, download):
+        """Download and prepare the data set if it is not prepared yet."""
+        name, builder = self._name, self._builder
+        if builder.is_prepared():
+            return
+        if not download:
+            raise UserInputError(
+                f"The data set {name} is not prepared in {builder.data_dir}, and downloading is off"
+            )
+        try:
+            builder.download_and_prepare()
+        except Exception as error:  # whatever a download, a web site or an archive may raise
+            raise UserInputError(
+                f"TFDS cannot prepare the data set {name}: {_line(error)}"
+            ) from error
+
+    def num_examples(self, split):
+        try:
+            return self._builder.info.splits[split].num_examples
+        except ValueError as error:
+            raise UserInputError(f"The data set {self._name}: {_line(error)}") from error
+
+    def examples(self, split):
+        import tensorflow_datasets
+
+        if self._builder.info.file_format is tensorflow_datasets.core.FileFormat.TFRECORD:
+            return self._read_records(split)
+        return self._builder.as_data_source(split)
+
+    def _read_records(self, split):
         """Yield examples of TFDS's usual format, parsed by the batch: ten times as fast."""
         import tensorflow as tf
 
         form = dict.fromkeys(self.languages, tf.io.FixedLenFeature([], tf.string))
-        files = self._builder.info.splits[self.split].file_instructions
+        files = self._builder.info.splits[split].file_instructions
         parts = tf.data.Dataset.from_tensor_slices(
             {
                 "filename": [str(file.filename) for file in files],
@@ -90,42 +141,20 @@ class TfdsPairs(ParallelText):
                 yield dict(zip(self.languages, pair, strict=True))
 
 
-def _open_builder(name, data_dir):
-    """The TFDS builder of a data set."""
+def _open(name, data_dir):
+    """The data set by TFDS, or without it where it is not installed."""
     try:
-        import tensorflow_datasets
-    except ImportError as error:
-        raise UserInputError(
-            "TensorFlow Datasets is not installed: pip install keras-transformer[tensorflow]"
-        ) from error
-    _leave_gpus_to_keras()
-    try:
-        return tensorflow_datasets.builder(name, data_dir=data_dir and str(data_dir))
-    except (ValueError, AssertionError) as error:
-        raise UserInputError(f"TFDS cannot open the data set {name}: {_line(error)}") from error
+        return _TfdsLibrary(name, data_dir)
+    except ImportError:
+        return TfdsFolder(name, data_dir)
 
 
-def _check_languages(builder, name, languages):
-    known = list(builder.info.features)
+def _check_languages(known, name, languages):
     for language in languages:
         if language not in known:
             raise UserInputError(
                 f"The data set {name} has no language {language!r}: it has {known}"
             )
-
-
-def _prepare(builder, name, download):
-    """Download and prepare a data set that is not prepared yet."""
-    if builder.is_prepared():
-        return
-    if not download:
-        raise UserInputError(
-            f"The data set {name} is not prepared in {builder.data_dir}, and downloading is off"
-        )
-    try:
-        builder.download_and_prepare()
-    except Exception as error:  # whatever a download, a web site or an archive may raise
-        raise UserInputError(f"TFDS cannot prepare the data set {name}: {_line(error)}") from error
 
 
 def _leave_gpus_to_keras():
@@ -136,13 +165,6 @@ def _leave_gpus_to_keras():
     if keras.backend.backend() != "tensorflow":
         with contextlib.suppress(RuntimeError):  # it has been at work already
             tf.config.set_visible_devices([], "GPU")
-
-
-def _count_examples(builder, name, split):
-    try:
-        return builder.info.splits[split].num_examples
-    except ValueError as error:
-        raise UserInputError(f"The data set {name}: {_line(error)}") from error
 
 
 def _line(error):
