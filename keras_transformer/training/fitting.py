@@ -35,16 +35,16 @@ class FitRecord:
     Args:
         steps: updates done, over the training's whole life.
         seconds: time on the clock, validation and saving included, over its whole life.
-        target_tokens_per_second: of the training steps alone, without the first after each start,
-            which traces the graph.
+        target_tokens_per_second: of the training steps alone, without those that trace or compile:
+            the first after each start, or the first of each shape where every shape is compiled.
         stopped_because: "steps" or "minutes", the limit that was reached; "patience", which ended;
             "interrupted", by Ctrl-C; "terminated", by SIGTERM; "data", which came to its end.
         target_tokens: those trained on, over the training's whole life.
         training_seconds: time of the training steps alone, over its whole life.
-        step_seconds: mean time of a step, without the first after each start.
+        step_seconds: mean time of a step, without those that trace or compile.
         flops: floating-point operations of all steps, or None where `work` does not know them.
-        flop_utilisation: share of the devices' peak that the steps came to, without the first after
-            each start, or None where it is not known.
+        flop_utilisation: share of the devices' peak that the steps came to, without those that
+            trace or compile, or None where it is not known.
     """
 
     steps: int

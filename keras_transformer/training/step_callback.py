@@ -25,8 +25,8 @@ class StepCallback(keras.callbacks.Callback):
         self.step_seconds = 0.0
 
     def on_train_begin(self, logs=None):
-        updates = self.model.optimizer.iterations
-        self.first_step = (logs or {}).get("steps_done", int(keras.ops.convert_to_numpy(updates)))
+        updates = keras.ops.convert_to_numpy(self.model.optimizer.iterations)
+        self.first_step = int((logs or {}).get("steps_done", updates))
         self.step = self.previous_step = self.first_step
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -118,12 +118,15 @@ class StepMeter(StepCallback):
 
     Attributes:
         all_steps: `StepTotals` of all steps.
-        rate: those of all steps but the first, which traces the graph.
+        rate: those of all steps but the ones that trace or compile: the first after each start, or
+            the first of each shape where every shape is compiled.
         progress: what was measured so far, to go on from another time.
     """
 
     def __init__(self, work):
         super().__init__()
+        self._work = work
+        self._shapes = set()
         self.all_steps = StepTotals(work)
         self.rate = StepTotals(work)
 
@@ -137,5 +140,11 @@ class StepMeter(StepCallback):
 
     def on_step_end(self, logs):
         self.all_steps.add(self)
-        if self.previous_step > self.first_step:
+        if not self._meets_new_shape():
             self.rate.add(self)
+
+    def _meets_new_shape(self):
+        steps = range(self.previous_step, self.step)
+        new = set(map(self._work.shape_to_compile, steps)) - self._shapes
+        self._shapes |= new
+        return bool(new)

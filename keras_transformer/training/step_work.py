@@ -22,6 +22,8 @@ class StepWork:
             or None where they are not known.
         peak_flops: operations that all devices together can do in a second at best, or None where
             it is not known; see `DeviceSpeed`.
+        shape_to_compile: function from a zero-based step to what the step is compiled for anew when
+            it is met for the first time. Default: all steps are one.
 
     Example:
         >>> work = StepWork(target_tokens=lambda step: 100, flops=lambda step: 5_000)
@@ -33,6 +35,7 @@ class StepWork:
     padding_share: Callable[[int], float] | None = None
     flops: Callable[[int], int] | None = None
     peak_flops: float | None = None
+    shape_to_compile: Callable[[int], object] = lambda step: None
 
     @classmethod
     def of(cls, plan, model, peak_flops=None):
@@ -51,7 +54,10 @@ class StepWork:
 
         # Several callbacks ask about the same steps.
         functions = (plan.target_tokens, plan.padding_share_of, flops)
-        return cls(*map(functools.lru_cache(KEPT_STEPS), functions), peak_flops)
+        work = cls(*map(functools.lru_cache(KEPT_STEPS), functions), peak_flops)
+        if plan.shapes is None:
+            return work
+        return dataclasses.replace(work, shape_to_compile=plan.padded_shape)
 
     def total(self, name, steps):
         """The sum of "target_tokens" or "flops" over zero-based steps; None where not known."""

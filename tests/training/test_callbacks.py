@@ -234,6 +234,21 @@ def test_a_meter_goes_on_where_another_ended(monkeypatch):
     assert (rate.steps, rate.seconds) == (2 + 19, 2 + 19)  # each without its first
 
 
+def test_steps_that_compile_a_shape_are_not_in_the_rate(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("keras_transformer.training.step_callback.time", clock)
+    shapes = ["short", "short", "long", "short", "long", "long"]
+    meter = StepMeter(StepWork(lambda step: 6, shape_to_compile=shapes.__getitem__))
+    seconds = [50, 1, 70, 1, 4, 4]
+    drive(
+        meter, small_model(), 6,
+        before_step=lambda step: setattr(clock, "now", clock.now + seconds[step - 1]),
+    )  # fmt: skip
+    assert (meter.rate.steps, meter.rate.seconds) == (4, 10)
+    assert meter.rate.tokens_per_second == pytest.approx(2.4)
+    assert (meter.all_steps.steps, meter.all_steps.seconds) == (6, 130)
+
+
 def test_time_limit_counts_from_the_start(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(limits_module, "time", clock)

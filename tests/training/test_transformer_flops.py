@@ -90,6 +90,10 @@ def test_the_work_of_a_plan_counts_no_padding():
     assert work.total("target_tokens", range(2)) == 16
     assert work.padding_share(0) == pytest.approx(2 / 18)
     assert work.peak_flops == 2e9
+    assert len(set(map(work.shape_to_compile, range(4)))) == 1
+    few = BatchPlan([3, 5, 9], [4, 4, 8], batch_tokens=10, seed=1, shuffle=False, shapes=2)
+    work = StepWork.of(few, model)
+    assert set(map(work.shape_to_compile, range(few.steps_per_epoch))) == set(few.shapes)
 
 
 def test_what_is_not_known_has_no_total():
