@@ -114,10 +114,11 @@ def train(case, replicas=1, scope=None, accumulate=None, length=None):
         if inner is not trainer.optimizer:
             values["scale"].append(float(trainer.optimizer.dynamic_scale.numpy()))
 
+    averaging = [training.EMAWeights()] if optimizer == "adam" else []
     history = trainer.fit(
         batches_for_fit(replicas * slices, length, overflow=optimizer == "loss_scale"),
         steps_per_epoch=len(ROWS),
-        callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=record)],
+        callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=record), *averaging],
         shuffle=False,
         verbose=0,
     )

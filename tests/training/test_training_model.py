@@ -62,9 +62,11 @@ def test_two_replicas_take_the_steps_of_one_device(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("devices", [2, 8])
-def test_replicas_take_the_steps_of_one_device(tmp_path, devices):
-    cases = ("tied", "tied-accumulate", "untied", "untied-accumulate")
+@pytest.mark.parametrize(
+    ("devices", "cases"),
+    [(2, ["tied-accumulate", "untied"]), (8, ["tied", "untied-accumulate"])],
+)
+def test_replicas_take_the_steps_of_one_device(tmp_path, devices, cases):
     values = steps(tmp_path, devices, *cases, "dropout")
     for case in cases:
         check_equal(values, case)
