@@ -11,3 +11,7 @@ class TrainingDiverged(UserInputError):
 
 class CannotWrite(UserInputError):
     """A file could not be written, such as on a full disk; what stood there before is whole."""
+
+
+class WorkerLost(UserInputError):
+    """Another machine of the training has gone; the message says how all go on together."""

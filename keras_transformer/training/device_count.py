@@ -18,3 +18,20 @@ def started_too_late(replicas):
         f"`start_devices(replicas={replicas})` must be called before anything is computed: "
         "the backend has started already, with fewer devices"
     )
+
+
+def check_one_cpu(replicas):
+    """Raise `UserInputError` if each of several machines without GPU is to have more than one."""
+    if replicas is not None and replicas > 1:
+        raise UserInputError(
+            "`replicas` must be 1 on several machines without GPU: start more processes. "
+            f"Received: replicas={replicas}"
+        )
+
+
+def one_start_only():
+    """Return the error of machines that can no longer join."""
+    return RuntimeError(
+        "`start_devices()` must be called before anything is computed, and once, where several "
+        "machines train together"
+    )

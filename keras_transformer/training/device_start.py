@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 
 import keras
 
@@ -15,7 +16,9 @@ def start_devices(replicas=None):
     To be called before anything is computed: a backend cannot add devices, or join other machines,
     once it has started. Several machines join by what their environment says: `TF_CONFIG` on
     TensorFlow; `KERAS_DISTRIBUTION_JOB_ADDRESSES`, `KERAS_DISTRIBUTION_NUM_PROCESSES` and
-    `KERAS_DISTRIBUTION_PROCESS_ID` on JAX.
+    `KERAS_DISTRIBUTION_PROCESS_ID` on JAX, or what Slurm or Open MPI tell the processes that they
+    start. All wait here for each other. Each must draw the same numbers: call
+    `keras.utils.set_random_seed` with one seed in all.
 
     Args:
         replicas: how many devices of this machine to use; each trains a copy of the model on its
@@ -43,9 +46,11 @@ def start_devices(replicas=None):
     if replicas is not None:
         check_positive_int("replicas", replicas)
     if keras.backend.backend() == "jax":
-        from keras_transformer.training.jax_devices import start_jax_devices as start
+        from keras_transformer.training import jax_devices as backend
     else:
-        from keras_transformer.training.tensorflow_devices import start_tensorflow_devices as start
+        from keras_transformer.training import tensorflow_devices as backend
+    if backend.is_one_of_several():
+        print("Waiting for the other machines of this training", file=sys.stderr)
     quiet = os.environ.get(LOG_LEVEL, "0") >= "2"  # as `start_backend_quietly` sets it
     with held_stderr() if quiet else contextlib.nullcontext():
-        return start(replicas)
+        return backend.start(replicas)

@@ -64,5 +64,29 @@ class Devices:
             shard=(self.process, self.processes),
         )
 
+    def largest(self, number):
+        """The largest of the integers that the processes bring, all of which must call this.
+
+        What one process alone sees, such as its clock or Ctrl-C, ends a training for all by it.
+
+        Args:
+            number: integer >= 0.
+        """
+        return number
+
+    def watch(self, run=None):
+        """Return a context for all the work together, which ends where another machine has gone.
+
+        It lasts until the process has done all, also what the chief does alone. It does nothing
+        where there is one process.
+
+        Args:
+            run: the `RunDirectory`, whose last checkpoint is named, or None.
+
+        Raises:
+            WorkerLost: on leaving the context.
+        """
+        return contextlib.nullcontext()
+
     def stop(self):
         """End the work together. This process can go on alone, with models that it then loads."""

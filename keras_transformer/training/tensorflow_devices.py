@@ -4,6 +4,13 @@ import tensorflow as tf
 
 from keras_transformer.training.device_count import check_gpu_count, started_too_late
 from keras_transformer.training.devices import Devices
+from keras_transformer.training.tensorflow_multi_worker import (
+    TensorFlowMachines,
+    is_one_of_several,
+    start_machines,
+)
+
+__all__ = ["TensorFlowReplicas", "is_one_of_several", "start"]
 
 
 class TensorFlowReplicas(Devices):
@@ -23,18 +30,21 @@ class TensorFlowReplicas(Devices):
         return self.strategy.scope()
 
 
-def start_tensorflow_devices(replicas):
+def start(replicas):
     """As `start_devices`, on TensorFlow."""
     gpus = tf.config.list_physical_devices("GPU")
+    device_name = _kind(gpus[0]) if gpus else "CPU"
     if gpus:
         check_gpu_count(replicas, len(gpus))
-        device_name = gpu_name(gpus[0])
+    if is_one_of_several():
+        return TensorFlowMachines(device_name, start_machines(replicas))
+    if gpus:
         replicas = replicas or len(gpus)
         logical_devices = tf.config.list_logical_devices("GPU")
         # Gradients travel between GPUs by NCCL.
         cross_device_ops = tf.distribute.NcclAllReduce()
     else:
-        device_name, replicas = "CPU", replicas or 1
+        replicas = replicas or 1
         logical_devices = _logical_cpus(replicas)
         # Collective operations keep the shapes of the first model that a process trains.
         cross_device_ops = tf.distribute.HierarchicalCopyAllReduce()
@@ -44,7 +54,7 @@ def start_tensorflow_devices(replicas):
     return TensorFlowReplicas(device_name, tf.distribute.MirroredStrategy(names, cross_device_ops))
 
 
-def gpu_name(gpu):
+def _kind(gpu):
     """The kind of a physical GPU, such as "NVIDIA H200"."""
     return tf.config.experimental.get_device_details(gpu).get("device_name", "GPU")
 

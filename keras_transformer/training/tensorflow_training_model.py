@@ -7,9 +7,10 @@ import tensorflow as tf
 
 from keras_transformer.training.dropout_streams import spread_dropout_seeds
 from keras_transformer.training.step_sums import StepSums
+from keras_transformer.training.tensorflow_multi_worker import MultiWorkerSteps
 
 
-class TensorFlowTrainingModel(StepSums, keras.Model):
+class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):
     """What `training_model` returns on TensorFlow; see there.
 
     Under `tf.distribute` the gradients of all replicas are added up before the optimizer sees them,
