@@ -4,11 +4,15 @@ import csv
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
+import pytest
+
 from keras_transformer.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
+from tests.tfds_wmt import write_wmt14
 from tests.translation_training.number_text import SMALL, flags, pairs, write_pairs
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -39,7 +43,7 @@ def run_without_tensorflow(*commands, text=""):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps(commands)],
         cwd=ROOT,
-        env={**os.environ, "KERAS_BACKEND": "jax"},
+        env={**os.environ, "KERAS_BACKEND": "jax", "JAX_LOG_COMPILES": "1"},
         input=text,
         capture_output=True,
         text=True,
@@ -75,6 +79,66 @@ def test_a_text_is_learned_and_translated_without_tensorflow(tmp_path):
     _, translations = done.stdout.rsplit(f"{run.path}\n", 1)
     assert len(translations.splitlines()) == 3
     assert json.loads(run.scores_path.read_text())["training_pairs"] == 625 - 20
-    with open(run.metrics_path, encoding="utf-8") as file:
-        losses = [float(row["loss"]) for row in csv.DictReader(file)]
+    losses = [float(row["loss"]) for row in rows(run.metrics_path)]
     assert losses[-1] < losses[0]
+    # The step is compiled once for each shape of the plan, by the probe and the training together.
+    (shapes,) = re.findall(r" (\d+) shapes, ", done.stdout)
+    assert done.stderr.count("Finished XLA compilation of jit(train_step)") == int(shapes) > 1
+
+
+def rows(path):
+    with open(path, encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.slow
+def test_several_devices_and_slices_train_and_validate_like_one_device(tmp_path):
+    source, target = write_pairs(tmp_path, "train")
+    runs = []
+    for parts in ({"replicas": 1}, {"replicas": 2, "accumulate": 2}):
+        run = RunDirectory(tmp_path / f"run{len(runs)}")
+        settings = {**SMALL, "learning_rate_scale": 0.1, "bleu_every": 1, "ema": True, **parts}
+        texts = ["--source", source, "--target", target]
+        run_without_tensorflow(
+            ["recipes.translate_text.train", "--run", str(run.path), *texts, *flags(**settings)]
+        )
+        runs.append(run)
+    one, several = runs
+    for path, other_path in (
+        (one.metrics_path, several.metrics_path),
+        (one.validation_path, several.validation_path),
+    ):
+        assert len(rows(path)) > 1
+        for row, other in zip(rows(path), rows(other_path), strict=True):
+            for name in {"loss", "nll", "gradient_norm", "val_perplexity", "val_bleu"} & set(row):
+                assert float(other[name]) == pytest.approx(float(row[name]), rel=1e-4), name
+    assert several.samples_path.read_text() == one.samples_path.read_text()
+
+
+@pytest.mark.slow
+def test_every_other_recipe_runs(tmp_path):
+    english, german = pairs()
+    for part, stop in (("train", 600), ("val", 20), ("test_2016_flickr", 10)):
+        write_pairs(tmp_path, part, stop=stop)
+    for language in ("de", "fr"):
+        examples = list(zip(german, english, strict=True))
+        splits = {"train": examples[:600], "validation": examples[:20], "test": examples[:10]}
+        write_wmt14(tmp_path, f"{language}-en", splits)
+    few = flags(**{**SMALL, "steps": 2, "save_every": 2, "choose_average": False})
+    wmt = ["--data-dir", str(tmp_path), *few]
+    number_words = ["--numbers=60", "--held-out=5", "--validation=5", "--vocabulary-size=60"]
+    number_words += ["--num-layers=1", "--hidden-dim=32", "--steps=2"]
+    commands = {
+        "multi30k_en_de": ["--data", str(tmp_path), *few],
+        "wmt14_en_de": wmt,
+        "wmt14_en_fr": wmt,
+        "number_words": number_words,
+    }
+    run_without_tensorflow(
+        *(
+            [f"recipes.{recipe}.train", "--run", str(tmp_path / recipe / "run"), *arguments]
+            for recipe, arguments in commands.items()
+        )
+    )
+    for recipe in commands:
+        assert json.loads((tmp_path / recipe / "run" / "scores.json").read_text())["chrf"] >= 0
