@@ -10,6 +10,7 @@ from keras_transformer.command_errors import INTERRUPTED, TERMINATED
 from keras_transformer.errors import CannotWrite, UserInputError
 from keras_transformer.training.bleu_validation import BleuValidation
 from keras_transformer.training.checkpoints import Checkpoints
+from keras_transformer.training.compiled_shapes import CompiledShapes
 from keras_transformer.training.ema_weights import EMAWeights, keeps_average
 from keras_transformer.training.epochs import EpochCallbacks
 from keras_transformer.training.interruption import StopOnInterrupt
@@ -157,7 +158,8 @@ def fit_model(
     """
     check_positive_int("save_every", save_every)
     _check_ema(model, ema)
-    limits = _limits(steps, minutes, state)
+    agree = devices.largest if devices else None
+    limits = _limits(steps, minutes, state, agree)
     if patience is not None:
         _check_validation(validation_data, validators)
         limits["patience"] = StopOnPlateau(monitor, mode, patience)
@@ -179,17 +181,17 @@ def fit_model(
         settings=settings,
         data_fingerprint=data_fingerprint,
     )
-    logs = [MetricsLog(run.metrics_path, work, log_every)]
-    if show_progress:
-        logs.append(ProgressBar(work, steps, minutes))
+    bar = [ProgressBar(work, steps, minutes)] if show_progress else []
+    shapes = [CompiledShapes(work.shape_to_compile)] if bar and model.jit_compile else []
+    logs = [MetricsLog(run.metrics_path, work, log_every), *bar]
     if tensorboard:
         samples = _samples_function(validators)
         logs.append(TensorBoardLog(run.tensorboard_path, work, log_every, samples))
-    saving = [checkpoints, ValidationLog(run.validation_path, progress.seconds), *logs]
+    saving = [checkpoints, ValidationLog(run.validation_path, progress.seconds), *logs, *shapes]
     last = [states]
-    interrupt = StopOnInterrupt(states.save_all)
+    interrupt = StopOnInterrupt(states.save_all, agree)
     if devices is not None and not devices.is_chief:
-        saving, last, interrupt = [], [], StopOnInterrupt()
+        saving, last, interrupt = [], [], StopOnInterrupt(agree=agree)
     measuring = [StopOnNaN(checkpoints.last_good), meter, *([average] if ema else []), *validators]
     epochs = math.ceil(steps / save_every) if steps else EPOCHS_WITHOUT_STEP_LIMIT
     epoch_callbacks = EpochCallbacks(
@@ -200,7 +202,7 @@ def fit_model(
         epochs,
     )
     try:
-        with interrupt:
+        with devices.watch(run) if devices else contextlib.nullcontext(), interrupt:
             model.stop_training = any(limit.reached for limit in limits.values())
             epoch_callbacks.fit(
                 data,
@@ -230,7 +232,7 @@ def fit_model(
     )
 
 
-def _limits(steps, minutes, state):
+def _limits(steps, minutes, state, agree):
     """Return the callbacks that end the training, by the name of what they limit."""
     if steps is None and minutes is None:
         raise ValueError("One of `steps` and `minutes` must be given. Received: None for both")
@@ -238,7 +240,8 @@ def _limits(steps, minutes, state):
     if steps is not None:
         limits["steps"] = StepLimit(steps, state.step if state else 0)
     if minutes is not None:
-        limits["minutes"] = TimeLimit(minutes, state.progress["seconds"] if state else 0.0)
+        elapsed = state.progress["seconds"] if state else 0.0
+        limits["minutes"] = TimeLimit(minutes, elapsed, agree)
     return limits
 
 

@@ -7,6 +7,7 @@ import threading
 import keras
 
 SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+REASONS = (None, *SIGNALS.values())
 
 
 class StopOnInterrupt(keras.callbacks.Callback):
@@ -19,14 +20,17 @@ class StopOnInterrupt(keras.callbacks.Callback):
     Args:
         save: function without arguments that is called before, while all is as the last step left
             it: `fit` may put the optimizer's average into the model when it is left. Or None.
+        agree: function from a number to the largest of those of all processes, such as
+            `Devices.largest`, so that what one is asked to do all do after the same step; or None.
 
     Attributes:
         between_steps: whether it was raised between two steps.
         stopped_because: "interrupted" after Ctrl-C, "terminated" after SIGTERM, else None.
     """
 
-    def __init__(self, save=None):
+    def __init__(self, save=None, agree=None):
         super().__init__()
+        self._agree = agree or int
         self.between_steps = False
         self.stopped_because = None
         self._save = save
@@ -71,7 +75,9 @@ class StopOnInterrupt(keras.callbacks.Callback):
             signal.signal(number, previous)
 
     def _interrupt_if_requested(self):
-        if self.stopped_because is not None:
+        agreed = self._agree(REASONS.index(self.stopped_because))
+        if agreed:
+            self.stopped_because = REASONS[agreed]
             if self._save is not None:
                 self._save()
             self.between_steps = True

@@ -40,12 +40,15 @@ class TimeLimit(StepCallback):
     Args:
         minutes: number > 0.
         elapsed: seconds that the training has taken already, before it went on here.
+        agree: function from a number to the largest of those of all processes, whose clocks differ,
+            such as `Devices.largest`; or None.
     """
 
-    def __init__(self, minutes, elapsed=0.0):
+    def __init__(self, minutes, elapsed=0.0, agree=None):
         super().__init__()
         check_positive_number("minutes", minutes)
         self.minutes = minutes
+        self._agree = agree or int
         self.seconds_left = 60 * minutes - elapsed
         self.reached = self.seconds_left <= 0
 
@@ -54,7 +57,7 @@ class TimeLimit(StepCallback):
         self._ends = time.perf_counter() + self.seconds_left
 
     def on_step_end(self, logs):
-        if time.perf_counter() >= self._ends:
+        if self._agree(int(time.perf_counter() >= self._ends)):
             self.reached = True
             self.model.stop_training = True
 

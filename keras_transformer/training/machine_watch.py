@@ -1,27 +1,57 @@
 """What a process does when another machine of its training has gone."""
 
+import atexit
+import ctypes
+import os
+import signal
 import sys
+import tempfile
+import time
 
-from keras_transformer.errors import WorkerLost
+from keras_transformer.backend_start import LOG_LEVEL
+from keras_transformer.command_errors import USER_ERROR
+from keras_transformer.errors import UserInputError, WorkerLost
+
+GRACE_SECONDS = 10  # for the main thread to end by itself when the backend ends the process
 
 
 class MachineWatch:
-    """Context that turns a backend's errors about another machine into `WorkerLost`.
+    """Context that turns the end of another machine into `WorkerLost`, whatever the backend does.
+
+    A backend raises an error in the step that waits for the other machine, or, where that step
+    hangs, ends the process from a thread of its own (`SIGABRT`) when heartbeats fail to come.
+    Either way the user reads one line, and the process does not wait for machines that are gone.
+    What native code writes to stderr about it is held back; it is shown if another error ends the
+    training. A user who sets the environment variable `TF_CPP_MIN_LOG_LEVEL` to 0 or 1 sees it as
+    it comes.
 
     Args:
-        is_lost: function from an exception to whether it says that.
-        run: the `RunDirectory`, whose last checkpoint is named, or None.
+        is_lost: function from an exception to whether it says that another machine has gone.
+        run: the `RunDirectory`, whose last state is named, or None.
     """
 
     def __init__(self, is_lost, run=None):
         self._is_lost = is_lost
         self._run = run
+        self._held = None
 
     def __enter__(self):
+        if os.environ.get(LOG_LEVEL, "0") >= "2":
+            self._held = _hold_native_stderr()
+        self._abort_handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(self._on_abort)
+        _set_native_handler(signal.SIGABRT, self._abort_handler)
         return self
 
     def __exit__(self, exception_type, exception, traceback):
-        if isinstance(exception, Exception) and self._is_lost(exception):
+        if not isinstance(exception, Exception):
+            return  # Ctrl-C ends the training of all after the same step
+        lost = self._is_lost(exception)
+        expected = lost or isinstance(exception, UserInputError)
+        if not expected:
+            self._show_held()
+        # The others are gone or wait for this process: it must not wait for them as it ends.
+        atexit.register(_end_at_once, USER_ERROR if expected else 1)
+        if lost:
             raise WorkerLost(self.message()) from exception
 
     def message(self):
@@ -32,3 +62,37 @@ class MachineWatch:
             "Lost contact with another machine of this training. "
             f"{last}Start all machines again with --resume."
         )
+
+    def _on_abort(self, signal_number):
+        """Called in the thread of the backend that ends the process."""
+        time.sleep(GRACE_SECONDS)  # the main thread has seen an error of its own: it ends meanwhile
+        print("error:", self.message(), file=sys.stderr)
+        _end_at_once(USER_ERROR)
+
+    def _show_held(self):
+        if self._held is not None:
+            self._held.seek(0)
+            sys.stderr.write(self._held.read())
+
+
+def _hold_native_stderr():
+    """Send what native code writes to stderr to a file that is returned; Python writes on."""
+    sys.stderr.flush()
+    sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
+    held = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - until the process ends
+    os.dup2(held.fileno(), 2)
+    return held
+
+
+def _set_native_handler(number, handler):
+    """Python's own handlers wait for the main thread, which hangs: this one is called at once."""
+    library = ctypes.CDLL(None)
+    library.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
+    library.signal.restype = ctypes.c_void_p
+    library.signal(number, ctypes.cast(handler, ctypes.c_void_p))
+
+
+def _end_at_once(code):
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
