@@ -54,6 +54,7 @@ class JaxTrainingModel(StepSums, keras.Model):
 
     def _sum_over_slices(self, trainable, non_trainable, optimizer_variables, metrics, data):
         """Return loss and gradients of all rows, and the state that the slices leave."""
+        self.check_weights(data)
         gradient_of = jax.value_and_grad(self.compute_loss_and_updates, has_aux=True)
 
         def add_slice(carry, rows):

@@ -31,6 +31,19 @@ class StepSums:
         self.step_losses = [metric for metric in metrics if isinstance(metric, StepLoss)]
         super().compile(*args, **options)
 
+    def check_weights(self, data):
+        """Check that a batch has weights: without, a loss may be a mean, and slices not add up.
+
+        Raises:
+            ValueError: it has none.
+        """
+        _, _, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        if sample_weight is None:
+            raise ValueError(
+                "Batches must bring weights where `accumulate` is above 1. Received: none, "
+                f"accumulate={self.accumulate}"
+            )
+
     def check_rows(self, rows):
         """Check that a number of rows can be cut into equal slices; None is not known yet.
 

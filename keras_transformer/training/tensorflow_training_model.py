@@ -70,11 +70,12 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):
 
     def _sum_over_slices(self, data):
         """Return the loss and the gradients of all rows, read slice by slice."""
+        self.check_weights(data)
         slices = keras.tree.map_structure(self._in_slices, data)
         without_gradient = set()
 
         def add_slice(index, loss, sums):
-            rows = keras.tree.map_structure(lambda tensor: _entry(tensor, index), slices)
+            rows = keras.tree.map_structure(lambda tensor: tf.gather(tensor, index), slices)
             slice_loss, gradients = self._loss_and_gradients(rows)
             without_gradient.update(i for i, each in enumerate(gradients) if each is None)
             added = [
@@ -95,8 +96,6 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):
 
     def _in_slices(self, tensor):
         """(rows, ...) -> (accumulate, rows / accumulate, ...)."""
-        if tensor is None:
-            return None
         self.check_rows(tensor.shape[0])
         shape = tf.shape(tensor)
         message = f"The rows of a replica must be a multiple of `accumulate`, {self.accumulate}"
@@ -128,11 +127,8 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):
         one shape, and otherwise makes them in the first step, where a loop over slices cannot.
         """
         if iterator is not None:
-            data_batch = keras.tree.map_structure(
-                # Of replicas the first: a batch's rows are dealt evenly.
-                lambda spec: tf.nest.flatten(spec, expand_composites=True)[0],
-                iterator._get_iterator().element_spec,
-            )
+            specification = iterator._get_iterator().element_spec
+            data_batch = keras.tree.map_structure(_of_first_replica, specification)
         with self.distribute_strategy.scope():
             self._symbolic_build(data_batch=data_batch)
 
@@ -142,10 +138,12 @@ def _inner(optimizer):
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 
+def _of_first_replica(spec):
+    """The shape and dtype of a batch's rows on one replica, None for what the data leave away."""
+    first = tf.nest.flatten(spec, expand_composites=True)[0]
+    return None if first.dtype == tf.variant else first
+
+
 def _dense(gradient):
     """A lookup's gradient comes as rows: replicas and slices have others, in other numbers."""
     return tf.convert_to_tensor(gradient)
-
-
-def _entry(tensor, index):
-    return None if tensor is None else tf.gather(tensor, index)

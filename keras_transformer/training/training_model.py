@@ -14,7 +14,8 @@ def training_model(model, accumulate=1):
     model's own, so that one goes on to be what is saved and what translates.
 
     The loss must be a plain sum, as `losses.LabelSmoothingCrossEntropy` is where the data bring
-    weights `mask / tokens of the global batch`.
+    weights `mask / tokens of the global batch`. With several slices `compile` refuses other losses,
+    and `fit` data without weights.
 
     Args:
         model: a functional `keras.Model`, such as `models.build_transformer` returns. Under

@@ -86,6 +86,18 @@ def test_step_loss_takes_the_weights_of_the_data():
     assert float(StepLoss(loss)(labels, logits, weights)) == pytest.approx(expected, rel=1e-6)
 
 
+def test_step_loss_adds_up_the_slices_of_a_step():
+    loss = LabelSmoothingCrossEntropy(0.3)
+    metric, slices = StepLoss(loss), list(batches())
+    metric(*slices[0])
+    with metric.sum_of_updates():
+        for labels, logits in slices:
+            metric(labels, logits)
+    expected = sum(float(loss(labels, logits)) for labels, logits in slices)
+    assert float(metric.result()) == pytest.approx(expected, rel=1e-6)
+    assert float(metric(*slices[0])) == pytest.approx(float(loss(*slices[0])), rel=1e-6)
+
+
 @pytest.mark.parametrize("name", ["perplexity", "accuracy", "token_loss"])
 def test_padding_changes_nothing(name):
     labels, logits = next(batches())

@@ -148,8 +148,8 @@ def test_every_slice_has_its_own_dropout_mask():
     )
     trainer = training_model(keras.Model(ones, outputs), accumulate=2)
     trainer.compile(keras.optimizers.SGD(1.0), keras.losses.MeanAbsoluteError(reduction="sum"))
-    y = np.full((2, 1), -100.0, "float32")
-    trainer.fit(np.repeat(row, 2, axis=0), y, batch_size=2, shuffle=False, verbose=0)
+    rows, y, weights = np.repeat(row, 2, axis=0), np.full((2, 1), -100.0), np.ones(2)
+    trainer.fit(rows, y, sample_weight=weights, shuffle=False, verbose=0)
     # The loss is the sum of the outputs + 100, its gradient the sum of both rows' masks.
     layer = keras.layers.Dropout(0.5, seed=2)
     masks = [np.asarray(layer(row, training=True)) for _ in range(2)]
@@ -180,6 +180,19 @@ def test_the_loss_of_a_validation_is_of_its_last_batch():
     alone = trainer.evaluate(*second[:2], sample_weight=second[2], verbose=0, return_dict=True)
     both = trainer.evaluate((batch for batch in (first, second)), verbose=0, return_dict=True)
     assert both["step_loss"] == pytest.approx(alone["step_loss"], rel=1e-6)
+
+
+@pytest.mark.parametrize("weights", [(), (None,)])
+def test_rows_read_at_once_need_no_weights(weights):
+    data = ((x, y, *weights) for x, y, _ in batches())
+    logs = compiled(training_model).fit(data, steps_per_epoch=1, verbose=0, shuffle=False).history
+    assert logs["step_loss"][0] == pytest.approx(logs["token_loss"][0], rel=1e-5)
+
+
+def test_slices_without_weights_are_refused():
+    trainer = compiled(training_model, accumulate=2)
+    with pytest.raises(ValueError, match="must bring weights .* accumulate=2"):
+        trainer.fit(((x, y) for x, y, _ in batches()), steps_per_epoch=1, verbose=0)
 
 
 @pytest.mark.parametrize("loss", ["mse", keras.losses.MeanSquaredError()])
