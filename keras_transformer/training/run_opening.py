@@ -1,8 +1,11 @@
 """Where a training begins: in a new run directory, or at the last state of one."""
 
+from keras_transformer.errors import UserInputError
 from keras_transformer.run_directory import RunDirectory
 from keras_transformer.training.training_state import check_same_settings, find_state
 from keras_transformer.whole_files import write_json
+
+_MOST_STEPS = 2**31 - 1
 
 
 def open_run(path, devices, *, settings, may_change=(), overwrite=False, resume=False):
@@ -22,7 +25,8 @@ def open_run(path, devices, *, settings, may_change=(), overwrite=False, resume=
 
     Raises:
         UserInputError: the directory holds something else; a run, and neither `overwrite` nor
-            `resume` is given; or a run with other settings.
+            `resume` is given; a run with other settings; or other states than the other processes
+            see.
 
     Example:
         >>> run, state = open_run(  # doctest: +SKIP
@@ -34,9 +38,21 @@ def open_run(path, devices, *, settings, may_change=(), overwrite=False, resume=
     else:
         run = RunDirectory(path)
     state = find_state(run) if resume else None
+    _check_agreement(run, devices, state.step if state else 0)
     if state is None:
         return run, None
     check_same_settings(state.settings, settings, may_change)
     if devices.is_chief:
         write_json(run.settings_path, settings)
     return run, state
+
+
+def _check_agreement(run, devices, step):
+    """Refuse to train where processes see different states: they would begin at different steps."""
+    latest = devices.largest(step)
+    earliest = _MOST_STEPS - devices.largest(_MOST_STEPS - step)
+    if latest != earliest:
+        raise UserInputError(
+            f"The machines see different states of {run.path}, of steps {earliest} and {latest}: "
+            "it must be on a file system that all of them share."
+        )

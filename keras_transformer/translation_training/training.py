@@ -47,7 +47,8 @@ def train_translation(
         nothing was averaged or scored.
 
     Raises:
-        UserInputError: text, settings or a run are not fit for it.
+        UserInputError: text, settings or a run are not fit for it, memory or disk do not suffice,
+            or another machine has gone.
 
     Example:
         >>> from keras_transformer.data import ParallelFiles
@@ -57,6 +58,21 @@ def train_translation(
         ... )
     """
     devices = training.start_devices(settings.replicas)
+    with devices.watch(RunDirectory(run_directory)):
+        return _train(
+            settings,
+            data,
+            run_directory,
+            devices,
+            minutes=minutes,
+            origin=origin,
+            overwrite=overwrite,
+            resume=resume,
+            command=command,
+        )
+
+
+def _train(settings, data, run_directory, devices, *, minutes, origin, overwrite, resume, command):
     accumulate = settings.micro_batches(devices.replicas)
     parts = devices.replicas * accumulate
     run, state = training.open_run(

@@ -7,6 +7,7 @@ import keras
 from keras_transformer import losses, metrics, models, optimizers, training
 from keras_transformer.command_errors import run_command
 from keras_transformer.data import prepare_batches
+from keras_transformer.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.translator import Translator
 from recipes.number_words.number_pairs import split_numbers
@@ -20,8 +21,14 @@ def main(arguments=None):
     options, _ = recipe_options(
         "number_words", NumberWordsSettings, __doc__, arguments=arguments, fine_tuning=False
     )
+    devices = training.start_devices(options.settings.replicas)
+    with devices.watch(RunDirectory(options.run)):
+        return train_numbers(options, devices)
+
+
+def train_numbers(options, devices):
+    """Train as the options say, on these devices; return the exit code of the program."""
     settings = options.settings
-    devices = training.start_devices(settings.replicas)
     accumulate = settings.micro_batches(devices.replicas)
     backend = keras.backend.backend()
     run, state = training.open_run(

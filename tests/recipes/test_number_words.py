@@ -1,5 +1,6 @@
 """The demo: its numbers, its report, and the whole of it with few numbers and a small model."""
 
+import csv
 import json
 import pathlib
 import signal
@@ -151,3 +152,19 @@ def test_interrupting_leaves_a_checkpoint_that_translates(tmp_path):
     assert done.returncode == 0
     assert done.stdout.count("\n") == 1
     assert "did not reach its end" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_four_replicas_lose_what_one_does(tmp_path):
+    losses = []
+    for replicas in ("1", "4"):
+        path = tmp_path / replicas
+        done = train(
+            "--run", str(path), *SMALL, "--steps=10", "--dropout=0", "--replicas", replicas
+        )
+        assert done.returncode == 0, done.stderr
+        with open(path / "metrics.csv", encoding="utf-8") as file:
+            losses.append([float(row["loss"]) for row in csv.DictReader(file)])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    assert len(losses[0]) == 10

@@ -156,7 +156,7 @@ def test_a_run_is_not_overwritten_unasked(learned, capsys):
     tmp_path, _, run = learned
     before = run.weights_path.read_bytes()
     assert train(tmp_path)[0] == 2
-    assert "exists. Choose another one, or pass --overwrite" in capsys.readouterr().err
+    assert "--resume to go on with the run in it, or --overwrite" in capsys.readouterr().err
     source, target = write_pairs(tmp_path, "train")
     again = ["train", "--source", source, "--target", target, "--run", str(run.path)]
     assert cli.main([*again, "--overwrite", "--from", str(run.path)]) == 2
@@ -191,3 +191,22 @@ def test_help_tells_every_setting_with_its_reason(capsys):
     assert "--source FILE [FILE ...]" in text
     assert "--subword-sampling FLOAT" in text
     assert "the paper's 37,000 suit millions of pairs" in text
+
+
+def test_a_run_goes_on_with_more_steps_and_with_its_own_settings_alone(tmp_path, capsys):
+    # The same command begins the run, and goes on with it.
+    assert train(tmp_path, "--resume", dropout=0.1)[0] == 0
+    code, run = train(tmp_path, "--resume", dropout=0.1, steps=14, accumulate=2)
+    assert code == 0
+    with open(run.metrics_path, encoding="utf-8") as file:
+        steps = [int(row["step"]) for row in csv.DictReader(file)]
+    assert steps == [*range(1, 11), 12, 14]
+    assert (run.settings()["steps"], run.settings()["accumulate"]) == (14, 2)
+    assert run.checkpoints()[-1] == run.checkpoint_path(14)
+    capsys.readouterr()
+    assert train(tmp_path, "--resume", dropout=0.1, batch_tokens=256)[0] == 2
+    assert "`batch_tokens` was 512 and is 256" in capsys.readouterr().err
+    source, target = write_pairs(tmp_path, "train", stop=600)  # other text
+    again = ["train", "--source", source, "--target", target, "--run", str(run.path)]
+    assert cli.main([*again, "--resume", "--steps", "20"]) == 2
+    assert "other training text" in capsys.readouterr().err

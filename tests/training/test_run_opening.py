@@ -1,0 +1,66 @@
+"""Where a training begins: anew, at the last state, or not at all."""
+
+import json
+
+import pytest
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.training import Devices, fit_model, open_run
+from tests.training.small_training import WORK, batches, small_model, started_run
+
+
+class OfTwoMachines(Devices):
+    """A machine of two, which knows what the other one brings to `largest`."""
+
+    def __init__(self, process, other_step):
+        super().__init__("CPU", replicas=2, processes=2, process=process)
+        self.others = iter([other_step, 2**31 - 1 - other_step])
+
+    def largest(self, number):
+        return max(number, next(self.others))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    model = small_model()
+    run = started_run(tmp_path_factory.mktemp("runs") / "trained", model)
+    options = {"settings": {"seed": 1, "steps": 4}, "tensorboard": False, "show_progress": False}
+    fit_model(model, batches(), run=run, work=WORK, steps=4, save_every=2, **options)
+    return run
+
+
+def test_a_new_run_has_no_state(tmp_path):
+    run, state = open_run(tmp_path / "new", Devices("CPU"), settings={}, resume=True)
+    assert state is None
+    assert not run.path.exists()
+
+
+def test_a_run_goes_on_at_its_last_state_with_settings_that_may_change(trained):
+    settings = {"seed": 1, "steps": 9}
+    run, state = open_run(
+        trained.path, Devices("CPU"), settings=settings, may_change=["steps"], resume=True
+    )
+    assert state.step == 4
+    assert json.loads(run.settings_path.read_text()) == settings
+
+
+def test_other_settings_are_named(trained):
+    with pytest.raises(UserInputError, match="`seed` was 1 and is 2"):
+        open_run(
+            trained.path, Devices("CPU"), settings={"seed": 2}, may_change=["steps"], resume=True
+        )
+
+
+def test_a_run_is_replaced_or_goes_on_only_on_demand(trained):
+    with pytest.raises(UserInputError, match="--resume"):
+        open_run(trained.path, Devices("CPU"), settings={})
+    assert open_run(trained.path, Devices("CPU"), settings={}, overwrite=True)[1] is None
+
+
+def test_machines_that_see_other_states_do_not_train(trained, tmp_path):
+    settings = {"settings": {"seed": 1, "steps": 4}, "resume": True}
+    with pytest.raises(UserInputError, match="steps 0 and 4: it must be on a file system"):
+        open_run(trained.path, OfTwoMachines(0, other_step=0), **settings)
+    with pytest.raises(UserInputError, match="steps 0 and 4"):
+        open_run(tmp_path / "elsewhere", OfTwoMachines(1, other_step=4), **settings)
+    assert open_run(trained.path, OfTwoMachines(1, other_step=4), **settings)[1].step == 4
