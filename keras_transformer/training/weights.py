@@ -1,5 +1,7 @@
 """A model's weights on disk, without its optimizer's."""
 
+import io
+
 import keras
 from keras import ops
 
@@ -20,8 +22,18 @@ def save_weights(model, path, before_rename=None):
     Raises:
         CannotWrite: the disk is full, or another error of the operating system.
     """
+    # HDF5 does not outlive an error of the disk, such as one that is full: it ends the process.
+    content = _FileInMemory()
+    _without_optimizer(model).save_weights(content)
     with whole_file(path, before_rename) as partial:
-        _without_optimizer(model).save_weights(partial)
+        partial.write_bytes(content.getbuffer())
+
+
+class _FileInMemory(io.BytesIO):
+    """Has a name such as Keras wants of a file of weights."""
+
+    def __str__(self):
+        return "model.weights.h5"
 
 
 def load_weights(model, path):
