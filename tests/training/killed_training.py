@@ -11,7 +11,6 @@ import os
 import resource
 import signal
 import sys
-import tempfile
 import time
 import traceback
 
@@ -138,26 +137,27 @@ def kill_at(operation):
 
 def run_job(path, options, kill=None):
     """Run a training in a fork; return its exit code, negative where it was killed, and stderr."""
-    with tempfile.TemporaryFile() as errors:
-        child = os.fork()
-        if child == 0:
-            os.dup2(errors.fileno(), 2)
-            if isinstance(kill, int):
-                kill_at(kill)
-            code = 1
-            try:
-                code = run_command(lambda: train(path, **options).exit_code)
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                sys.stderr.flush()
-                os._exit(code)
-        if isinstance(kill, float):
-            time.sleep(kill)
-            os.kill(child, signal.SIGKILL)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        errors.seek(0)
-        return code, errors.read().decode()
+    ours, theirs = os.pipe()  # not a file: a full disk must not keep it from telling so
+    child = os.fork()
+    if child == 0:
+        os.dup2(theirs, 2)
+        if isinstance(kill, int):
+            kill_at(kill)
+        code = 1
+        try:
+            code = run_command(lambda: train(path, **options).exit_code)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    os.close(theirs)
+    if isinstance(kill, float):
+        time.sleep(kill)
+        os.kill(child, signal.SIGKILL)
+    with open(ours, errors="replace") as errors:
+        text = errors.read()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), text
 
 
 if __name__ == "__main__":
