@@ -1,6 +1,7 @@
 """The run directory: what it keeps, what it refuses, what it never deletes."""
 
 import json
+import os
 import shutil
 
 import keras
@@ -249,3 +250,39 @@ def test_a_model_is_loaded_with_other_rates_and_the_same_weights(run, model):
     assert (layer.dropout, layer.attention_dropout) == (0.7, 0.2)
     assert loaded.get_layer("embedding").dropout == 0.7
     np.testing.assert_allclose(logits(loaded), logits(model), atol=1e-6)
+
+
+@pytest.mark.parametrize("operation", range(1, 5))
+@pytest.mark.parametrize("overwritten", [False, True])
+def test_a_run_killed_while_it_starts_begins_anew(
+    tmp_path, monkeypatch, model, tokenizer, operation, overwritten
+):
+    """After every rename, as a kill would leave it: no code runs any more."""
+    path = tmp_path / "run"
+    if overwritten:
+        old = RunDirectory.create(path)
+        old.start(model=model, tokenizer=tokenizer, settings={"seed": 1})
+        model.save_weights(old.checkpoint_path(10))
+    run = RunDirectory.create(path, overwrite=True)
+    done = 0
+
+    def renamed(source, destination):
+        nonlocal done
+        if done == operation:
+            raise SystemExit
+        done += 1
+        os.rename(source, destination)
+
+    monkeypatch.setattr(os, "replace", renamed)
+    try:
+        run.start(model=model, tokenizer=tokenizer, settings={"seed": 2})
+    except SystemExit:
+        monkeypatch.undo()
+        again = RunDirectory.create(path, resume=True)
+        assert not again.is_run()
+        assert again.has_not_started()
+        again.start(model=model, tokenizer=tokenizer, settings={"seed": 2})
+    assert RunDirectory.create(path, resume=True).is_run()
+    assert RunDirectory.open(path).settings() == {"seed": 2}
+    assert run.checkpoints() == []
+    assert not run.starting_path.exists()
