@@ -37,7 +37,7 @@ class DeviceSettings(Settings):
         minimum=1,
     )
     device_tokens: int | None = setting(
-        None, "most source and target tokens that fit into one device; none: all", minimum=1
+        None, "about the most tokens a side that fit into one device; none: all", minimum=1
     )
     precision: str = setting(
         "float32",

@@ -15,7 +15,7 @@ class RunCheckpoints:
     """The part of a run directory that a training writes at each checkpoint.
 
     Weights translate; a state is what a training goes on from. Both are files of a step. Their
-    checksums are in `checksums.json`, by their names in `checkpoints/`.
+    checksums are in `checksums.json`, lists by their names in `checkpoints/`.
 
     Args:
         path: the run directory.
@@ -81,19 +81,23 @@ class RunCheckpoints:
 
         Args:
             path: the checkpoint.
-            complete: the file that is about to get this name, or None: it has it.
+            complete: the file that is about to get this name, or None: it has it. Until then the
+                file of that name stays good: both checksums are written down.
         """
         kept = {name: value for name, value in self._checksums().items() if self._is_there(name)}
-        write_json(self.checksums_path, {**kept, path.name: checksum(complete or path)})
+        values = [checksum(complete or path)]
+        if complete and path.name in kept and not self.is_damaged(path):
+            values.append(checksum(path))
+        write_json(self.checksums_path, {**kept, path.name: values})
 
     def is_damaged(self, path):
         """Whether a checkpoint differs from its checksum; one without a checksum does not."""
         expected = self._checksums().get(path.name)
-        return expected is not None and checksum(path) != expected
+        return expected is not None and checksum(path) not in expected
 
     def whole_checkpoints(self, paths):
         """Return those of some checkpoints that equal their checksums; stderr names the others."""
-        damaged = {path for path in paths if self.is_damaged(path)}
+        damaged = [path for path in paths if self.is_damaged(path)]
         for path in damaged:
             print(f"{path} is damaged and left out: its checksum is wrong.", file=sys.stderr)
         return [path for path in paths if path not in damaged]

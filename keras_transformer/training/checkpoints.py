@@ -60,6 +60,9 @@ class Checkpoints(StepCallback):
         super().on_train_begin(logs)
         self.run.checkpoints_path.mkdir(parents=True, exist_ok=True)
         self._kept = self._kept_before()
+        record = self.run.best_record()
+        if record and record.get("keep_last") != self.keep_last:
+            write_json(self.run.best_record_path, {**record, "keep_last": self.keep_last})
 
     def on_step_end(self, logs):
         every = self.save_every

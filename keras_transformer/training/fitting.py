@@ -162,7 +162,7 @@ def fit_model(
     limits = _limits(steps, minutes, state, agree)
     if patience is not None:
         _check_validation(validation_data, validators)
-        limits["patience"] = StopOnPlateau(monitor, mode, patience)
+        limits["patience"] = StopOnPlateau(monitor, mode, patience, agree)
     if state is not None:
         _go_back(state, run, model, data_fingerprint, devices)
     meter = StepMeter(work)
@@ -181,7 +181,7 @@ def fit_model(
         settings=settings,
         data_fingerprint=data_fingerprint,
     )
-    bar = [ProgressBar(work, steps, minutes)] if show_progress else []
+    bar = [ProgressBar(work, steps, minutes, progress.seconds)] if show_progress else []
     shapes = [CompiledShapes(work.shape_to_compile)] if bar and model.jit_compile else []
     logs = [MetricsLog(run.metrics_path, work, log_every), *bar]
     if tensorboard:
@@ -249,7 +249,7 @@ def _go_back(state, run, model, data_fingerprint, devices):
     """Make the model and the run what they were."""
     if state.data_fingerprint != data_fingerprint:
         raise UserInputError(
-            f"The training cannot go on from {state.path} with other training text, tokenizers or "
+            f"The training cannot go on from {state.path} with other text, tokenizers or "
             "batches: their fingerprint is another one."
         )
     if devices is None or devices.is_chief:

@@ -71,18 +71,20 @@ class StopOnPlateau(keras.callbacks.Callback):
         monitor: name of the value.
         mode: "min" or "max", which values are better.
         patience: positive integer.
+        agree: as of `TimeLimit`: a value may differ between processors in its last digits.
 
     Attributes:
         progress: the best value so far and the validations since, to go on from another time.
     """
 
-    def __init__(self, monitor, mode, patience):
+    def __init__(self, monitor, mode, patience, agree=None):
         super().__init__()
         check_one_of("mode", mode, ("min", "max"))
         check_positive_int("patience", patience)
         self.monitor = monitor
         self.mode = mode
         self.patience = patience
+        self._agree = agree or int
         self._best = -math.inf
         self._without_progress = 0
 
@@ -110,7 +112,8 @@ class StopOnPlateau(keras.callbacks.Callback):
             self._without_progress = 0
         else:
             self._without_progress += 1
-        if self.reached:
+        if self._agree(int(self.reached)):
+            self._without_progress = max(self._without_progress, self.patience)
             self.model.stop_training = True
 
 

@@ -1,6 +1,7 @@
 """What a process does when another machine of its training has gone."""
 
 import atexit
+import contextlib
 import ctypes
 import os
 import signal
@@ -13,6 +14,7 @@ from keras_transformer.command_errors import USER_ERROR
 from keras_transformer.errors import UserInputError, WorkerLost
 
 GRACE_SECONDS = 10  # for the main thread to end by itself when the backend ends the process
+_begun = []  # the watches that this process is in, the outermost first
 
 
 class MachineWatch:
@@ -23,7 +25,7 @@ class MachineWatch:
     Either way the user reads one line, and the process does not wait for machines that are gone.
     What native code writes to stderr about it is held back; it is shown if another error ends the
     training. A user who sets the environment variable `TF_CPP_MIN_LOG_LEVEL` to 0 or 1 sees it as
-    it comes.
+    it comes. A watch within a watch turns errors alone.
 
     Args:
         is_lost: function from an exception to whether it says that another machine has gone.
@@ -34,25 +36,32 @@ class MachineWatch:
         self._is_lost = is_lost
         self._run = run
         self._held = None
+        self._undo = contextlib.ExitStack()
 
     def __enter__(self):
-        if os.environ.get(LOG_LEVEL, "0") >= "2":
-            self._held = _hold_native_stderr()
-        self._abort_handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(self._on_abort)
-        _set_native_handler(signal.SIGABRT, self._abort_handler)
+        _begun.append(self)
+        if len(_begun) == 1:
+            if os.environ.get(LOG_LEVEL, "0") >= "2":
+                self._held = self._undo.enter_context(_held_native_stderr())
+            self._undo.enter_context(_native_handler(signal.SIGABRT, self._on_abort))
         return self
 
     def __exit__(self, exception_type, exception, traceback):
+        _begun.remove(self)
         if not isinstance(exception, Exception):
+            self._undo.close()
             return  # Ctrl-C ends the training of all after the same step
         lost = self._is_lost(exception)
-        expected = lost or isinstance(exception, UserInputError)
-        if not expected:
-            self._show_held()
-        # The others are gone or wait for this process: it must not wait for them as it ends.
-        atexit.register(_end_at_once, USER_ERROR if expected else 1)
+        if not _begun:
+            self._end_alone(lost or isinstance(exception, UserInputError))
         if lost:
             raise WorkerLost(self.message()) from exception
+
+    def _end_alone(self, is_expected):
+        """The others are gone or wait for this process: it must not wait for them as it ends."""
+        if not is_expected:
+            self._show_held()
+        atexit.register(self._end_process, USER_ERROR if is_expected else 1)
 
     def message(self):
         """What the user is told."""
@@ -67,7 +76,12 @@ class MachineWatch:
         """Called in the thread of the backend that ends the process."""
         time.sleep(GRACE_SECONDS)  # the main thread has seen an error of its own: it ends meanwhile
         print("error:", self.message(), file=sys.stderr)
-        _end_at_once(USER_ERROR)
+        self._end_process(USER_ERROR)
+
+    def _end_process(self, code):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
     def _show_held(self):
         if self._held is not None:
@@ -75,24 +89,33 @@ class MachineWatch:
             sys.stderr.write(self._held.read())
 
 
-def _hold_native_stderr():
-    """Send what native code writes to stderr to a file that is returned; Python writes on."""
-    sys.stderr.flush()
-    sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
-    held = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - until the process ends
-    os.dup2(held.fileno(), 2)
-    return held
+@contextlib.contextmanager
+def _held_native_stderr():
+    """Send what native code writes to stderr to a file, which it yields; Python writes on."""
+    before = sys.stderr
+    before.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile("w+", errors="replace") as held:
+        sys.stderr = os.fdopen(stderr, "w", buffering=1, errors="backslashreplace")
+        os.dup2(held.fileno(), 2)
+        try:
+            yield held
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            sys.stderr.close()
+            sys.stderr = before
 
 
-def _set_native_handler(number, handler):
-    """Python's own handlers wait for the main thread, which hangs: this one is called at once."""
+@contextlib.contextmanager
+def _native_handler(number, handle):
+    """Handle a signal at once; Python's own handlers wait for the main thread, which hangs."""
     library = ctypes.CDLL(None)
     library.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
     library.signal.restype = ctypes.c_void_p
-    library.signal(number, ctypes.cast(handler, ctypes.c_void_p))
-
-
-def _end_at_once(code):
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(handle)
+    before = library.signal(number, ctypes.cast(handler, ctypes.c_void_p))
+    try:
+        yield
+    finally:
+        library.signal(number, before)

@@ -22,19 +22,21 @@ class ProgressBar(StepMeter):
         work: the `StepWork` of the training.
         steps: updates after which the training ends, or None.
         minutes: minutes after which the training ends, or None.
+        elapsed: seconds of them that are over, in a training that goes on.
         file: where to write. None: stderr.
     """
 
-    def __init__(self, work, steps=None, minutes=None, file=None):
+    def __init__(self, work, steps=None, minutes=None, elapsed=0.0, file=None):
         super().__init__(work)
         self.steps = steps
         self.minutes = minutes
+        self._elapsed = elapsed
         self._file = file or sys.stderr
         self._bar = None
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
-        self._began = time.perf_counter()
+        self._began = time.perf_counter() - self._elapsed
         self._fraction_of_next_line = 0.0
         if self._file.isatty():
             self._bar = tqdm(

@@ -44,7 +44,9 @@ def cut_rows(path, step):
 
 def _restore_best(run, record):
     """Make best.json and best.weights.h5 what they were."""
-    kept = [each for each in record.get("kept", []) if run.checkpoint_path(each["step"]).is_file()]
+    paths = [run.checkpoint_path(each["step"]) for each in record.get("kept", [])]
+    whole = run.whole_checkpoints([path for path in paths if path.is_file()])
+    kept = [each for each in record.get("kept", []) if run.checkpoint_path(each["step"]) in whole]
     if not kept:
         run.best_record_path.unlink(missing_ok=True)
         run.best_path.unlink(missing_ok=True)

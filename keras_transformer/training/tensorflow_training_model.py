@@ -5,6 +5,7 @@ import contextlib
 import keras
 import tensorflow as tf
 
+from keras_transformer.errors import UserInputError
 from keras_transformer.training.dropout_streams import spread_dropout_seeds
 from keras_transformer.training.step_sums import StepSums
 from keras_transformer.training.tensorflow_multi_worker import MultiWorkerSteps
@@ -38,8 +39,18 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):
         spread_dropout_seeds(self, self.distribute_strategy)
 
     def compile(self, *args, **options):
-        """As `keras.Model.compile`; the optimizer is told that it gets sums."""
+        """As `keras.Model.compile`; the optimizer is told that it gets sums.
+
+        Raises:
+            UserInputError: the step is to be compiled by XLA for several devices of one CPU.
+        """
         super().compile(*args, **options)
+        replicas = self.distribute_strategy.num_replicas_in_sync
+        if self.jit_compile and replicas > 1 and not tf.config.list_physical_devices("GPU"):
+            raise UserInputError(
+                "TensorFlow does not compile with XLA for several devices of a CPU. "
+                f"Received: xla=True, replicas={replicas}"
+            )
         self._sums_gradients = hasattr(_inner(self.optimizer), "gradients_are_summed")
         if self._sums_gradients:
             _inner(self.optimizer).gradients_are_summed = True

@@ -103,6 +103,8 @@ def find_state(run):
         except _Damaged as error:
             print(f"{path} is damaged: {error}. The state before it is taken.", file=sys.stderr)
         else:
+            if state.step == 0 and path != paths[-1]:
+                print("That is the beginning: the training begins anew.", file=sys.stderr)
             return state if state.step else None
     advice = "Start a new run from its weights with --from, or replace it with --overwrite."
     if paths:
@@ -118,7 +120,7 @@ def check_same_settings(earlier, settings, may_differ=()):
     """Refuse to go on with settings that would make it another training.
 
     Args:
-        earlier: the settings of the state, a dictionary.
+        earlier: the settings of the state, a dictionary, or None where it has none.
         settings: those of now, a dictionary.
         may_differ: names of settings that do not matter, such as "steps".
 
@@ -131,6 +133,8 @@ def check_same_settings(earlier, settings, may_differ=()):
         Traceback (most recent call last):
         keras_transformer.errors.UserInputError: The training cannot go on with other settings: `seed` was 1 and is 2.
     """  # noqa: E501
+    if earlier is None:
+        return
     different = [
         f"`{name}` was {_json(earlier, name)} and is {_json(settings, name)}"
         for name in sorted({*earlier, *settings} - set(may_differ))

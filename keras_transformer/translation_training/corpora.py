@@ -37,6 +37,11 @@ class TrainingBatches:
     report: list[str]
     record: dict
 
+    @property
+    def fingerprint(self):
+        """What a training that goes on must find again: training batches and dev text."""
+        return f"{self.train.fingerprint} {self.dev.corpus.fingerprint}"
+
 
 def length_filter(settings, source_tokenizer, tokenizer):
     """Function from a source and a target to whether neither is too long, alone or for the other.

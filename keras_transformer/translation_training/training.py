@@ -83,7 +83,7 @@ def _train(settings, data, run_directory, devices, *, minutes, origin, overwrite
         overwrite=overwrite,
         resume=resume,
     )
-    origin = None if state else _open_origin(origin, run, settings)
+    origin = _origin_of(run, state, origin, resume, settings)
     bleu_metric(settings.bleu_tokenize)  # an unknown one is refused now, not after the training
     training.make_reproducible(settings.seed, settings.deterministic)
 
@@ -148,7 +148,7 @@ def _train(settings, data, run_directory, devices, *, minutes, origin, overwrite
         log_every=settings.log_every,
         state=state,
         settings=settings.to_dict(),
-        data_fingerprint=batches.train.fingerprint,
+        data_fingerprint=batches.fingerprint,
         devices=devices,
     )
     devices.stop()
@@ -172,8 +172,18 @@ def _train(settings, data, run_directory, devices, *, minutes, origin, overwrite
     return record
 
 
-def _open_origin(origin, run, settings):
+def _origin_of(run, state, origin, resume, settings):
     """The run to start from, or None; refuses the one that is replaced, and what it decides."""
+    earlier = run.record().get("from") if run.is_run() else None
+    if state:
+        if origin is not None and str(origin) != earlier:
+            raise UserInputError(
+                f"The run {run.path} started from {earlier or 'no other run'}. It cannot go on "
+                f"--from {origin}: leave that away."
+            )
+        return None
+    if resume and origin is None:
+        origin = earlier  # a run that was broken off before its first checkpoint begins as it did
     if origin is None:
         return None
     origin = RunDirectory.open(origin)

@@ -319,6 +319,7 @@ def test_progress_without_a_terminal_is_a_few_lines():
         ({"minutes": 2}, "01:04 left"),  # 120 s - 50 s - 3 steps of 2 s
         ({"steps": 11, "minutes": 2}, "00:14 left"),
         ({"steps": 1000, "minutes": 2}, "01:04 left"),
+        ({"minutes": 2, "elapsed": 30.0}, "00:34 left"),  # 30 s before the training went on
     ],
 )
 def test_time_left_is_that_of_the_first_limit(monkeypatch, limits, expected):

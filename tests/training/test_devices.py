@@ -40,8 +40,14 @@ print(json.dumps(results))
 
 from keras_transformer.training import machine_watch
 machine_watch.GRACE_SECONDS = 0.1
-with machine_watch.MachineWatch(lambda error: False):
+watch = lambda: machine_watch.MachineWatch(lambda error: False)
+with watch(), watch():
     os.write(2, b"a native note")
+with watch():
+    with watch():
+        os.write(2, b"a native note")
+        print("a line of our own within", file=sys.stderr)
+    print("a line of our own between", file=sys.stderr)
     threading.Thread(target=os.abort).start()
     time.sleep(60)
 """
@@ -59,7 +65,8 @@ def test_a_process_starts_its_devices_and_ends_with_one_line(backend):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True
     )
-    (line,) = done.stderr.splitlines()  # the backend's notes are held back
+    within, between, line = done.stderr.splitlines()  # the backend's notes are held back
+    assert (within, between) == ("a line of our own within", "a line of our own between")
     assert "error: Lost contact with another machine" in line
     assert done.returncode == 2
     two, default, one, too_late = json.loads(done.stdout)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.training import Devices, fit_model, open_run
+from keras_transformer.training import Devices, check_same_settings, fit_model, open_run
 from tests.training.small_training import WORK, batches, small_model, started_run
 
 
@@ -49,6 +49,10 @@ def test_other_settings_are_named(trained):
         open_run(
             trained.path, Devices("CPU"), settings={"seed": 2}, may_change=["steps"], resume=True
         )
+
+
+def test_a_state_without_settings_is_of_any():
+    check_same_settings(None, {"seed": 1})
 
 
 def test_a_run_is_replaced_or_goes_on_only_on_demand(trained):

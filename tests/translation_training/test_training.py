@@ -202,6 +202,8 @@ def test_a_run_goes_on_with_more_steps_and_with_its_own_settings_alone(tmp_path,
         steps = [int(row["step"]) for row in csv.DictReader(file)]
     assert steps == [*range(1, 11), 12, 14]
     assert (run.settings()["steps"], run.settings()["accumulate"]) == (14, 2)
+    assert train(tmp_path, "--resume", "--from", str(run.path), dropout=0.1)[0] == 2
+    assert "started from no other run" in capsys.readouterr().err
     assert run.checkpoints()[-1] == run.checkpoint_path(14)
     capsys.readouterr()
     assert train(tmp_path, "--resume", dropout=0.1, batch_tokens=256)[0] == 2
@@ -209,4 +211,20 @@ def test_a_run_goes_on_with_more_steps_and_with_its_own_settings_alone(tmp_path,
     source, target = write_pairs(tmp_path, "train", stop=600)  # other text
     again = ["train", "--source", source, "--target", target, "--run", str(run.path)]
     assert cli.main([*again, "--resume", "--steps", "20"]) == 2
-    assert "other training text" in capsys.readouterr().err
+    assert "with other text, tokenizers" in capsys.readouterr().err
+
+
+def test_a_run_broken_off_at_once_begins_as_it_did(learned, tmp_path):
+    _, _, origin = learned
+    source, target = write_pairs(tmp_path, "train")
+    command = ["train", "--source", source, "--target", target, "--run", str(tmp_path / "run")]
+    few = flags(steps=2, bleu_every=0, dropout=0.0)
+    assert cli.main([*command, "--from", str(origin.path), *few]) == 0
+    run = RunDirectory(tmp_path / "run")
+    losses = run.metrics_path.read_text().splitlines()[1:]
+    for path in [*run.checkpoints(), *run.states()[1:], run.weights_path, run.metrics_path]:
+        path.unlink()  # what a kill before the first checkpoint leaves
+    assert cli.main([*command, "--resume"]) == 0
+    assert run.record()["from"] == str(origin.path)
+    again = run.metrics_path.read_text().splitlines()[1:]
+    assert [row.split(",")[:2] for row in again] == [row.split(",")[:2] for row in losses]
