@@ -145,7 +145,7 @@ def fit_model(
     Raises:
         TrainingDiverged: the loss or a weight is no finite number.
         CannotWrite: the disk is full, or another error of the operating system.
-        UserInputError: the state is of other training text or another model.
+        UserInputError: the state is of other text or another model.
         ValueError: no limit, `patience` without validation, or `ema` against the optimizer.
 
     Example:

@@ -40,7 +40,8 @@ class TrainingBatches:
     @property
     def fingerprint(self):
         """What a training that goes on must find again: training batches and dev text."""
-        return f"{self.train.fingerprint} {self.dev.corpus.fingerprint}"
+        dev = [corpus.fingerprint for corpus in self.dev.corpus.corpora]
+        return " ".join([self.train.fingerprint, *dev])
 
 
 def length_filter(settings, source_tokenizer, tokenizer):
