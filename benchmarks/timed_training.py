@@ -14,6 +14,7 @@ from benchmarks.invented_language import invented_corpus
 from keras_transformer import losses, metrics, models, optimizers, training
 from keras_transformer.data import plan_batches
 from keras_transformer.environment import machine, package_versions
+from keras_transformer.errors import UserInputError
 from keras_transformer.models import PRESETS
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.training.device_memory import peak_device_memory
@@ -57,6 +58,10 @@ class TimedTraining:
     """
 
     def __init__(self, options, devices):
+        if options.preset not in PRESETS:
+            raise UserInputError(
+                f"--preset must be one of {', '.join(PRESETS)}. Received: {options.preset}"
+            )
         self.options = options
         self.devices = devices
         pairs = max(100, options.steps * options.batch_tokens // TOKENS_A_PAIR)

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import keras
+
 from keras_transformer.errors import UserInputError
 from keras_transformer.settings import Settings, setting
 
@@ -68,10 +70,10 @@ class DeviceSettings(Settings):
                 f"accumulate={self.accumulate}, device_tokens={self.device_tokens}"
             )
 
-        if self.xla and self.deterministic:
+        if self.xla and self.deterministic and keras.backend.backend() == "tensorflow":
             raise UserInputError(
-                "TensorFlow does not compile deterministic operations with XLA. "
-                "Received: xla=True, deterministic=True"
+                "TensorFlow does not compile deterministic operations with XLA: say "
+                "--no-deterministic. Received: xla=True, deterministic=True"
             )
 
     def micro_batches(self, replicas):

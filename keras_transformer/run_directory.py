@@ -12,6 +12,7 @@ from keras_transformer.environment import package_versions
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import build_transformer  # noqa: F401  (registers the layers)
 from keras_transformer.run_checkpoints import RunCheckpoints
+from keras_transformer.settings import read_settings_file
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.whole_files import copy_file, remove_left_over, write_json
 
@@ -196,8 +197,8 @@ class RunDirectory(RunCheckpoints):
         return json.loads(self.record_path.read_text(encoding="utf-8"))
 
     def settings(self):
-        """Return the content of settings.json."""
-        return json.loads(self.settings_path.read_text(encoding="utf-8"))
+        """Return the content of settings.json; UserInputError where it cannot be read."""
+        return read_settings_file(self.settings_path)
 
     def publish(self, checkpoint):
         """Make a file of weights the run's final ones, those that translate."""

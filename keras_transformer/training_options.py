@@ -44,10 +44,11 @@ class TrainingOptions:
         """
         if arguments.resume and arguments.run == arguments.default_run:
             raise UserInputError("--resume needs --run DIR, the run to go on with.")
-        origin = getattr(arguments, "from", None)
-        base = RunDirectory.open(origin).settings() if origin else None
+        origin, base = getattr(arguments, "from", None), None
         if arguments.resume and RunDirectory(arguments.run).is_run():
             base = RunDirectory.open(arguments.run).settings()
+        elif origin:
+            base = RunDirectory.open(origin).settings()
         return cls(
             settings=settings_class.from_arguments(arguments, arguments.settings, base),
             run=arguments.run,

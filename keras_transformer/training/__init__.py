@@ -23,6 +23,7 @@ from keras_transformer.training.training_cost import cost_table, training_cost
 from keras_transformer.training.training_model import training_model
 from keras_transformer.training.training_state import (
     TrainingState,
+    check_same_data,
     check_same_settings,
     find_state,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "ValidationLog",
     "average_best",
     "average_checkpoints",
+    "check_same_data",
     "check_same_settings",
     "cost_table",
     "find_state",

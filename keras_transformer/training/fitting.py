@@ -7,7 +7,7 @@ import sys
 
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.command_errors import INTERRUPTED, TERMINATED
-from keras_transformer.errors import CannotWrite, UserInputError
+from keras_transformer.errors import CannotWrite
 from keras_transformer.training.bleu_validation import BleuValidation
 from keras_transformer.training.checkpoints import Checkpoints
 from keras_transformer.training.compiled_shapes import CompiledShapes
@@ -21,8 +21,10 @@ from keras_transformer.training.rewind import rewind
 from keras_transformer.training.saved_states import Progress, SavedStates
 from keras_transformer.training.step_callback import StepMeter
 from keras_transformer.training.tensorboard_log import TensorBoardLog
+from keras_transformer.training.training_state import check_same_data
 from keras_transformer.training.validation_batches import fixed_batches
 from keras_transformer.training.validation_log import ValidationLog
+from keras_transformer.whole_files import write_json
 
 # `fit` wants a number of epochs; a training limited by minutes never comes near this one.
 EPOCHS_WITHOUT_STEP_LIMIT = 1_000_000
@@ -164,7 +166,7 @@ def fit_model(
         _check_validation(validation_data, validators)
         limits["patience"] = StopOnPlateau(monitor, mode, patience, agree)
     if state is not None:
-        _go_back(state, run, model, data_fingerprint, devices)
+        _go_back(state, run, model, data_fingerprint, settings, devices)
     meter = StepMeter(work)
     counters = {"meter": meter, **{name: limits[name] for name in limits if name == "patience"}}
     progress = Progress(counters, state)
@@ -245,15 +247,13 @@ def _limits(steps, minutes, state, agree):
     return limits
 
 
-def _go_back(state, run, model, data_fingerprint, devices):
-    """Make the model and the run what they were."""
-    if state.data_fingerprint != data_fingerprint:
-        raise UserInputError(
-            f"The training cannot go on from {state.path} with other text, tokenizers or "
-            "batches: their fingerprint is another one."
-        )
+def _go_back(state, run, model, data_fingerprint, settings, devices):
+    """Make the model and the run what they were, but for settings that may change."""
+    check_same_data(state, data_fingerprint)
     if devices is None or devices.is_chief:
         rewind(run, state)
+        if settings is not None:
+            write_json(run.settings_path, settings)
     with devices.scope() if devices else contextlib.nullcontext():
         state.restore(model)
 

@@ -1,9 +1,12 @@
 """Where a training begins: in a new run directory, or at the last state of one."""
 
+import sys
+
+import keras
+
 from keras_transformer.errors import UserInputError
 from keras_transformer.run_directory import RunDirectory
 from keras_transformer.training.training_state import check_same_settings, find_state
-from keras_transformer.whole_files import write_json
 
 _MOST_STEPS = 2**31 - 1
 
@@ -25,8 +28,8 @@ def open_run(path, devices, *, settings, may_change=(), overwrite=False, resume=
 
     Raises:
         UserInputError: the directory holds something else; a run, and neither `overwrite` nor
-            `resume` is given; a run with other settings; or other states than the other processes
-            see.
+            `resume` is given; a run with other settings or of another backend; or other states than
+            the other processes see.
 
     Example:
         >>> run, state = open_run(  # doctest: +SKIP
@@ -40,11 +43,23 @@ def open_run(path, devices, *, settings, may_change=(), overwrite=False, resume=
     state = find_state(run) if resume else None
     _check_agreement(run, devices, state.step if state else 0)
     if state is None:
+        if resume and devices.is_chief:
+            print(f"There is no state in {run.path}: the training begins.", file=sys.stderr)
         return run, None
+    _check_backend(run)
     check_same_settings(state.settings, settings, may_change)
     if devices.is_chief:
-        write_json(run.settings_path, settings)
+        print(f"Going on with {run.path} after step {state.step}.", file=sys.stderr)
     return run, state
+
+
+def _check_backend(run):
+    """Refuse to go on with other random numbers and kernels."""
+    began, now = run.record()["versions"]["backend"], keras.backend.backend()
+    if began != now:
+        raise UserInputError(
+            f"The training in {run.path} began on the backend {began} and cannot go on with {now}."
+        )
 
 
 def _check_agreement(run, devices, step):

@@ -101,7 +101,10 @@ def find_state(run):
         try:
             state = _read(run, path)
         except _Damaged as error:
-            print(f"{path} is damaged: {error}. The state before it is taken.", file=sys.stderr)
+            print(
+                f"{path} is damaged: {error}. The one before is taken, if there is one.",
+                file=sys.stderr,
+            )
         else:
             if state.step == 0 and path != paths[-1]:
                 print("That is the beginning: the training begins anew.", file=sys.stderr)
@@ -143,6 +146,23 @@ def check_same_settings(earlier, settings, may_differ=()):
     if different:
         raise UserInputError(
             f"The training cannot go on with other settings: {', '.join(different)}."
+        )
+
+
+def check_same_data(state, data_fingerprint):
+    """Refuse to go on with other text, tokenizers or batches.
+
+    Args:
+        state: the `TrainingState`.
+        data_fingerprint: that of now.
+
+    Raises:
+        UserInputError: it is not the state's.
+    """
+    if state.data_fingerprint != data_fingerprint:
+        raise UserInputError(
+            f"The training cannot go on from {state.path} with other text, tokenizers or "
+            "batches: their fingerprint is another one."
         )
 
 

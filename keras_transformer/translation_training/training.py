@@ -95,6 +95,8 @@ def _train(settings, data, run_directory, devices, *, minutes, origin, overwrite
         settings, data, source_tokenizer, tokenizer, run.path.parent / "prepared", parts
     )
     plan = batches.train.plan
+    if state:
+        training.check_same_data(state, batches.fingerprint)
 
     # Model
     with devices.scope():
@@ -110,7 +112,8 @@ def _train(settings, data, run_directory, devices, *, minutes, origin, overwrite
             f"{model.count_params():,} parameters, {tokenizer.vocabulary_size:,} subwords, "
             f"{plan.steps_per_epoch:,} steps an epoch, {plan.report()}"
         )
-        print(f"{devices.description}, {settings.precision}, {parts} parts a step")
+        slices = f", a step in {parts} parts" if parts > 1 else ""
+        print(f"{devices.description}, {settings.precision}{slices}")
 
     # Training
     if devices.is_chief and not state:

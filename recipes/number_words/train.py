@@ -82,7 +82,9 @@ def train_numbers(options, devices):
     if devices.is_chief and state is None:
         run.start(model=model, tokenizer=tokenizer, settings=settings.to_dict())
     if settings.probe:
-        training.probe(trainer, train, devices, accumulate)
+        probed = training.probe(trainer, train, devices, accumulate)
+        if devices.is_chief:
+            print(probed)
     record = training.fit_model(
         trainer,
         devices.batches(train, state.step if state else 0, accumulate),

@@ -2,6 +2,7 @@
 
 import json
 
+import keras
 import pytest
 
 from keras_transformer.errors import UserInputError
@@ -41,7 +42,25 @@ def test_a_run_goes_on_at_its_last_state_with_settings_that_may_change(trained):
         trained.path, Devices("CPU"), settings=settings, may_change=["steps"], resume=True
     )
     assert state.step == 4
+    # They are written when the training goes on, not when it might yet be refused.
+    assert "steps" not in json.loads(run.settings_path.read_text())
+    model, quiet = small_model(), {"tensorboard": False, "show_progress": False}
+    with pytest.raises(UserInputError, match="with other text"):
+        fit_model(
+            model, batches(), run=run, work=WORK, steps=9, state=state, settings=settings,
+            data_fingerprint="another", **quiet,
+        )  # fmt: skip
+    assert "steps" not in json.loads(run.settings_path.read_text())
+    fit_model(
+        model, batches(), run=run, work=WORK, steps=4, state=state, settings=settings, **quiet
+    )
     assert json.loads(run.settings_path.read_text()) == settings
+
+
+def test_a_training_goes_on_with_the_backend_that_it_began_on(trained, monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
+    with pytest.raises(UserInputError, match="began on the backend .* and cannot go on with torch"):
+        open_run(trained.path, Devices("CPU"), settings={"seed": 1, "steps": 4}, resume=True)
 
 
 def test_other_settings_are_named(trained):
