@@ -55,8 +55,9 @@ def test_twenty_kills_change_nothing(tmp_path, backend):
     began = time.monotonic()
     assert not kill_after(None, command(tmp_path, "whole"), environment)
     seconds, kills, number = time.monotonic() - began, 0, 1
+    moments = random.Random(backend)
     while kills < KILLS:
-        moment = random.uniform(0.1, 1) * seconds
+        moment = moments.uniform(0.1, 1) * seconds
         if kill_after(moment, command(tmp_path, f"killed-{number}"), environment):
             kills += 1
             print(f"training {number}: kill {kills} after {moment:.2f} of {seconds:.2f} seconds")
