@@ -74,6 +74,8 @@ class SavedStates(StepCallback):
         if self.step == 0:
             # Weights without a state cannot be gone on from; from here on there is one.
             self._save(None, validation_due=False)
+        else:
+            self._remove_old_files()  # a kill may have come between the state and this
 
     def on_epoch_end(self, epoch, logs=None):
         self._epoch_ended_at = self.step
@@ -93,6 +95,9 @@ class SavedStates(StepCallback):
         self._save(self.model, bool(ends_epoch) and self._epoch_ended_at != self.step)
         if self.average is not None:
             self.average.put_in()
+        self._remove_old_files()
+
+    def _remove_old_files(self):
         self.checkpoints.remove_old_files()
         remove_old_states(self.run)
 
