@@ -1,5 +1,7 @@
 """Checks of arguments: each raises a `ValueError` with the argument, the rule and the value."""
 
+import numbers
+
 
 def check_positive_int(name, value):
     """Require an integer >= 1."""
@@ -8,8 +10,8 @@ def check_positive_int(name, value):
 
 
 def check_non_negative_int(name, value):
-    """Require an integer >= 0."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    """Require an integer >= 0, Python's or NumPy's."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 0:
         raise ValueError(f"`{name}` must be an integer >= 0. Received: {name}={value!r}")
 
 

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 
-from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.argument_checks import check_non_negative_int, check_positive_int
 from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.length_cells import cut_batches, cut_cells, length_order
 from keras_transformer.data.shape_cells import cut_shape_cells
@@ -72,7 +72,7 @@ class BatchPlan:
         check_positive_int("batch_tokens", batch_tokens)
         if shapes is not None:
             check_positive_int("shapes", shapes)
-        _check_not_negative("seed", seed)
+        check_non_negative_int("seed", seed)
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.shuffle = shuffle
@@ -146,7 +146,7 @@ class BatchPlan:
 
     def batch(self, step):
         """Sentence numbers of global step `step`, counted from 0: int array `(batch,)`."""
-        _check_not_negative("step", step)
+        check_non_negative_int("step", step)
         epoch, index = divmod(int(step), self.steps_per_epoch)
         order, sequence = self._epoch_order(epoch)
         start, stop = self._batches[sequence[index]].tolist()
@@ -174,7 +174,7 @@ class BatchPlan:
             pairs = self.batch(step)
             sides = self.source_lengths[pairs], self.target_lengths[pairs]
             return (len(pairs), *(int(side.max()) for side in sides))
-        _check_not_negative("step", step)
+        check_non_negative_int("step", step)
         epoch, index = divmod(int(step), self.steps_per_epoch)
         _, sequence = self._epoch_order(epoch)
         return tuple(self._fixed_shapes[sequence[index]].tolist())
@@ -292,8 +292,3 @@ class BatchPlan:
                 f"{self.source_lengths[index]} source and {self.target_lengths[index]} target "
                 f"tokens. Received: batch_tokens={self.batch_tokens}"
             )
-
-
-def _check_not_negative(name, value):
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise ValueError(f"`{name}` must be an integer >= 0. Received: {name}={value!r}")

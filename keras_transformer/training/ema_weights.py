@@ -3,6 +3,8 @@
 import keras
 import numpy as np
 
+from keras_transformer.optimizers import inner_optimizer
+
 
 class EMAWeights(keras.callbacks.Callback):
     """Puts the moving average of the weights into the model at the end of every epoch of `fit`.
@@ -77,5 +79,4 @@ def _own_values(model):
 
 def keeps_average(optimizer):
     """Whether the optimizer keeps a moving average of the weights."""
-    # Under "mixed_float16" Keras wraps the optimizer in one that scales the loss.
-    return getattr(optimizer, "inner_optimizer", optimizer).use_ema
+    return inner_optimizer(optimizer).use_ema

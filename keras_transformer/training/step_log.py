@@ -5,6 +5,7 @@ import abc
 import keras
 
 from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.optimizers import inner_optimizer
 from keras_transformer.training.step_callback import StepCallback, StepTotals
 
 FIRST_STEPS = 10
@@ -68,7 +69,7 @@ class StepLog(StepCallback, abc.ABC):
         if "step_nll" in logs:
             values["nll"] = float(logs["step_nll"])
         # `self.model` brings the optimizer's variables up to date: on JAX not a matter of course.
-        norm = getattr(_inner(self.model.optimizer), "gradient_norm", None)
+        norm = getattr(inner_optimizer(self.model.optimizer), "gradient_norm", None)
         if norm is not None:
             values["gradient_norm"] = float(norm.numpy())
         if self._work.padding_share is not None:
@@ -80,14 +81,9 @@ class StepLog(StepCallback, abc.ABC):
 
 def learning_rate_function(optimizer):
     """Return a function from a zero-based step to the optimizer's learning rate there."""
-    rate = _inner(optimizer).get_config()["learning_rate"]
+    rate = inner_optimizer(optimizer).get_config()["learning_rate"]
     if isinstance(rate, dict):
         rate = keras.optimizers.schedules.deserialize(rate)
     if not callable(rate):
         return lambda step: float(rate)
     return lambda step: float(keras.ops.convert_to_numpy(rate(step)))
-
-
-def _inner(optimizer):
-    """The optimizer itself: under "mixed_float16" Keras wraps it in one that scales the loss."""
-    return getattr(optimizer, "inner_optimizer", optimizer)

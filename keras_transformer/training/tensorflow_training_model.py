@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.optimizers import inner_optimizer
 from keras_transformer.training.dropout_streams import spread_dropout_seeds
 from keras_transformer.training.step_sums import StepSums
 from keras_transformer.training.tensorflow_multi_worker import MultiWorkerSteps
@@ -51,9 +52,9 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):
                 "TensorFlow does not compile with XLA for several devices of a CPU. "
                 f"Received: xla=True, replicas={replicas}"
             )
-        self._sums_gradients = hasattr(_inner(self.optimizer), "gradients_are_summed")
+        self._sums_gradients = hasattr(inner_optimizer(self.optimizer), "gradients_are_summed")
         if self._sums_gradients:
-            _inner(self.optimizer).gradients_are_summed = True
+            inner_optimizer(self.optimizer).gradients_are_summed = True
 
     def train_step(self, data):
         """One update from one batch; `fit` calls it on every replica with its rows."""
@@ -142,11 +143,6 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):
             data_batch = keras.tree.map_structure(_of_first_replica, specification)
         with self.distribute_strategy.scope():
             self._symbolic_build(data_batch=data_batch)
-
-
-def _inner(optimizer):
-    """The optimizer that updates: a `LossScaleOptimizer` hands on to another."""
-    return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 def _of_first_replica(spec):
