@@ -13,7 +13,7 @@ RANKS = {
     "special_tokens": 0, "version": 0,
     "layers": 1, "losses": 1, "schedules": 1, "decoding": 1,
     "metrics": 2, "models": 2, "optimizers": 2,
-    "sequence_generation": 3, "whole_files": 3,
+    "sequence_generation": 3, "text_lines": 3, "whole_files": 3,
     "backend_start": 4, "command_errors": 4, "environment": 4, "graph_compilation": 4,
     "run_checkpoints": 4, "settings": 4, "text": 4,
     "compiled_generator": 5, "compiled_tree_generator": 5, "data": 5, "device_settings": 5,

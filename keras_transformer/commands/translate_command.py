@@ -181,7 +181,7 @@ def _translate_stream(translator, options):
 def _translate_file(options):
     start_backend_quietly()  # these import Keras
     from keras_transformer.commands.resumable_output import ResumableOutput
-    from keras_transformer.data.text_files import text_lines
+    from keras_transformer.text_lines import text_lines
 
     settings = {name: value for name, value in vars(options).items() if name not in CHANGE_NO_LINE}
     with open(options.input, "rb") as file:

@@ -15,10 +15,10 @@ from keras_transformer.data.text_files import (
     find_text_files,
     read_parallel_text,
     read_text,
-    text_lines,
 )
 from keras_transformer.data.tfds_text import TfdsPairs
 from keras_transformer.data.token_weights import token_weights
+from keras_transformer.text_lines import text_lines
 
 __all__ = [
     "BatchPlan",

@@ -1,15 +1,12 @@
-"""Text files, one sentence a line, plain or gzip: finding and reading them, alone and in pairs."""
+"""Text files, one sentence a line, plain or gzip: finding them, reading them alone and in pairs."""
 
-import contextlib
 import glob
-import gzip
 import itertools
 import pathlib
-import zlib
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.text_lines import BYTE_ORDER_MARK, open_bytes, text_lines
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK_BYTES = 1 << 20
 
 
@@ -52,30 +49,6 @@ def find_text_files(paths):
     return list(itertools.chain.from_iterable(map(_expand, paths)))
 
 
-def text_lines(path):
-    r"""Read the lines of a UTF-8 text file one after another, never all at once.
-
-    Lines end at `\n` or `\r\n` alone: line separators that Unicode has besides (U+2028, U+0085,
-    vertical tab) stay in the text, as they do for every tool that counts lines with `wc`.
-
-    Args:
-        path: a file; one whose name ends in `.gz` is decompressed.
-
-    Yields:
-        Strings without line ends.
-
-    Raises:
-        UserInputError: the file is missing, empty, damaged, or not UTF-8 (with the line's number).
-    """
-    path = pathlib.Path(path)
-    number = 0
-    with _open_text(path) as file:
-        for number, line in enumerate(file, start=1):
-            yield _decode(path, number, line)
-    if not number:
-        raise UserInputError(f"{path} is empty")
-
-
 def read_text(path):
     """Read all lines of a text file into memory, as `text_lines` does.
 
@@ -103,13 +76,12 @@ def text_blocks(path):
     Raises:
         UserInputError: the file is missing, empty or damaged.
     """
-    path = pathlib.Path(path)
     block = b""
-    with _open_text(path) as file:
+    with open_bytes(path) as file:
         block = file.read(_BLOCK_BYTES)
         if not block:
             raise UserInputError(f"{path} is empty")
-        yield block.removeprefix(_BYTE_ORDER_MARK)
+        yield block.removeprefix(BYTE_ORDER_MARK)
         while following := file.read(_BLOCK_BYTES):
             block = following
             yield block
@@ -184,30 +156,5 @@ def _expand(path):
         return files
     if path.exists() and not path.is_dir():
         raise UserInputError(f"{path} is no ordinary file: a text is read more than once")
-    with _open_text(path):  # says why it cannot be read
+    with open_bytes(path):  # says why it cannot be read
         return [path]
-
-
-@contextlib.contextmanager
-def _open_text(path):
-    """Open a file of bytes, and say in one line what is wrong with it."""
-    open_file = gzip.open if path.suffix == ".gz" else open
-    try:
-        with open_file(path, "rb") as file:
-            yield file
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserInputError(f"{path} is not a whole gzip file: {error}") from error
-    except OSError as error:
-        raise UserInputError(f"Cannot read {path}: {error.strerror or error}") from error
-
-
-def _decode(path, number, line):
-    if number == 1:
-        line = line.removeprefix(_BYTE_ORDER_MARK)
-    try:
-        return line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-    except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        raise UserInputError(
-            f"{path}, line {number}: not UTF-8 (byte 0x{byte:02x} at column {error.start + 1})"
-        ) from error

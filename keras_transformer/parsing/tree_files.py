@@ -1,12 +1,9 @@
 """Files of bracketed trees, such as the Penn Treebank's: one tree a line or pretty-printed."""
 
-import gzip
-import pathlib
-import zlib
-
 from keras_transformer.errors import UserInputError
 from keras_transformer.parsing.cleaning import clean as clean_tree
 from keras_transformer.parsing.tree import TreeReader
+from keras_transformer.text_lines import text_lines
 
 
 def read_trees(path, clean=True):
@@ -27,16 +24,15 @@ def read_trees(path, clean=True):
             (with the line's number).
 
     Example:
-        >>> import tempfile
+        >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "wsj.mrg"
         >>> _ = path.write_text("( (S (NP-SBJ (PRP it))\n     (VP (VBZ rains) (NP (-NONE- *)))))")
         >>> [str(tree) for tree in read_trees(path)]
         ['(S (NP (PRP it)) (VP (VBZ rains)))']
     """
-    path = pathlib.Path(path)
     reader = TreeReader()
     found = False
-    trees = reader.read(_lines(path))
+    trees = reader.read(text_lines(path))
     while True:
         try:
             tree = next(trees, None)
@@ -53,19 +49,3 @@ def read_trees(path, clean=True):
             yield tree
     if not found:
         raise UserInputError(f"{path} holds no tree")
-
-
-def _lines(path):
-    """The lines of a UTF-8 text file; `UserInputError` says why it cannot be read."""
-    open_file = gzip.open if path.suffix == ".gz" else open
-    number = 0
-    try:
-        with open_file(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise UserInputError(f"{path}, line {number}: not UTF-8") from error
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserInputError(f"{path} is not a whole gzip file: {error}") from error
-    except OSError as error:
-        raise UserInputError(f"Cannot read {path}: {error.strerror or error}") from error

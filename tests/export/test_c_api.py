@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from keras_transformer import Translator
-from keras_transformer.data.text_files import text_lines
 from keras_transformer.export import export_saved_model
+from keras_transformer.text_lines import text_lines
 from tests.export import c_api_session
 from tests.export.nasty_sentences import NASTY
 from tests.translation_training.number_text import pairs

@@ -7,6 +7,7 @@ import pytest
 from keras_transformer.errors import UserInputError
 from keras_transformer.parsing import Tree, clean, read_trees
 from tests.parsing.sample_trees import FILES, needs_sample, sample_trees
+from tests.written_files import write
 
 RAW = """
 ( (S
@@ -25,20 +26,13 @@ CLEAN = [
 ]
 
 
-def written(path, text):
-    """Write text, compressed where the name says so."""
-    data = text if isinstance(text, bytes) else text.encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
-
-
 @pytest.mark.parametrize("name", ["raw.mrg", "raw.mrg.gz"])
 def test_treebank_files_are_cleaned(tmp_path, name):
-    assert [str(tree) for tree in read_trees(written(tmp_path / name, RAW))] == CLEAN
+    assert [str(tree) for tree in read_trees(write(tmp_path / name, RAW))] == CLEAN
 
 
 def test_without_clean_up_all_stays(tmp_path):
-    trees = list(read_trees(written(tmp_path / "raw.mrg", RAW), clean=False))
+    trees = list(read_trees(write(tmp_path / "raw.mrg", RAW), clean=False))
     assert [tree.label for tree in trees] == ["", ""]
     assert trees[0].children[0].children[0].label == "NP-SBJ-1"
     assert trees[0].words() == ["The", "dog", "was", "seen", "*-1", "*ICH*-2", "."]
@@ -46,18 +40,18 @@ def test_without_clean_up_all_stays(tmp_path):
 
 @pytest.mark.parametrize("layout", ["\n".join, " ".join, "\r\n\r\n".join, "".join])
 def test_lines_do_not_matter(tmp_path, layout):
-    path = written(tmp_path / "trees", layout(CLEAN))
+    path = write(tmp_path / "trees", layout(CLEAN))
     assert [str(tree) for tree in read_trees(path)] == CLEAN
 
 
 def test_indented_trees_read_as_they_were(tmp_path):
     trees = [Tree.fromstring(line) for line in CLEAN]
-    path = written(tmp_path / "trees", "\n".join(tree.pretty() for tree in trees))
+    path = write(tmp_path / "trees", "\n".join(tree.pretty() for tree in trees))
     assert list(read_trees(path, clean=False)) == trees
 
 
 def test_trees_come_before_the_file_is_read_to_its_end(tmp_path):
-    trees = read_trees(written(tmp_path / "trees", f"{CLEAN[0]}\n)"))
+    trees = read_trees(write(tmp_path / "trees", f"{CLEAN[0]}\n)"))
     assert str(next(trees)) == CLEAN[0]
     with pytest.raises(UserInputError):
         next(trees)
@@ -85,7 +79,7 @@ def test_what_clean_takes_out(raw, expected):
 
 def test_a_tree_of_traces_alone_is_passed_over(tmp_path):
     assert clean(Tree.fromstring("(S (NP (-NONE- *)))")) is None
-    path = written(tmp_path / "trees", f"(())\n(S (NP (-NONE- *)))\n{CLEAN[0]}\n")
+    path = write(tmp_path / "trees", f"(())\n(S (NP (-NONE- *)))\n{CLEAN[0]}\n")
     assert [str(tree) for tree in read_trees(path)] == CLEAN[:1]
 
 
@@ -104,13 +98,13 @@ def test_a_phrase_10_000_deep_around_a_trace():
         ("(S\n (NP the dog))", "line 2: the word 'dog' has no bracket and tag of its own"),
         (b"(S (NN tea))\n(S (NN caf\xe9))\n", "line 2: not UTF-8"),
         ("\n\n", "holds no tree"),
-        ("", "holds no tree"),
+        ("", "is empty"),
     ],
 )
 @pytest.mark.parametrize("name", ["bad.mrg", "bad.mrg.gz"])
 def test_errors_name_the_file_and_the_line(tmp_path, name, text, message):
     with pytest.raises(UserInputError, match=f"{name}.*{message}"):
-        list(read_trees(written(tmp_path / name, text)))
+        list(read_trees(write(tmp_path / name, text)))
 
 
 def test_files_that_cannot_be_read(tmp_path):
@@ -125,7 +119,7 @@ def test_files_that_cannot_be_read(tmp_path):
 
 
 def test_a_byte_order_mark_is_no_word(tmp_path):
-    path = written(tmp_path / "trees", b"\xef\xbb\xbf" + CLEAN[0].encode())
+    path = write(tmp_path / "trees", b"\xef\xbb\xbf" + CLEAN[0].encode())
     assert [str(tree) for tree in read_trees(path)] == CLEAN[:1]
 
 

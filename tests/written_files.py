@@ -1,0 +1,23 @@
+"""Files that a test writes, and the one line by which a file's reader refuses one."""
+
+import gzip
+
+import pytest
+
+from keras_transformer.errors import UserInputError
+
+
+def write(path, content):
+    """Write text or bytes to a path, compressed where its name ends in `.gz`."""
+    content = content if isinstance(content, bytes) else content.encode("utf-8")
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def error_of(read, *paths):
+    """The message of the `UserInputError` of `read(*paths)`, which is one line."""
+    with pytest.raises(UserInputError) as error:
+        read(*paths)
+    message = str(error.value)
+    assert "\n" not in message
+    return message
