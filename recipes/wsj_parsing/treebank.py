@@ -1,0 +1,84 @@
+"""Treebank files as parallel text: words on the one side, linearised trees on the other."""
+
+import hashlib
+import itertools
+import pathlib
+
+from keras_transformer.data import ParallelText
+from keras_transformer.parsing import bracket_tokens, escape_brackets, linearize, read_trees
+from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.text import SentencePieceTokenizer, sample_lines
+
+# Most sentences that the vocabulary of words is trained on: a sample of a larger treebank.
+VOCABULARY_SENTENCES = 2_000_000
+
+
+class TreePairs(ParallelText):
+    """Pairs of a sentence and its linearised tree, read from a file of bracketed trees.
+
+    The tags of the words are in neither: a model sees words alone.
+
+    Args:
+        path: file of trees, plain or `.gz`. They are cleaned as they are read.
+
+    Example:
+        >>> import tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "wsj.mrg"
+        >>> _ = path.write_text("( (S (NP-SBJ (PRP it)) (VP (VBZ rains))))")
+        >>> list(TreePairs(path))
+        [('it rains', '(S (NP XX )NP (VP XX )VP )S')]
+    """
+
+    def __init__(self, path):
+        super().__init__(pathlib.Path(path).name)
+        self.path = path
+
+    def trees(self):
+        """The cleaned trees, one after another."""
+        return read_trees(self.path)
+
+    def sentences(self):
+        """The sentences, with brackets spelled as `Parser` spells them."""
+        return (" ".join(map(escape_brackets, tree.words())) for tree in self.trees())
+
+    def __iter__(self):
+        for tree in self.trees():
+            yield " ".join(map(escape_brackets, tree.words())), " ".join(linearize(tree))
+
+    def fingerprint(self):
+        """SHA-256 of the pairs."""
+        digest = hashlib.sha256(b"trees")
+        for source, target in self:
+            digest.update(f"{source}\n{target}\n".encode())
+        return digest.hexdigest()
+
+
+def make_tokenizers(texts, settings):
+    """The tokenizers of words and of trees for some treebanks.
+
+    Args:
+        texts: list of `TreePairs`.
+        settings: `ParsingSettings`.
+
+    Returns:
+        `(source_tokenizer, tokenizer)`: a `SentencePieceTokenizer` that spells unknown characters
+        in bytes, so that no word is lost, and the `TreeTokenizer` of the trees' brackets.
+    """
+    sentences = itertools.chain.from_iterable(text.sentences() for text in texts)
+    source_tokenizer = SentencePieceTokenizer.train(
+        sample_lines(sentences, VOCABULARY_SENTENCES, settings.seed),
+        vocabulary_size=settings.vocabulary_size,
+        byte_fallback=True,
+        normalization="identity",  # a word must stay one word, whatever spaces Unicode has in it
+    )
+    trees = itertools.chain.from_iterable(text.trees() for text in texts)
+    return source_tokenizer, TreeTokenizer.of(bracket_tokens(trees))
+
+
+def unknown_labels(trees, tokenizer):
+    """Labels of trees that a `TreeTokenizer` does not know: a sorted list of strings."""
+    return [
+        token[1:]
+        for token in bracket_tokens(trees)
+        if token.startswith("(") and token not in tokenizer.tokens
+    ]
