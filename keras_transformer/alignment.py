@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-SPACE = "▁"  # how a SentencePiece vocabulary spells a space
+from keras_transformer.text.subword_sampling import SPACE
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

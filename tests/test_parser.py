@@ -25,7 +25,13 @@ def tokenizers():
 @pytest.fixture(scope="module")
 def model(tokenizers):
     target, source = tokenizers
-    return build(target, source_vocabulary_size=source.vocabulary_size)
+    return build(
+        target,
+        source_vocabulary_size=source.vocabulary_size,
+        positions="words",
+        source_word_starts=source.word_starts,
+        target_word_starts=target.word_starts,
+    )
 
 
 @pytest.fixture(scope="module")

@@ -76,6 +76,8 @@ def _exportable_layers(translator):
             f"Received: {len(translator.models)} models"
         )
     layers = TransformerLayers.of(translator.models[0])
+    if layers.target_embedding.positions == "words":
+        raise UserInputError('CTranslate2 has no positions that count words: positions="words"')
     attention = layers.encoder_layers[0].attention
     if attention.key_dim != attention.value_dim:
         raise UserInputError(

@@ -22,7 +22,7 @@ class Preset:
         key_dim: size of a head's queries and keys (d_k); `hidden_dim / num_heads` if None.
         value_dim: size of a head's values (d_v); `hidden_dim / num_heads` if None.
         dropout: rate on sub-layer outputs and on embeddings (P_drop).
-        positions: "sinusoidal" or "learned".
+        positions: "sinusoidal", "learned" or "words".
         label_smoothing: share of the target distribution off the gold token.
         training_steps: weight updates.
         warmup_steps: updates with a rising learning rate.

@@ -36,6 +36,8 @@ class _Architecture:
     use_bias: bool = False
     max_length: int = 1024
     source_vocabulary_size: int | None = None
+    source_word_starts: tuple | None = None
+    target_word_starts: tuple | None = None
     padding_id: int = 0
     dtype: object = None
     name: str = "transformer"
@@ -59,6 +61,8 @@ def build_transformer(preset="base", *, vocabulary_size, **overrides):
             `use_bias`: biases in the attention's projections;
             `max_length`: number of learned positions;
             `source_vocabulary_size`: a separate source vocabulary of that size;
+            `source_word_starts`, `target_word_starts`: with `positions="words"` and separate
+            vocabularies, the ids that a word of each side begins with (see `PositionalEmbedding`);
             `padding_id`: the id that fills up source rows;
             `dtype`: dtype policy of every layer, such as "mixed_bfloat16";
             `name`: the model's name.
@@ -117,11 +121,25 @@ def _architecture(preset, overrides):
             f"`num_heads` must divide `hidden_dim` where `key_dim` or `value_dim` is not given. "
             f"Received: num_heads={options.num_heads}, hidden_dim={options.hidden_dim}"
         )
+    _check_word_starts(options)
     return dataclasses.replace(
         options,
         key_dim=head_dim if options.key_dim is None else options.key_dim,
         value_dim=head_dim if options.value_dim is None else options.value_dim,
     )
+
+
+def _check_word_starts(options):
+    names = ("source_vocabulary_size", "source_word_starts", "target_word_starts")
+    values = {name: getattr(options, name) for name in names}
+    counts_words = options.positions == "words"
+    if counts_words and None in values.values():
+        raise ValueError(f'`positions="words"` needs all of {list(names)}. Received: {values}')
+    if not counts_words and (options.source_word_starts, options.target_word_starts) != (None,) * 2:
+        raise ValueError(
+            '`source_word_starts` and `target_word_starts` go with `positions="words"` alone. '
+            f"Received: positions={options.positions!r}, {values}"
+        )
 
 
 def _create_layers(options, vocabulary_size):
@@ -171,13 +189,14 @@ def _create_layers(options, vocabulary_size):
 
 
 def _create_embeddings(options, vocabulary_size):
-    def embedding(size, num_tables, name):
+    def embedding(size, num_tables, name, word_starts=None):
         return PositionalEmbedding(
             size,
             options.hidden_dim,
             positions=options.positions,
             max_length=options.max_length,
             num_tables=num_tables,
+            word_starts=word_starts,
             dropout=options.dropout,
             dtype=options.dtype,
             name=name,
@@ -187,6 +206,8 @@ def _create_embeddings(options, vocabulary_size):
         shared = embedding(vocabulary_size, 2, names.SHARED_EMBEDDING)
         return shared, shared
     return (
-        embedding(options.source_vocabulary_size, 1, names.SOURCE_EMBEDDING),
-        embedding(vocabulary_size, 1, names.TARGET_EMBEDDING),
+        embedding(
+            options.source_vocabulary_size, 1, names.SOURCE_EMBEDDING, options.source_word_starts
+        ),
+        embedding(vocabulary_size, 1, names.TARGET_EMBEDDING, options.target_word_starts),
     )

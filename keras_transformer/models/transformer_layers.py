@@ -177,15 +177,17 @@ class TransformerLayers:
 
         Returns:
             memory_state: what is fixed per sentence: the mask, and every layer's projected memory.
-            cache: every layer's empty cache; all its tensors start with (batch, beam_size).
+            cache: what the embedding counts with, and every layer's empty cache; all tensors start
+                with (batch, beam_size).
         """
         batch_size = ops.shape(memory)[0]
         memory_state = (
             memory_mask,
             [layer.project_memory(memory) for layer in self.decoder_layers],
         )
-        cache = [layer.start_cache(batch_size, beam_size, length) for layer in self.decoder_layers]
-        return memory_state, cache
+        counts = self.target_embedding.start_cache(batch_size, beam_size)
+        layers = [layer.start_cache(batch_size, beam_size, length) for layer in self.decoder_layers]
+        return memory_state, (counts, layers)
 
     def step(self, token_ids, index, memory_state, cache):
         """One position of the decoder, for every hypothesis.
@@ -200,12 +202,16 @@ class TransformerLayers:
             cache: the given one with this position filled.
         """
         memory_mask, memories = memory_state
-        hidden = self.target_embedding.step(token_ids, index, table=self._target_table)
-        new_cache = []
-        for layer, memory, layer_cache in zip(self.decoder_layers, memories, cache, strict=True):
+        counts, layer_caches = cache
+        hidden, counts = self.target_embedding.step(
+            token_ids, index, counts, table=self._target_table
+        )
+        new_caches = []
+        layers = zip(self.decoder_layers, memories, layer_caches, strict=True)
+        for layer, memory, layer_cache in layers:
             hidden, layer_cache = layer.step(hidden, index, memory, memory_mask, layer_cache)
-            new_cache.append(layer_cache)
-        return self._logits(hidden), new_cache
+            new_caches.append(layer_cache)
+        return self._logits(hidden), (counts, new_caches)
 
     def _logits(self, hidden):
         if self.decoder_norm:

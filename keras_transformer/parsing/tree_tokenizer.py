@@ -1,5 +1,8 @@
 """The vocabulary of linearised trees: a bracket with its label is one token, as is a word."""
 
+import functools
+
+from keras_transformer.parsing.linearization import LEAF_TOKEN
 from keras_transformer.text import SentencePieceTokenizer
 
 
@@ -35,6 +38,16 @@ class TreeTokenizer(SentencePieceTokenizer):
             normalization="identity",
         )
         return cls(model.model_bytes)
+
+    @functools.cached_property
+    def word_starts(self):
+        """The ids after which the next word is due: BOS and that of a word.
+
+        A tuple of int, fit for `build_transformer(positions="words", target_word_starts=...)`: a
+        tree's token has the number of the source's word that is the next to come.
+        """
+        bos, leaf = self.special_tokens.bos, self._ids.get(LEAF_TOKEN)
+        return (bos,) if leaf is None else (bos, leaf)
 
     def encode(self, sentences):
         """Turn linearised trees, tokens with spaces between them, into token ids.

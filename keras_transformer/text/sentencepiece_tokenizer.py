@@ -12,7 +12,7 @@ import sentencepiece
 from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.special_tokens import SpecialTokens
-from keras_transformer.text.subword_sampling import SubwordSampler
+from keras_transformer.text.subword_sampling import SPACE, SubwordSampler
 
 MODEL_TYPES = ("bpe", "unigram")
 NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
@@ -194,6 +194,16 @@ class SentencePieceTokenizer:
     def pieces(self, ids):
         """The vocabulary's own spelling of the sequence of ids `ids`, such as `["▁house", "s"]`."""
         return [self._processor.id_to_piece(int(token)) for token in ids]
+
+    @functools.cached_property
+    def word_starts(self):
+        """The ids that a word begins with: the pieces that begin with a space, and EOS.
+
+        A tuple of int, fit for `build_transformer(positions="words", source_word_starts=...)`.
+        """
+        pieces = self.pieces(range(self.vocabulary_size))
+        spaces = [number for number, piece in enumerate(pieces) if piece.startswith(SPACE)]
+        return (self.special_tokens.eos, *spaces)
 
     @functools.cached_property
     def _sampler(self):

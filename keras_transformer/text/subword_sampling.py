@@ -11,7 +11,7 @@ from keras_transformer.text.sentencepiece_model import SentencePieceModel
 from keras_transformer.text.unigram_sampling import UnigramSampling
 
 SEGMENTATIONS = {"bpe": BpeDropout, "unigram": UnigramSampling}
-_SPACE = "▁"
+SPACE = "▁"  # how a SentencePiece vocabulary spells a space
 
 
 class SubwordSampler:
@@ -90,10 +90,10 @@ class SubwordSampler:
 
 def _chunk_pattern(pieces):
     """Pattern of the chunks of text that pieces keep to: usually a word with its space."""
-    if not any(re.search(f"[^{_SPACE}]{_SPACE}", piece) for piece in pieces):
-        return f"{_SPACE}+[^{_SPACE}]*|[^{_SPACE}]+"
-    if not any(re.search(f"{_SPACE}[^{_SPACE}]", piece) for piece in pieces):
-        return f"[^{_SPACE}]*{_SPACE}+|[^{_SPACE}]+"
+    if not any(re.search(f"[^{SPACE}]{SPACE}", piece) for piece in pieces):
+        return f"{SPACE}+[^{SPACE}]*|[^{SPACE}]+"
+    if not any(re.search(f"{SPACE}[^{SPACE}]", piece) for piece in pieces):
+        return f"[^{SPACE}]*{SPACE}+|[^{SPACE}]+"
     return "(?s:.+)"
 
 

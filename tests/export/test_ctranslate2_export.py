@@ -40,6 +40,15 @@ def test_positions_end_after_2048_tokens_or_the_learned_ones(tokenizer, tmp_path
 
 
 def test_what_ctranslate2_has_no_counterpart_of_is_refused(tokenizer, tmp_path, monkeypatch):
+    words = build(
+        tokenizer,
+        source_vocabulary_size=tokenizer.vocabulary_size,
+        positions="words",
+        source_word_starts=tokenizer.word_starts,
+        target_word_starts=(1,),
+    )
+    with pytest.raises(UserInputError, match='no positions that count words: positions="words"$'):
+        export_ctranslate2(Translator([words], tokenizer), tmp_path / "words")
     rows_b = build(tokenizer, key_dim=4, value_dim=8)
     with pytest.raises(UserInputError, match="Received: key_dim=4, value_dim=8$"):
         export_ctranslate2(Translator(rows_b, tokenizer), tmp_path / "model")

@@ -33,15 +33,47 @@ def test_sum_of_scaled_token_and_position():
         np.testing.assert_allclose(output[row, column], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
-def test_steps_equal_a_call(positions):
-    layer = PositionalEmbedding(10, 6, positions=positions, max_length=4, num_tables=2)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"positions": "learned", "max_length": 4}, {"positions": "words", "word_starts": [1, 9]}],
+    ids=lambda options: options.get("positions", "sinusoidal"),
+)
+def test_steps_equal_a_call(options):
+    layer = PositionalEmbedding(10, 6, num_tables=2, **options)
     expected = ops.convert_to_numpy(layer(IDS, table=1))
+    cache = layer.start_cache(2, 1)
     for index in range(3):
-        output = layer.step(IDS[:, index : index + 1], index, table=1)
+        output, cache = layer.step(IDS[:, index : index + 1], index, cache, table=1)
         np.testing.assert_allclose(
             ops.convert_to_numpy(output)[:, 0], expected[:, index], atol=1e-6
         )
+
+
+def test_words_are_counted_and_places_in_them():
+    layer = PositionalEmbedding(10, 6, positions="words", word_starts=[3, 4])
+    ids = np.array([[7, 8, 3, 8, 8, 4, 3, 7], [4, 4, 4, 1, 0, 0, 0, 0]])
+    words = [[0, 0, 1, 1, 1, 2, 3, 3], [1, 2, 3, 3, 3, 3, 3, 3]]
+    places = [[0, 1, 0, 1, 2, 0, 0, 1], [0, 0, 0, 1, 2, 3, 4, 5]]
+    output = ops.convert_to_numpy(layer(ids))
+    matrix = np.asarray(layer.token_embedding.matrix, "float64")
+    table = np.asarray(layer.places, "float64")
+    for index in np.ndindex(ids.shape):
+        expected = matrix[ids[index]] * math.sqrt(6) + table[places[index[0]][index[1]]]
+        expected = expected + [position(words[index[0]][index[1]], i, 6) for i in range(6)]
+        np.testing.assert_allclose(output[index], expected, atol=1e-5)
+
+
+def test_places_beyond_the_table_share_its_last_row():
+    layer = PositionalEmbedding(10, 6, positions="words", word_starts=[3])
+    ids = np.array([[3] + [5] * 40])
+    output = ops.convert_to_numpy(layer(ids))[0]
+    assert tuple(layer.places.shape) == (32, 6)
+    np.testing.assert_array_equal(output[31:], np.broadcast_to(output[31], (10, 6)))
+    assert np.abs(output[30] - output[31]).max() > 1e-3
+    cache = layer.start_cache(1, 1)
+    for index in range(41):
+        step, cache = layer.step(ids[:, index : index + 1], index, cache)
+        np.testing.assert_allclose(ops.convert_to_numpy(step)[0, 0], output[index], atol=1e-6)
 
 
 def test_learned_tables_are_separate():
@@ -104,6 +136,9 @@ def test_contracts():
         PositionalEmbedding(10, 6, positions="learned", max_length=5, num_tables=2), IDS, table=1
     )
     check_layer_contract(PositionalEmbedding(10, 6, dtype="mixed_bfloat16"), IDS)
+    for dtype in ("float32", "mixed_bfloat16"):
+        layer = PositionalEmbedding(10, 6, positions="words", word_starts=(1, 9), dtype=dtype)
+        check_layer_contract(layer, IDS)
 
 
 def test_bad_arguments_are_named():
@@ -111,3 +146,12 @@ def test_bad_arguments_are_named():
         PositionalEmbedding(10, 6, positions="rotary")
     with pytest.raises(ValueError, match=r"`vocabulary_size` must be a positive integer"):
         TokenEmbedding(0, 6)
+    with pytest.raises(ValueError, match=r"`word_starts` must be given with .*Received: .*None"):
+        PositionalEmbedding(10, 6, positions="words")
+    with pytest.raises(ValueError, match=r"`word_starts` must be given .* only there.*\[1\]"):
+        PositionalEmbedding(10, 6, word_starts=[1])
+    for word_starts in ([], [3, 10]):
+        with pytest.raises(ValueError, match=r"`word_starts` must be one or more ids less than"):
+            PositionalEmbedding(10, 6, positions="words", word_starts=word_starts)
+    with pytest.raises(ValueError, match=r"`word_starts` must be an integer >= 0.*-1"):
+        PositionalEmbedding(10, 6, positions="words", word_starts=[-1])

@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -12,6 +13,12 @@ VARIANTS = {
     "attention biases": {"use_bias": True},
     "free head sizes": {"num_heads": 3, "key_dim": 4, "value_dim": 5},
     "separate vocabularies": {"source_vocabulary_size": 29},
+    "positions of words": {
+        "positions": "words",
+        "source_vocabulary_size": 29,
+        "source_word_starts": (2, *range(5, 20)),
+        "target_word_starts": (1, *range(5, 20)),
+    },
 }
 # Millions of parameters in Table 3, and how close ours are at 37,000 tokens.
 PAPER_PARAMETERS = {
@@ -60,8 +67,6 @@ def test_steps_equal_the_model(overrides):
 
 @pytest.mark.parametrize("overrides", VARIANTS.values(), ids=VARIANTS)
 def test_saved_models_reload_in_safe_mode(overrides, tmp_path):
-    import keras
-
     model, inputs = small_model(**overrides), batch()
     model.save(tmp_path / "model.keras")
     reloaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=True)
@@ -111,7 +116,8 @@ def test_logits_are_float32_and_the_model_is_functional():
     state, cache = steps_equal.start(memory, mask, beam_size=1, length=2)
     logits, new_cache = steps_equal.step(np.ones((3, 1), "int32"), 0, state, cache)
     assert logits.dtype == model.output.dtype
-    assert [keys.dtype for keys, _ in new_cache] == [keys.dtype for keys, _ in cache]
+    dtypes = [keras.tree.map_structure(lambda tensor: tensor.dtype, c) for c in (new_cache, cache)]
+    assert dtypes[0] == dtypes[1]
 
 
 @pytest.mark.parametrize("preset", PAPER_PARAMETERS)
@@ -174,6 +180,11 @@ def test_training_values_of_table_3():
         ({"num_encoder_layers": 0}, r"`num_encoder_layers` must be a positive integer"),
         ({"vocabulary_size": 0}, r"`vocabulary_size` must be a positive integer"),
         ({"dropout": 2}, r"`dropout` must be a number in \[0, 1\)"),
+        ({"positions": "words"}, r"`positions=\"words\"` needs all of .*source_word_starts"),
+        (
+            {"source_vocabulary_size": 9, "target_word_starts": [1]},
+            r"go with `positions=\"words\"` alone. Received: positions='sinusoidal'",
+        ),
     ],
 )
 def test_bad_arguments_are_named(arguments, message):
@@ -183,8 +194,6 @@ def test_bad_arguments_are_named(arguments, message):
 
 
 def test_a_foreign_model_is_refused():
-    import keras
-
     inputs = keras.Input((4,))
     with pytest.raises(ValueError, match="must come from `build_transformer`"):
         TransformerLayers.of(keras.Model(inputs, inputs + 1))

@@ -1,5 +1,7 @@
 """Linearised trees as ids and back, also through a run directory's file."""
 
+import numpy as np
+
 from keras_transformer.parsing import Tree, bracket_tokens, linearize
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.text import SentencePieceTokenizer
@@ -31,3 +33,13 @@ def test_its_file_is_a_sentencepiece_model(tmp_path):
     assert TreeTokenizer(loaded.model_bytes).tokens == tokenizer.tokens
     assert loaded.fingerprint == tokenizer.fingerprint
     assert loaded.vocabulary_size == tokenizer.vocabulary_size
+
+
+def test_a_token_of_a_tree_belongs_to_the_next_word():
+    tokenizer = TreeTokenizer.of(bracket_tokens(TREES))
+    starts = tokenizer.word_starts
+    assert sorted(tokenizer.tokens[start] for start in starts) == ["<s>", "XX"]
+    (ids,) = tokenizer.encode(["(S (NP XX XX )NP (VP XX )VP XX )S"])
+    numbers = np.cumsum(np.isin([1, *ids], starts))
+    assert numbers.tolist() == [1, 1, 1, 2, 3, 3, 3, 4, 4, 5, 5]
+    assert TreeTokenizer.of(["(A", ")A"]).word_starts == (1,)

@@ -252,6 +252,18 @@ def test_byte_fallback_spells_what_the_vocabulary_lacks():
 
 
 @pytest.mark.skipif(not MULTI30K.is_dir(), reason="needs the Multi30k files of ../shared/data")
+@pytest.mark.parametrize("model_type", ["bpe", "unigram"])
+def test_each_word_has_one_start_and_so_has_the_end(model_type):
+    tokenizer = SentencePieceTokenizer.train(
+        LINES, vocabulary_size=295, model_type=model_type, byte_fallback=True
+    )
+    texts = [*LINES, "schönes 🎉🎉 house-trees a", "x"]
+    for text, ids in zip(texts, tokenizer.encode(texts), strict=True):
+        starts = np.isin([*ids, tokenizer.special_tokens.eos], tokenizer.word_starts)
+        assert starts[0]
+        assert starts.sum() == len(text.split()) + 1
+
+
 @pytest.mark.parametrize("normalization", ["nmt_nfkc", "identity"])
 def test_tokenized_multi30k_comes_back_exactly(normalization):
     train = [read_text(find_text(MULTI30K, f"train.{language}")) for language in ("en", "de")]
