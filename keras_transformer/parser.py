@@ -1,5 +1,6 @@
 """Sentences in, constituency trees out: a trained model with its vocabularies."""
 
+import re
 from typing import NamedTuple
 
 from keras_transformer.argument_checks import check_positive_int
@@ -9,9 +10,13 @@ from keras_transformer.decoding.tree_constraint import TreeTokens
 from keras_transformer.errors import UserInputError
 from keras_transformer.graph_compilation import pad_ids
 from keras_transformer.parsing import Tree, escape_brackets, repair
+from keras_transformer.parsing.leaf import WHITE_SPACE
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.run_directory import RunDirectory
 from keras_transformer.sentence_batches import batches_by_length
+
+# As in files of trees: a no-break space in a word does not part it.
+_WORD = re.compile(rf"[^{WHITE_SPACE}]+")
 
 
 class Parse(NamedTuple):
@@ -151,8 +156,8 @@ class Parser:
 
 def _words(sentence):
     """The words of a sentence, a string or a list of words."""
-    words = sentence.split() if isinstance(sentence, str) else list(sentence)
-    if not all(isinstance(word, str) and word.split() == [word] for word in words):
+    words = _WORD.findall(sentence) if isinstance(sentence, str) else list(sentence)
+    if not all(isinstance(word, str) and _WORD.fullmatch(word) for word in words):
         raise ValueError(
             f"`sentences` must be strings, or lists of words without spaces. Received: {sentence!r}"
         )

@@ -52,7 +52,7 @@ def test_each_sentence_has_a_tree_over_its_words(parser):
     parses = parser.parse_with_scores(SENTENCES)
     assert len(parses) == len(SENTENCES)
     for sentence, (tree, score, repairs) in zip(SENTENCES, parses, strict=True):
-        words = sentence.split()
+        words = [word for word in sentence.split(" ") if word]
         assert repairs == 0
         if not words:
             assert (tree, score) == (None, 0.0)
@@ -71,6 +71,13 @@ def test_batch_mates_and_order_do_not_matter(parser):
 
 def test_words_may_be_given_one_by_one(parser):
     assert parser.parse([["the", "(", "house"], []]) == parser.parse(["the ( house", ""])
+
+
+def test_other_spaces_than_a_treebanks_are_part_of_a_word(parser):
+    words = ["1\u00a0000", "\u2028", "a\x85b"]
+    assert Tree.fromstring("(S (XX 1\u00a0000) (XX \u2028) (XX a\x85b))").words() == words
+    by_words, by_line = parser.parse([words, " \t".join(words)])
+    assert by_words.words() == by_line.words() == words
 
 
 @pytest.mark.parametrize("sentence", [["two words"], ["a", ""], ["a", 1]])
