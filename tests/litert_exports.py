@@ -28,7 +28,7 @@ def litert_export(run, precision):
 
 
 def unusual_translator():
-    """Two models, learned positions, a vocabulary for each side, padded, and every rule."""
+    """Two models, learned positions and words', a vocabulary for each side, padded, every rule."""
     source_tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
     tokenizer = SentencePieceTokenizer.train(sentences(50, seed=1), vocabulary_size=50)
     sizes = {
@@ -39,7 +39,12 @@ def unusual_translator():
         "num_encoder_layers": 1,
         "num_decoder_layers": 1,
     }
-    models = [build(tokenizer, **sizes) for _ in range(2)]
+    words = {
+        "positions": "words",
+        "source_word_starts": source_tokenizer.word_starts,
+        "target_word_starts": (tokenizer.special_tokens.bos, *tokenizer.word_starts),
+    }
+    models = [build(tokenizer, **sizes), build(tokenizer, **sizes | words)]
     generator = np.random.default_rng(0)
     for model in models:  # the same in every process, whatever Keras has drawn before
         model.set_weights([generator.normal(0, 0.6, w.shape) for w in model.get_weights()])
