@@ -61,6 +61,10 @@ class TreeTokenizer(SentencePieceTokenizer):
         unknown = self.special_tokens.unk
         return [[self._ids.get(token, unknown) for token in text.split()] for text in sentences]
 
+    def sample(self, sentences, *, alpha, seed):
+        """`encode`: linearised trees can be cut in one way alone, whatever is drawn."""
+        return self.encode(sentences)
+
     def decode(self, ids):
         """Turn token ids into linearised trees; padding, begin and end leave no trace.
 

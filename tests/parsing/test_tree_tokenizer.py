@@ -43,3 +43,9 @@ def test_a_token_of_a_tree_belongs_to_the_next_word():
     numbers = np.cumsum(np.isin([1, *ids], starts))
     assert numbers.tolist() == [1, 1, 1, 2, 3, 3, 3, 4, 4, 5, 5]
     assert TreeTokenizer.of(["(A", ")A"]).word_starts == (1,)
+
+
+def test_subword_sampling_leaves_trees_as_they_are():
+    tokenizer = TreeTokenizer.of(bracket_tokens(TREES))
+    texts = [" ".join(linearize(tree)) for tree in TREES]
+    assert tokenizer.sample(texts, alpha=1.0, seed=3) == tokenizer.encode(texts)
