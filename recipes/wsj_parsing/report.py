@@ -169,7 +169,7 @@ def report(run, gold, settings, *, record, speed, command, **results):
     )
     print(f"\n{_table(parsed, repaired)}\n")
     for tree, right in _examples(parsed.trees, gold):
-        print(f"{tree}{'' if tree == right else f'  (gold: {right})'}")
+        print(f"{tree}\n  (gold: {'the same' if tree == right else right})")
     print(f"""
 All trees: {run.path / PARSED}
 Next, try

@@ -54,6 +54,9 @@ class ParsingSettings(DeviceSettings):
     vocabulary_size: int = setting(
         2000, "subwords of the words, 256 of them bytes: rare words in parts seen often", minimum=1
     )
+    subword_sampling: float = setting(
+        0.0, "share of BPE merges dropped at random: rare words in many parts", minimum=0, below=1
+    )
     batch_tokens: int = setting(
         2048, "most source and most target tokens a step: many updates in an hour", minimum=1
     )

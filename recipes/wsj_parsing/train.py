@@ -7,7 +7,7 @@ import keras
 
 from keras_transformer import losses, metrics, models, optimizers, training
 from keras_transformer.command_errors import run_command
-from keras_transformer.data import find_text, plan_batches, prepare_corpus
+from keras_transformer.data import SubwordSampling, find_text, plan_batches, prepare_corpus
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.run_directory import RunDirectory
 from recipes.recipe_options import recipe_options
@@ -75,24 +75,30 @@ def train_parser(options, devices, train_texts, dev_text):
         tokenizer = TreeTokenizer(tokenizer.model_bytes)
     else:
         source_tokenizer, tokenizer = make_tokenizers(train_texts, settings)
-    train_corpora, (dev_corpus,) = (
-        [
-            prepare_corpus(
-                text,
-                tokenizer,
-                run.path.parent / "prepared",
-                source_tokenizer=source_tokenizer,
-            )
-            for text in texts
-        ]
-        for texts in (train_texts, [dev_text])
+    sampling = None
+    if settings.subword_sampling:
+        sampling = SubwordSampling(
+            tokenizer,
+            source_tokenizer,
+            alpha=settings.subword_sampling,
+            seed=settings.seed + 1,  # other numbers than batches are shuffled with
+        )
+    *train_corpora, dev_corpus = (
+        prepare_corpus(
+            text,
+            tokenizer,
+            run.path.parent / "prepared",
+            source_tokenizer=source_tokenizer,
+            keep_text=sampling is not None,
+        )
+        for text in (*train_texts, dev_text)
     )
     plan = {
         "batch_tokens": settings.batch_tokens,
         "seed": settings.seed,
         "shapes": settings.shapes(backend),
     }
-    train = plan_batches(train_corpora, tokenizer.special_tokens, **plan)
+    train = plan_batches(train_corpora, tokenizer.special_tokens, subword_sampling=sampling, **plan)
     dev = plan_batches(dev_corpus, tokenizer.special_tokens, shuffle=False, **plan)
 
     # Model

@@ -12,6 +12,7 @@ import pytest
 
 from keras_transformer.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
+from tests.recipes.toy_treebank import write_treebank
 from tests.tfds_wmt import write_wmt14
 from tests.translation_training.number_text import SMALL, flags, pairs, write_pairs
 
@@ -128,11 +129,14 @@ def test_every_other_recipe_runs(tmp_path):
     wmt = ["--data-dir", str(tmp_path), *few]
     number_words = ["--numbers=60", "--held-out=5", "--validation=5", "--vocabulary-size=60"]
     number_words += ["--num-layers=1", "--hidden-dim=32", "--steps=2"]
+    wsj_parsing = ["--data", str(write_treebank(tmp_path / "wsj")), "--vocabulary-size=330"]
+    wsj_parsing += ["--num-layers=1", "--hidden-dim=32", "--steps=2", "--beam-size=2"]
     commands = {
         "multi30k_en_de": ["--data", str(tmp_path), *few],
         "wmt14_en_de": wmt,
         "wmt14_en_fr": wmt,
         "number_words": number_words,
+        "wsj_parsing": wsj_parsing,
     }
     run_without_tensorflow(
         *(
@@ -141,4 +145,9 @@ def test_every_other_recipe_runs(tmp_path):
         )
     )
     for recipe in commands:
-        assert json.loads((tmp_path / recipe / "run" / "scores.json").read_text())["chrf"] >= 0
+        scores = json.loads((tmp_path / recipe / "run" / "scores.json").read_text())
+        if recipe == "wsj_parsing":
+            assert scores["well_formed"] == 1
+            assert scores["evalb"]["all"]["valid"] == 30
+        else:
+            assert scores["chrf"] >= 0
