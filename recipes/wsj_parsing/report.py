@@ -140,6 +140,7 @@ def report(run, gold, settings, *, record, speed, command, **results):
         command: the command line of the run.
         **results: what `scores.json` holds besides.
     """
+    print(f"Parsing {len(gold):,} sentences, among trees alone and then freely", flush=True)
     parsed = parse_dev(run, gold, settings, constrained=True)
     repaired = parse_dev(run, gold, settings, constrained=False)
     for name, trees in ((GOLD, gold), (PARSED, parsed.trees), (REPAIRED, repaired.trees)):
