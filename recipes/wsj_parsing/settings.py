@@ -57,6 +57,11 @@ class ParsingSettings(DeviceSettings):
     subword_sampling: float = setting(
         0.0, "share of BPE merges dropped at random: rare words in many parts", minimum=0, below=1
     )
+    phrase_swaps: int = setting(
+        5,
+        "new trees made of each one of --data by swapping phrases of one kind: 3,400 trees are few",
+        minimum=0,
+    )
     batch_tokens: int = setting(
         2048, "most source and most target tokens a step: many updates in an hour", minimum=1
     )

@@ -11,6 +11,7 @@ from keras_transformer.data import SubwordSampling, find_text, plan_batches, pre
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.run_directory import RunDirectory
 from recipes.recipe_options import recipe_options
+from recipes.wsj_parsing.phrase_swaps import SwappedPhrases
 from recipes.wsj_parsing.report import remove_parses, report
 from recipes.wsj_parsing.settings import MAY_CHANGE, ParsingSettings
 from recipes.wsj_parsing.treebank import TreePairs, make_tokenizers, unknown_labels
@@ -83,6 +84,9 @@ def train_parser(options, devices, train_texts, dev_text):
             alpha=settings.subword_sampling,
             seed=settings.seed + 1,  # other numbers than batches are shuffled with
         )
+    swapped = []
+    if settings.phrase_swaps:
+        swapped = [SwappedPhrases(train_texts[0], settings.phrase_swaps, settings.seed + 2)]
     *train_corpora, dev_corpus = (
         prepare_corpus(
             text,
@@ -91,7 +95,7 @@ def train_parser(options, devices, train_texts, dev_text):
             source_tokenizer=source_tokenizer,
             keep_text=sampling is not None,
         )
-        for text in (*train_texts, dev_text)
+        for text in (*train_texts, *swapped, dev_text)
     )
     plan = {
         "batch_tokens": settings.batch_tokens,
