@@ -9,7 +9,7 @@ from keras_transformer.decoding.length_penalty import check_alpha
 from keras_transformer.decoding.tree_constraint import TreeTokens
 from keras_transformer.errors import UserInputError
 from keras_transformer.graph_compilation import pad_ids
-from keras_transformer.parsing import Tree, escape_brackets, repair
+from keras_transformer.parsing import Tree, repair, source_text
 from keras_transformer.parsing.leaf import WHITE_SPACE
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.run_directory import RunDirectory
@@ -136,9 +136,7 @@ class Parser:
             A list of `Parse`, in the order of `sentences`.
         """
         words = [_words(sentence) for sentence in sentences]
-        rows = self.source_tokenizer.encode(
-            [" ".join(map(escape_brackets, words_of_one)) for words_of_one in words]
-        )
+        rows = self.source_tokenizer.encode([source_text(words_of_one) for words_of_one in words])
         parses = [Parse(None, 0.0, 0)] * len(words)
         lengths = [len(row) + 1 for row in rows]
         not_empty = [i for i, words_of_one in enumerate(words) if words_of_one]

@@ -133,9 +133,10 @@ def _check_word_starts(options):
     names = ("source_vocabulary_size", "source_word_starts", "target_word_starts")
     values = {name: getattr(options, name) for name in names}
     counts_words = options.positions == "words"
-    if counts_words and None in values.values():
+    if counts_words and any(value is None for value in values.values()):
         raise ValueError(f'`positions="words"` needs all of {list(names)}. Received: {values}')
-    if not counts_words and (options.source_word_starts, options.target_word_starts) != (None,) * 2:
+    has_starts = any(values[name] is not None for name in names[1:])
+    if not counts_words and has_starts:
         raise ValueError(
             '`source_word_starts` and `target_word_starts` go with `positions="words"` alone. '
             f"Received: positions={options.positions!r}, {values}"

@@ -8,27 +8,15 @@ import re
 WHITE_SPACE = " \t\n\r\f\v"
 _NO_SYMBOL = re.compile(rf"[(){WHITE_SPACE}]")
 _NO_WORD = re.compile(rf"[{WHITE_SPACE}]")
-# The Penn Treebank's names of brackets. In a bracketed tree only round ones are in the way.
-_ROUND_BRACKETS = str.maketrans({"(": "-LRB-", ")": "-RRB-"})
-_ALL_BRACKETS = _ROUND_BRACKETS | str.maketrans(
-    {"[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
-)
-
-
-def escape_brackets(word):
-    """Write a word's brackets as the Penn Treebank does, such as a parser was trained on.
-
-    Args:
-        word: a string.
-
-    Returns:
-        The string with `-LRB-`, `-RRB-`, `-LSB-`, `-RSB-`, `-LCB-`, `-RCB-` for brackets.
-
-    Example:
-        >>> escape_brackets("("), escape_brackets("f(x)")
-        ('-LRB-', 'f-LRB-x-RRB-')
-    """
-    return word.translate(_ALL_BRACKETS)
+BRACKET_NAMES = {  # the Penn Treebank's; in a bracketed tree only round ones are in the way
+    "(": "-LRB-",
+    ")": "-RRB-",
+    "[": "-LSB-",
+    "]": "-RSB-",
+    "{": "-LCB-",
+    "}": "-RCB-",
+}
+_ROUND_BRACKETS = str.maketrans({bracket: BRACKET_NAMES[bracket] for bracket in "()"})
 
 
 def is_symbol(text):

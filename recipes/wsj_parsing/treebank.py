@@ -5,7 +5,7 @@ import itertools
 import pathlib
 
 from keras_transformer.data import ParallelText
-from keras_transformer.parsing import bracket_tokens, escape_brackets, linearize, read_trees
+from keras_transformer.parsing import bracket_tokens, linearize, read_trees, source_text
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.text import SentencePieceTokenizer, sample_lines
 
@@ -38,12 +38,12 @@ class TreePairs(ParallelText):
         return read_trees(self.path)
 
     def sentences(self):
-        """The sentences, with brackets spelled as `Parser` spells them."""
-        return (" ".join(map(escape_brackets, tree.words())) for tree in self.trees())
+        """The sentences, as `Parser` reads them."""
+        return (source_text(tree.words()) for tree in self.trees())
 
     def __iter__(self):
         for tree in self.trees():
-            yield " ".join(map(escape_brackets, tree.words())), " ".join(linearize(tree))
+            yield source_text(tree.words()), " ".join(linearize(tree))
 
     def fingerprint(self):
         """SHA-256 of the pairs."""

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from keras_transformer.parsing import Leaf, Tree, escape_brackets
+from keras_transformer.parsing import Leaf, Tree
 
 DOG = Tree(
     "S",
@@ -99,13 +99,6 @@ def test_a_bracket_in_a_word_does_not_break_the_tree():
     assert str(tree) == "(NP (-LRB- -LRB-) (NN :--RRB-) (SYM [))"
     assert tree.words() == ["(", ":-)", "["]
     assert Tree.fromstring(str(tree)).words() == ["-LRB-", ":--RRB-", "["]
-
-
-def test_brackets_as_the_treebank_writes_them():
-    words = ["(", ")", "[", "]", "{", "}", "dog"]
-    assert [escape_brackets(word) for word in words] == [
-        "-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-", "dog",
-    ]  # fmt: skip
 
 
 def test_a_no_break_space_is_part_of_a_word():

@@ -251,7 +251,6 @@ def test_byte_fallback_spells_what_the_vocabulary_lacks():
     assert tokenizer.decode(ids) == ["木 🙂"]
 
 
-@pytest.mark.skipif(not MULTI30K.is_dir(), reason="needs the Multi30k files of ../shared/data")
 @pytest.mark.parametrize("model_type", ["bpe", "unigram"])
 def test_each_word_has_one_start_and_so_has_the_end(model_type):
     tokenizer = SentencePieceTokenizer.train(
@@ -264,6 +263,7 @@ def test_each_word_has_one_start_and_so_has_the_end(model_type):
         assert starts.sum() == len(text.split()) + 1
 
 
+@pytest.mark.skipif(not MULTI30K.is_dir(), reason="needs the Multi30k files of ../shared/data")
 @pytest.mark.parametrize("normalization", ["nmt_nfkc", "identity"])
 def test_tokenized_multi30k_comes_back_exactly(normalization):
     train = [read_text(find_text(MULTI30K, f"train.{language}")) for language in ("en", "de")]
