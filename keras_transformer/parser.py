@@ -105,13 +105,11 @@ class Parser:
         run = RunDirectory.open(run_directory)
         source_tokenizer, tokenizer = run.load_tokenizers()
         tokenizer = TreeTokenizer(tokenizer.model_bytes)
-        model = run.load_model(checkpoint)
         try:
-            return cls(model, tokenizer, source_tokenizer, **options)
+            TreeTokens.of(tokenizer.tokens)
         except ValueError as error:
-            if not any(token.startswith("(") for token in tokenizer.tokens):
-                raise UserInputError(f"The run {run.path} is none of a parser.") from error
-            raise
+            raise UserInputError(f"The run {run.path} is none of a parser.") from error
+        return cls(run.load_model(checkpoint), tokenizer, source_tokenizer, **options)
 
     def parse(self, sentences, progress=False):
         """The tree of each sentence.

@@ -122,8 +122,11 @@ def test_the_command_prints_a_tree_a_line(run, parser, monkeypatch, capfdbinary)
     assert free.err.endswith(b" trees were repaired.\n")
 
 
-def test_a_translator_is_no_parser(tmp_path, capfd):
-    tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
+@pytest.mark.parametrize("aside", ["(a lamp)", "(XX)"])
+def test_a_translator_is_no_parser(tmp_path, capsys, aside):
+    lines = [f"{line} {aside}" for line in sentences(50)]
+    tokenizer = SentencePieceTokenizer.train(lines, vocabulary_size=70)
+    assert "(" in tokenizer.pieces(range(70))
     model = build(tokenizer)
     run = RunDirectory.create(tmp_path / "run")
     run.start(model=model, tokenizer=tokenizer, settings={})
@@ -131,4 +134,4 @@ def test_a_translator_is_no_parser(tmp_path, capfd):
     with pytest.raises(UserInputError, match="is none of a parser"):
         Parser.load(run.path)
     assert cli.main(["parse", str(run.path)]) == 2
-    assert capfd.readouterr().err.count("\n") == 1
+    assert capsys.readouterr().err.count("\n") == 1

@@ -71,17 +71,18 @@ class TreeTokens:
         """The roles of tokens by how they are written: `(NP` opens, `)NP` closes, `XX` is a word.
 
         Args:
-            tokens: list of strings in the order of their ids; others than these have no role.
+            tokens: list of strings in the order of their ids; others than these, such as a bracket
+                without a label, have no role.
 
         Raises:
             ValueError: there is no `XX` or no bracket, or a bracket that nothing closes.
         """
         if "XX" not in tokens:
             raise ValueError("`tokens` must have the leaf `XX`. Received: none")
-        labels = sorted({token[1:] for token in tokens if token[:1] == "("})
+        labels = sorted({token[1:] for token in tokens if token[:1] == "(" and len(token) > 1})
         numbers = {label: number for number, label in enumerate(labels)}
         return cls(
-            tuple(numbers[t[1:]] if t[:1] == "(" else NO_LABEL for t in tokens),
+            tuple(numbers.get(t[1:], NO_LABEL) if t[:1] == "(" else NO_LABEL for t in tokens),
             tuple(numbers.get(t[1:], NO_LABEL) if t[:1] == ")" else NO_LABEL for t in tokens),
             tokens.index("XX"),
         )

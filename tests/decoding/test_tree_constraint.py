@@ -235,6 +235,7 @@ def test_refuses_tokens_that_make_no_tree():
     for pieces, message in (
         (["(S", ")S"], "`tokens` must have the leaf `XX`"),
         (["XX"], "`opening` must have a label"),
+        (["XX", "(", ")"], "`opening` must have a label"),  # as a vocabulary of text may be
         (["(S", ")NP", "XX"], "without a closing bracket: \\[0\\]"),
     ):
         with pytest.raises(ValueError, match=message):
