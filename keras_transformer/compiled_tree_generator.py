@@ -60,7 +60,8 @@ class CompiledTreeGenerator:
         Returns:
             ids int32 (batch, num_results, length), scores float32 (batch, num_results). Where fewer
             trees were found, the score is -inf and the row padding. Where the limit fits no tree,
-            because of `max_length` for instance, the output is the beginning of a flat one.
+            because `max_length` is less than the words and 3, the output is the beginning of a
+            flat one.
         """
         options = {"beam_size": beam_size, "alpha": alpha, "num_results": num_results}
         options["extra_length"] = self._extra_length

@@ -13,7 +13,7 @@ from keras_transformer.parsing import Tree, repair, source_text
 from keras_transformer.parsing.leaf import WHITE_SPACE
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.run_directory import RunDirectory
-from keras_transformer.sentence_batches import batches_by_length
+from keras_transformer.sentence_batches import batches_by_length, encode_sentences
 
 # As in files of trees: a no-break space in a word does not part it.
 _WORD = re.compile(rf"[^{WHITE_SPACE}]+")
@@ -132,9 +132,13 @@ class Parser:
 
         Returns:
             A list of `Parse`, in the order of `sentences`.
+
+        Raises:
+            UserInputError: a sentence, or a tree over its words, is longer than the model's learned
+                positions.
         """
         words = [_words(sentence) for sentence in sentences]
-        rows = self.source_tokenizer.encode([source_text(words_of_one) for words_of_one in words])
+        rows = self._encode(words)
         parses = [Parse(None, 0.0, 0)] * len(words)
         lengths = [len(row) + 1 for row in rows]
         not_empty = [i for i, words_of_one in enumerate(words) if words_of_one]
@@ -148,6 +152,23 @@ class Parser:
                 tree, repairs = repair(text.split(), words[i])
                 parses[i] = Parse(tree, float(score), repairs)
         return parses
+
+    def _encode(self, words):
+        """The ids of sentences, lists of words; `UserInputError` where positions do not suffice."""
+        texts = [source_text(words_of_one) for words_of_one in words]
+        positions = self._generator.max_length
+        rows = encode_sentences("sentences", texts, self.source_tokenizer, positions)
+        if positions is None or not self._constrained:
+            return rows
+        most = positions - 1 - 2  # BOS and the two brackets of a flat tree have theirs
+        for text, words_of_one in zip(texts, words, strict=True):
+            if len(words_of_one) > most:
+                raise UserInputError(
+                    f"A sentence must have at most {most} words: its tree must fit into the "
+                    f"model's {positions} positions. Received: {len(words_of_one)} words: "
+                    f"{text[:40]!r}..."
+                )
+        return rows
 
 
 def _words(sentence):

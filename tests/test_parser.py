@@ -122,6 +122,30 @@ def test_the_command_prints_a_tree_a_line(run, parser, monkeypatch, capfdbinary)
     assert free.err.endswith(b" trees were repaired.\n")
 
 
+@pytest.mark.parametrize("constrained", [True, False])
+def test_a_sentence_longer_than_the_learned_positions_is_refused(tokenizers, constrained):
+    target, source = tokenizers
+    model = build(
+        target,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        source_vocabulary_size=source.vocabulary_size,
+        positions="learned",
+        max_length=12,
+    )
+    parser = Parser(model, *tokenizers, beam_size=2, constrained=constrained)
+    (found,) = parser.parse_with_scores(["tree " * 9])
+    assert len(found.tree.words()) == 9
+    if constrained:
+        assert found.repairs == 0
+        with pytest.raises(UserInputError, match="at most 9 words: .* Received: 10 words: 'tree t"):
+            parser.parse(["tree", "tree " * 10])
+    else:
+        assert parser.parse(["tree " * 11])[0].words() == ["tree"] * 11
+    with pytest.raises(UserInputError, match="fewer tokens than the model has positions, 12. Rec"):
+        parser.parse(["tree", "tree " * 12])
+
+
 @pytest.mark.parametrize("aside", ["(a lamp)", "(XX)"])
 def test_a_translator_is_no_parser(tmp_path, capsys, aside):
     lines = [f"{line} {aside}" for line in sentences(50)]
