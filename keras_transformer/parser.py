@@ -1,7 +1,10 @@
 """Sentences in, constituency trees out: a trained model with its vocabularies."""
 
+import math
 import re
 from typing import NamedTuple
+
+import numpy as np
 
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.compiled_tree_generator import CompiledTreeGenerator
@@ -25,8 +28,10 @@ class Parse(NamedTuple):
     Args:
         tree: the `Tree` over exactly the sentence's words, with `XX` for each tag; None for a
             sentence without words.
-        score: the log-probability of the tree's tokens divided by the length penalty.
-        repairs: number of repairs that made a tree of them; 0 where the search was constrained.
+        score: the log-probability of the tree's tokens divided by the length penalty; -inf where
+            the model overflows and no tree was found: `tree` is a flat one then.
+        repairs: number of repairs that made a tree of what was found; 0 where the search was
+            constrained.
     """
 
     tree: Tree | None
@@ -81,6 +86,7 @@ class Parser:
         self.tokenizer = tokenizer
         self.source_tokenizer = source_tokenizer
         self.batch_size = batch_size
+        self._model = model
         self._generator = CompiledTreeGenerator(
             [model],
             tokenizer.special_tokens,
@@ -135,7 +141,7 @@ class Parser:
 
         Raises:
             UserInputError: a sentence, or a tree over its words, is longer than the model's learned
-                positions.
+                positions; or the model has no finite score for it, nor finite weights.
         """
         words = [_words(sentence) for sentence in sentences]
         rows = self._encode(words)
@@ -149,9 +155,17 @@ class Parser:
             ids, scores = self._generator.search(source_ids, num_words, **self._options)
             texts = self.tokenizer.decode(ids[: len(indices), 0])
             for i, text, score in zip(indices, texts, scores[:, 0], strict=False):
-                tree, repairs = repair(text.split(), words[i])
-                parses[i] = Parse(tree, float(score), repairs)
+                parses[i] = _parse(text, words[i], float(score))
+        if not all(math.isfinite(found.score) for found in parses):
+            self._check_weights()
         return parses
+
+    def _check_weights(self):
+        if not all(np.isfinite(weight).all() for weight in self._model.get_weights()):
+            raise UserInputError(
+                "The model's scores are not finite numbers: its weights are damaged, or its "
+                "training has diverged."
+            )
 
     def _encode(self, words):
         """The ids of sentences, lists of words; `UserInputError` where positions do not suffice."""
@@ -169,6 +183,15 @@ class Parser:
                     f"{text[:40]!r}..."
                 )
         return rows
+
+
+def _parse(text, words, score):
+    """The `Parse` of what a search found: a linearised tree or anything else, and its score."""
+    if not math.isfinite(score):
+        flat, _ = repair([], words)
+        return Parse(flat, -math.inf, 0)
+    tree, repairs = repair(text.split(), words)
+    return Parse(tree, score, repairs)
 
 
 def _words(sentence):

@@ -1,11 +1,15 @@
 """Sentences to trees by models with random weights, whose trees are wild."""
 
+import io
+import re
+import types
+
 import numpy as np
 import pytest
 
 from keras_transformer import cli
 from keras_transformer.errors import UserInputError
-from keras_transformer.parser import Parser
+from keras_transformer.parser import Parse, Parser
 from keras_transformer.parsing import Tree, linearize, rebuild
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.run_directory import RunDirectory
@@ -98,28 +102,93 @@ def test_a_loaded_parser_finds_the_same(run, parser):
     assert loaded.parse(SENTENCES) == parser.parse(SENTENCES)
 
 
-def test_the_command_prints_a_tree_a_line(run, parser, monkeypatch, capfdbinary):
-    import io
-    import types
+@pytest.fixture
+def command(run, monkeypatch, capsysbinary):
+    """What `keras-transformer parse` prints for some lines: `.out` and `.err`, two `bytes`."""
 
-    def parse(*flags):
-        data = "\n".join(["the house", "", "a tree is old"]).encode()
-        stream = types.SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(data)))
+    def parse(lines, *flags, code=0):
+        stream = types.SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(lines.encode())))
         monkeypatch.setattr("sys.stdin", stream)
-        assert cli.main(["parse", str(run.path), "--beam-size", "2", *flags]) == 0
-        return capfdbinary.readouterr()
+        assert cli.main(["parse", str(run.path), "--beam-size", "2", *flags]) == code
+        return capsysbinary.readouterr()
+
+    return parse
+
+
+def test_the_command_prints_a_tree_a_line(command):
+    def parse(*flags):
+        return command("the house\n\na tree is old", *flags)
 
     first, empty, last = parse().out.decode().splitlines()
     assert empty == ""
     trees = [Tree.fromstring(first), Tree.fromstring(last)]
     assert [tree.words() for tree in trees] == [["the", "house"], ["a", "tree", "is", "old"]]
-    pretty = parse("--pretty").out.decode().split("\n\n")
-    assert [Tree.fromstring(text) for text in pretty] == trees
+    pretty = parse("--pretty")
+    assert [Tree.fromstring(text) for text in pretty.out.decode().split("\n\n")] == trees
+    assert pretty.err == b""
     free = parse("--repair")
     assert [Tree.fromstring(line).words() for line in free.out.decode().splitlines() if line] == [
         tree.words() for tree in trees
     ]
-    assert free.err.endswith(b" trees were repaired.\n")
+    assert re.fullmatch(rb"\d trees were repaired.\n", free.err)
+
+
+@pytest.fixture
+def spoil(model, tokenizers):
+    """A function that changes the model's vectors of a word; undone afterwards."""
+    weights = model.get_weights()
+    vocabulary_size = tokenizers[1].vocabulary_size
+    (number,) = [i for i, weight in enumerate(weights) if weight.shape[0] == vocabulary_size]
+
+    def change(word, value):
+        spoilt = weights[number].copy()
+        spoilt[tokenizers[1].encode([word])[0]] = value
+        model.set_weights([*weights[:number], spoilt, *weights[number + 1 :]])
+
+    yield change
+    model.set_weights(weights)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("constrained", [True, False])
+def test_no_finite_score_gives_a_flat_tree_and_damaged_weights_none(
+    model, tokenizers, spoil, beam_size, constrained
+):
+    options = {"beam_size": beam_size, "extra_length": 10, "constrained": constrained}
+    parser = Parser(model, *tokenizers, **options)
+    spoil("lamp", 3e38)  # too large to add up
+    good, flat = parser.parse_with_scores(["the house", "the lamp"])
+    assert np.isfinite(good.score)
+    assert (str(flat.tree), flat.score, flat.repairs) == ("(S (XX the) (XX lamp))", -np.inf, 0)
+    spoil("lamp", np.nan)
+    with pytest.raises(UserInputError, match="scores are not finite numbers: its weights are dam"):
+        parser.parse(["the house", "", "the lamp"])
+
+
+def test_the_command_tells_of_sentences_without_a_tree(command, run, model, spoil):
+    path = run.path / "other.weights.h5"
+    lines = "the house\nthe lamp\nlamp"
+    spoil("lamp", 3e38)
+    model.save_weights(path)
+    some = command(lines, "--checkpoint", str(path))
+    assert some.out.decode().splitlines()[1:] == ["(S (XX the) (XX lamp))", "(S (XX lamp))"]
+    assert some.err == b"2 sentences have no tree: flat ones stand for them.\n"
+    spoil("lamp", np.nan)
+    model.save_weights(path)
+    none = command(lines, "--checkpoint", str(path), code=2)
+    assert none.out == b""
+    assert none.err.startswith(b"error: The model's scores are not finite")
+    assert none.err.count(b"\n") == 1
+
+
+def test_the_command_tells_of_repairs_in_either_search(command, monkeypatch):
+    found = Parse(Tree.fromstring("(S (XX one))"), -1.0, repairs=2)
+    fake = types.SimpleNamespace(parse_with_scores=lambda lines: [found] * len(lines))
+    monkeypatch.setattr(Parser, "load", lambda *_, **__: fake)
+    for flags in ((), ("--repair",)):
+        printed = command("one\none\n", *flags)
+        assert printed.out == b"(S (XX one))\n" * 2
+        assert printed.err == b"2 trees were repaired.\n"
 
 
 @pytest.mark.parametrize("constrained", [True, False])

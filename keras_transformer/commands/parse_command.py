@@ -1,5 +1,6 @@
 """`keras-transformer parse`: the constituency tree of each line of standard input."""
 
+import math
 import sys
 
 from keras_transformer.backend_start import start_backend_quietly
@@ -57,13 +58,16 @@ def parse(options):
         batch_size=options.batch_size,
         constrained=not options.repair,
     )
-    repaired = 0
+    repaired = flat = 0
     for lines in chunks_of_lines(sys.stdin.buffer):
         parses = parser.parse_with_scores(lines)
         repaired += sum(found.repairs > 0 for found in parses)
+        flat += sum(found.score == -math.inf for found in parses)
         write_lines(sys.stdout.buffer, [_text(found.tree, options.pretty) for found in parses])
-    if options.repair:
+    if options.repair or repaired:
         print(f"{repaired} trees were repaired.", file=sys.stderr)
+    if flat:
+        print(f"{flat} sentences have no tree: flat ones stand for them.", file=sys.stderr)
 
 
 def _text(tree, pretty):
