@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,11 @@ from keras_transformer.parsing import Tree, repair, source_text
 from keras_transformer.parsing.leaf import WHITE_SPACE
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.run_directory import RunDirectory
-from keras_transformer.sentence_batches import batches_by_length, encode_sentences
+from keras_transformer.sentence_batches import (
+    batches_by_length,
+    encode_sentences,
+    without_surrogates,
+)
 
 # As in files of trees: a no-break space in a word does not part it.
 _WORD = re.compile(rf"[^{WHITE_SPACE}]+")
@@ -122,7 +127,8 @@ class Parser:
 
         Args:
             sentences: iterable of strings, whose words have spaces between them, or of lists of
-                words. A word's brackets are read as the Penn Treebank's `-LRB-` and so on.
+                words. A word's brackets are read as the Penn Treebank's `-LRB-` and so on, half of
+                a surrogate pair as U+FFFD.
             progress: whether to show a progress bar on stderr.
 
         Returns:
@@ -140,9 +146,14 @@ class Parser:
             A list of `Parse`, in the order of `sentences`.
 
         Raises:
+            ValueError: `sentences` is one string, or an entry is no sentence.
             UserInputError: a sentence, or a tree over its words, is longer than the model's learned
                 positions; or the model has no finite score for it, nor finite weights.
         """
+        if isinstance(sentences, (str, bytes)):
+            raise ValueError(
+                f"`sentences` must be a list of sentences. Received: sentences={sentences!r}"
+            )
         words = [_words(sentence) for sentence in sentences]
         rows = self._encode(words)
         parses = [Parse(None, 0.0, 0)] * len(words)
@@ -169,7 +180,7 @@ class Parser:
 
     def _encode(self, words):
         """The ids of sentences, lists of words; `UserInputError` where positions do not suffice."""
-        texts = [source_text(words_of_one) for words_of_one in words]
+        texts = [without_surrogates(source_text(words_of_one)) for words_of_one in words]
         positions = self._generator.max_length
         rows = encode_sentences("sentences", texts, self.source_tokenizer, positions)
         if positions is None or not self._constrained:
@@ -196,7 +207,9 @@ def _parse(text, words, score):
 
 def _words(sentence):
     """The words of a sentence, a string or a list of words."""
-    words = _WORD.findall(sentence) if isinstance(sentence, str) else list(sentence)
+    if isinstance(sentence, str):
+        return _WORD.findall(sentence)
+    words = list(sentence) if isinstance(sentence, Iterable) else [sentence]
     if not all(isinstance(word, str) and _WORD.fullmatch(word) for word in words):
         raise ValueError(
             f"`sentences` must be strings, or lists of words without spaces. Received: {sentence!r}"

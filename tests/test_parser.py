@@ -84,10 +84,26 @@ def test_other_spaces_than_a_treebanks_are_part_of_a_word(parser):
     assert by_words.words() == by_line.words() == words
 
 
-@pytest.mark.parametrize("sentence", [["two words"], ["a", ""], ["a", 1]])
+@pytest.mark.parametrize("sentence", [["two words"], ["a", ""], ["a", 1], 7, b"a"])
 def test_what_is_no_word_is_refused(parser, sentence):
     with pytest.raises(ValueError, match="`sentences` must be strings, or lists of words"):
         parser.parse([sentence])
+
+
+@pytest.mark.parametrize("sentences", ["the dog", b"the dog"])
+def test_a_single_string_is_refused(parser, sentences):
+    with pytest.raises(ValueError, match="`sentences` must be a list of sentences. Received: "):
+        parser.parse(sentences)
+
+
+def test_half_a_surrogate_pair_is_read_as_the_replacement_character(parser):
+    (half, pair), (replaced, character) = (
+        parser.parse_with_scores(texts)
+        for texts in (["\ud800 x", ["\ud83c\udf89"]], ["\ufffd x", "🎉"])
+    )
+    assert half.tree.words() == ["\ud800", "x"]
+    assert linearize(half.tree) == linearize(replaced.tree)
+    assert linearize(pair.tree) == linearize(character.tree)
 
 
 def test_without_the_constraint_what_is_no_tree_is_repaired(model, tokenizers):
