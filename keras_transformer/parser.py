@@ -15,7 +15,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.graph_compilation import pad_ids
 from keras_transformer.parsing import Tree, repair, source_text
 from keras_transformer.parsing.leaf import WHITE_SPACE
-from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.parsing.tree_tokenizer import TreeTokenizer, tree_tokens
 from keras_transformer.run_directory import RunDirectory
 from keras_transformer.sentence_batches import (
     batches_by_length,
@@ -201,7 +201,7 @@ def _parse(text, words, score):
     if not math.isfinite(score):
         flat, _ = repair([], words)
         return Parse(flat, -math.inf, 0)
-    tree, repairs = repair(text.split(), words)
+    tree, repairs = repair(tree_tokens(text), words)
     return Parse(tree, score, repairs)
 
 

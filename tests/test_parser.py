@@ -16,7 +16,8 @@ from keras_transformer.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from tests.random_translation import build, sentences
 
-TOKENS = ["(NP", "(S", "(VP", ")NP", ")S", ")VP", "XX"]
+# Unicode's other spaces may be part of a label, too.
+TOKENS = ["(NP\u00a0X", "(S", "(VP", ")NP\u00a0X", ")S", ")VP", "XX"]
 SENTENCES = [*sentences(6, seed=1), "", "  ", "a ( b", "größe 🎉 \u2028", "one"]
 
 

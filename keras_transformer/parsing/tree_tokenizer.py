@@ -59,7 +59,9 @@ class TreeTokenizer(SentencePieceTokenizer):
             A list of lists of int; what is no token of the vocabulary has the unknown token's id.
         """
         unknown = self.special_tokens.unk
-        return [[self._ids.get(token, unknown) for token in text.split()] for text in sentences]
+        return [
+            [self._ids.get(token, unknown) for token in tree_tokens(text)] for text in sentences
+        ]
 
     def sample(self, sentences, *, alpha, seed):
         """`encode`: linearised trees can be cut in one way alone, whatever is drawn."""
@@ -77,3 +79,13 @@ class TreeTokenizer(SentencePieceTokenizer):
         special = self.special_tokens
         left_out = {special.pad, special.bos, special.eos}
         return [" ".join(self.tokens[int(i)] for i in row if int(i) not in left_out) for row in ids]
+
+
+def tree_tokens(text):
+    """Part a linearised tree at its spaces alone: other white space may be part of a label.
+
+    Example:
+        >>> tree_tokens("(NP XX )NP"), tree_tokens("")
+        (['(NP', 'XX', ')NP'], [])
+    """
+    return [token for token in text.split(" ") if token]

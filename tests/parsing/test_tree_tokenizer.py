@@ -1,9 +1,10 @@
 """Linearised trees as ids and back, also through a run directory's file."""
 
 import numpy as np
+import pytest
 
-from keras_transformer.parsing import Tree, bracket_tokens, linearize
-from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.parsing import Leaf, Tree, bracket_tokens, linearize, rebuild
+from keras_transformer.parsing.tree_tokenizer import TreeTokenizer, tree_tokens
 from keras_transformer.text import SentencePieceTokenizer
 
 TREES = [
@@ -24,6 +25,18 @@ def test_every_token_is_one_id():
 def test_an_unknown_token_is_the_unknown_one():
     tokenizer = TreeTokenizer.of(bracket_tokens(TREES))
     assert tokenizer.encode(["(QP XX )QP", ""]) == [[3, *tokenizer.encode(["XX"])[0], 3], []]
+
+
+@pytest.mark.parametrize("label", ["NP\u00a0X", "\u2028", "NP\u2581", "NP,X", 'N"P', "\x85\x1c"])
+def test_a_label_may_hold_what_else_would_part_tokens(label):
+    tree = Tree("S", [Tree(label, [Leaf("DT", "the"), Leaf("NN", "dog")]), Leaf(".", ".")])
+    tokenizer = TreeTokenizer.of(bracket_tokens([tree]))
+    text = " ".join(linearize(tree))
+    (ids,) = tokenizer.encode([f" {text}  "])
+    assert len(ids) == len(linearize(tree))
+    (decoded,) = tokenizer.decode([ids])
+    assert decoded == text
+    assert rebuild(tree_tokens(decoded), tree.words(), tree.tags()) == tree
 
 
 def test_its_file_is_a_sentencepiece_model(tmp_path):
