@@ -48,7 +48,7 @@ class SwappedPhrases(ParallelText):
         self.seed = seed
 
     def __iter__(self):
-        trees = [(tokens.split(), words.split()) for words, tokens in self.text]
+        trees = [(tokens.split(" "), words.split(" ")) for words, tokens in self.text]
         pool = {}
         for tokens, words in trees:
             for phrase in phrases(tokens):

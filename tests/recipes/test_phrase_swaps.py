@@ -60,6 +60,12 @@ def test_a_phrase_gives_way_to_one_of_its_kind_alone(tmp_path):
     assert len(set(new)) == 8
 
 
+def test_words_and_labels_may_hold_other_spaces_than_a_treebanks(tmp_path):
+    text = treebank(tmp_path, ["(S (N\u00a0P (N 1\u00a0000) (N a)) (VP (V b)))"])
+    (new,) = SwappedPhrases(text, copies=1, seed=1)
+    assert new == ("1\u00a0000 a b", "(S (N\u00a0P XX XX )N\u00a0P (VP XX )VP )S")
+
+
 def test_trees_without_phrases_stay_and_long_ones_are_left_out(tmp_path):
     long = f"(S (NP {'(N x) ' * 61}) (VP (V y)))"
     text = treebank(tmp_path, ["(S (N a))", "(S (NP (N b)) (VP (V c)))", long])
