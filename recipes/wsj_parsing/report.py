@@ -53,7 +53,7 @@ class DevScores:
             "repaired_sentences": self.repaired,
             "repairs": self.repairs,
             "flat_trees": self.flat_trees,
-            "seconds": self.seconds,
+            "parsing_seconds": self.seconds,
         }
 
 
@@ -145,15 +145,11 @@ def report(run, gold, settings, *, record, speed, command, **results):
     repaired = parse_dev(run, gold, settings, constrained=False)
     for name, trees in ((GOLD, gold), (PARSED, parsed.trees), (REPAIRED, repaired.trees)):
         write_text(run.path / name, "".join(f"{tree}\n" for tree in trees))
-    constrained = parsed.as_dict()
     write_json(
         run.scores_path,
         {
             "sentences": len(gold),
-            "evalb": constrained["evalb"],
-            "well_formed": constrained["well_formed"],
-            "flat_trees": constrained["flat_trees"],
-            "parsing_seconds": constrained["seconds"],
+            **parsed.as_dict(),
             "repair": repaired.as_dict(),
             **results,
             "settings": settings.to_dict(),

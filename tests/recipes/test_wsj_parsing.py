@@ -35,6 +35,7 @@ SMALL = {
     "intermediate_dim": 128,
     "dropout": 0.1,
     "vocabulary_size": 330,  # 256 of them bytes
+    "phrase_swaps": 0,
     "batch_tokens": 1024,
     "steps": 400,
     "warmup_steps": 100,
@@ -85,7 +86,7 @@ def test_the_trained_parser_is_far_better_than_flat_trees(trained, data):
     assert scores["evalb"]["all"]["valid"] == scores["sentences"] == 30
     assert scores["evalb"]["all"]["tagging_accuracy"] == 100
     assert scores["well_formed"] == 1
-    assert scores["flat_trees"] == 0
+    assert (scores["repaired_sentences"], scores["repairs"], scores["flat_trees"]) == (0, 0, 0)
 
 
 def test_the_scores_say_how_they_came_about(trained, data):
@@ -102,6 +103,8 @@ def test_the_scores_say_how_they_came_about(trained, data):
     assert scores["command"].startswith(f"python -m recipes.wsj_parsing.train --data {data}")
     for name in ("seconds", "step_seconds", "target_tokens_per_second", "parsing_seconds"):
         assert scores[name] > 0
+    assert set(repair) <= set(scores)
+    assert repair["parsing_seconds"] > 0
     assert {"training_cost", "versions", "machine"} <= set(scores)
 
 
@@ -146,6 +149,7 @@ def test_a_resumed_training_ends_as_one_without_a_break(data, tmp_path):
         "warmup_steps": 4,
         "deterministic": True,
         "subword_sampling": 0.1,
+        "phrase_swaps": 1,
     }
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     assert train(data, whole, steps=8, **few) == 0
