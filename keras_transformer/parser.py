@@ -111,15 +111,11 @@ class Parser:
             **options: the keyword arguments of `Parser`.
 
         Raises:
-            UserInputError: no run is there, or it is none of a parser.
+            UserInputError: no run is there, its files do not fit each other, or its outputs are
+                no trees.
         """
         run = RunDirectory.open(run_directory)
-        source_tokenizer, tokenizer = run.load_tokenizers()
-        tokenizer = TreeTokenizer(tokenizer.model_bytes)
-        try:
-            TreeTokens.of(tokenizer.tokens)
-        except ValueError as error:
-            raise UserInputError(f"The run {run.path} is none of a parser.") from error
+        source_tokenizer, tokenizer = run.load_tokenizers(TreeTokenizer)
         return cls(run.load_model(checkpoint), tokenizer, source_tokenizer, **options)
 
     def parse(self, sentences, progress=False):

@@ -167,6 +167,7 @@ class RunDirectory(RunCheckpoints):
             "format_version": FORMAT_VERSION,
             "tokenizer_fingerprint": tokenizer.fingerprint,
             "vocabulary_size": tokenizer.vocabulary_size,
+            "output": tokenizer.output,
             "versions": package_versions(),
         }
         if source_tokenizer is not None:
@@ -260,19 +261,29 @@ class RunDirectory(RunCheckpoints):
             raise UserInputError(f"The weights {weights} do not fit {self.model_path}.") from error
         return model
 
-    def load_tokenizers(self):
+    def load_tokenizers(self, target_class=SentencePieceTokenizer):
         """Return the source's and the target's tokenizer, one object where they share it.
 
+        Args:
+            target_class: class of the target's: it says whether outputs are text or trees.
+
         Raises:
-            UserInputError: a file is missing or damaged, or the model learned with another one.
+            UserInputError: a file is missing or damaged, the model learned with another one, or its
+                outputs are of another kind than `target_class` is for.
         """
-        tokenizer = self._load_tokenizer(self.tokenizer_path, "")
+        output = self.record().get("output", target_class.output)
+        if output != target_class.output:
+            raise UserInputError(
+                f"The outputs of the run {self.path} are {output}, not {target_class.output}. "
+                "keras-transformer parse is for trees, the other verbs are for text."
+            )
+        tokenizer = self._load_tokenizer(self.tokenizer_path, "", target_class)
         if "source_tokenizer_fingerprint" not in self.record():
             return tokenizer, tokenizer
         return self._load_tokenizer(self.source_tokenizer_path, "source_"), tokenizer
 
-    def _load_tokenizer(self, path, prefix):
-        tokenizer = SentencePieceTokenizer.load(path)
+    def _load_tokenizer(self, path, prefix, tokenizer_class=SentencePieceTokenizer):
+        tokenizer = tokenizer_class.load(path)
         record = self.record()
         vocabulary_size = record[f"{prefix}vocabulary_size"]
         if tokenizer.vocabulary_size != vocabulary_size:

@@ -232,16 +232,37 @@ def test_a_sentence_longer_than_the_learned_positions_is_refused(tokenizers, con
         parser.parse(["tree", "tree " * 12])
 
 
-@pytest.mark.parametrize("aside", ["(a lamp)", "(XX)"])
-def test_a_translator_is_no_parser(tmp_path, capsys, aside):
-    lines = [f"{line} {aside}" for line in sentences(50)]
+def test_a_translator_is_no_parser(tmp_path, capsys):
+    lines = [f"{line} (XX)" for line in sentences(50)]
     tokenizer = SentencePieceTokenizer.train(lines, vocabulary_size=70)
     assert "(" in tokenizer.pieces(range(70))
     model = build(tokenizer)
     run = RunDirectory.create(tmp_path / "run")
     run.start(model=model, tokenizer=tokenizer, settings={})
     model.save_weights(run.weights_path)
-    with pytest.raises(UserInputError, match="is none of a parser"):
+    with pytest.raises(UserInputError, match="The outputs of the run .* are text, not trees"):
         Parser.load(run.path)
     assert cli.main(["parse", str(run.path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["translate", "RUN"],
+        ["score", "RUN", "--source", "a.txt", "--target", "a.txt"],
+        ["evaluate", "RUN", "--source", "a.txt", "--reference", "a.txt"],
+        ["align", "RUN", "--source", "a.txt", "--target", "a.txt"],
+        ["export", "saved-model", "RUN", "exported"],
+        ["train", "--source", "a.txt", "--target", "a.txt", "--from", "RUN", "--run", "new"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_parser_is_no_translator(run, command, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("tree\n" * 3)
+    arguments = [str(run.path) if word == "RUN" else word for word in command]
+    assert cli.main(arguments) == 2
+    message = f"The outputs of the run {run.path} are trees, not text."
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "exported").exists()

@@ -22,6 +22,8 @@ class TreeTokenizer(SentencePieceTokenizer):
         ([[5, 4, 8, 6, 7]], ['(S (NP XX )NP )S'])
     """
 
+    output = "trees"
+
     def __init__(self, model_bytes):
         super().__init__(model_bytes)
         self.tokens = self.pieces(range(self.vocabulary_size))

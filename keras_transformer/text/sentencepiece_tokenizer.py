@@ -47,6 +47,8 @@ class SentencePieceTokenizer:
         Kudo and Richardson, 2018, SentencePiece: https://arxiv.org/abs/1808.06226
     """
 
+    output = "text"  # what `decode` gives
+
     def __init__(self, model_bytes):
         self.model_bytes = bytes(model_bytes)
         self._processor = sentencepiece.SentencePieceProcessor()

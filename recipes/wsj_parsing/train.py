@@ -72,8 +72,7 @@ def train_parser(options, devices, train_texts, dev_text):
     # Data
     gold = list(dev_text.trees())
     if state:
-        source_tokenizer, tokenizer = run.load_tokenizers()
-        tokenizer = TreeTokenizer(tokenizer.model_bytes)
+        source_tokenizer, tokenizer = run.load_tokenizers(TreeTokenizer)
     else:
         source_tokenizer, tokenizer = make_tokenizers(train_texts, settings)
     sampling = None

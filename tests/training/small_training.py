@@ -18,6 +18,7 @@ class TokenizerStub:
 
     vocabulary_size = VOCABULARY_SIZE
     fingerprint = "0" * 64
+    output = "text"
 
     def save(self, path):
         path.write_bytes(b"no real tokenizer")
