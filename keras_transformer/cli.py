@@ -45,7 +45,8 @@ def _run(arguments):
 
 def _parser():
     parser = CommandParser(
-        prog="keras-transformer", description="Train and use translation models."
+        prog="keras-transformer",
+        description="Train, use and export translation models and parsers.",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")

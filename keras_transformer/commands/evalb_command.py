@@ -43,15 +43,22 @@ def _scores(pairs, parameters, *, table):
 
     if table:
         print(HEADING)
-    scores, errors = [], 0
+    scores, errors, broken = [], 0, 0
     for number, (gold, test) in enumerate(pairs, start=1):
         comparison = EvalbComparison(gold, test, parameters)
         scores.append(comparison.score)
+        broken += gold.count("(") != gold.count(")")
         if table:
             _print_sentence(number, comparison, parameters.debug)
         if comparison.score.fault:
             errors += 1
             _tell_error(number, comparison.score.fault, errors, parameters.max_error)
+    if broken:
+        print(
+            f"{broken} lines of GOLD hold no whole tree and do not count: each tree must be on one "
+            "line, not pretty-printed.",
+            file=sys.stderr,
+        )
     return scores
 
 

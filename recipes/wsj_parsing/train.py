@@ -7,14 +7,13 @@ import keras
 
 from keras_transformer import losses, metrics, models, optimizers, training
 from keras_transformer.command_errors import run_command
-from keras_transformer.data import SubwordSampling, find_text, plan_batches, prepare_corpus
-from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.data import find_text
 from keras_transformer.run_directory import RunDirectory
 from recipes.recipe_options import recipe_options
-from recipes.wsj_parsing.phrase_swaps import SwappedPhrases
 from recipes.wsj_parsing.report import remove_parses, report
 from recipes.wsj_parsing.settings import MAY_CHANGE, ParsingSettings
-from recipes.wsj_parsing.treebank import TreePairs, make_tokenizers, unknown_labels
+from recipes.wsj_parsing.tree_data import TreeData
+from recipes.wsj_parsing.treebank import TreePairs
 
 
 def main(arguments=None):
@@ -70,43 +69,13 @@ def train_parser(options, devices, train_texts, dev_text):
     training.make_reproducible(settings.seed, settings.deterministic)
 
     # Data
-    gold = list(dev_text.trees())
-    if state:
-        source_tokenizer, tokenizer = run.load_tokenizers(TreeTokenizer)
-    else:
-        source_tokenizer, tokenizer = make_tokenizers(train_texts, settings)
-    sampling = None
-    if settings.subword_sampling:
-        sampling = SubwordSampling(
-            tokenizer,
-            source_tokenizer,
-            alpha=settings.subword_sampling,
-            seed=settings.seed + 1,  # other numbers than batches are shuffled with
-        )
-    swapped = []
-    if settings.phrase_swaps:
-        swapped = [SwappedPhrases(train_texts[0], settings.phrase_swaps, settings.seed + 2)]
-    *train_corpora, dev_corpus = (
-        prepare_corpus(
-            text,
-            tokenizer,
-            run.path.parent / "prepared",
-            source_tokenizer=source_tokenizer,
-            keep_text=sampling is not None,
-        )
-        for text in (*train_texts, *swapped, dev_text)
-    )
-    plan = {
-        "batch_tokens": settings.batch_tokens,
-        "seed": settings.seed,
-        "shapes": settings.shapes(backend),
-    }
-    train = plan_batches(train_corpora, tokenizer.special_tokens, subword_sampling=sampling, **plan)
-    dev = plan_batches(dev_corpus, tokenizer.special_tokens, shuffle=False, **plan)
+    data = TreeData.prepare(train_texts, dev_text, settings, run, begun=state is not None)
 
     # Model
     with devices.scope():
-        model = models.build_transformer(**settings.model_options(source_tokenizer, tokenizer))
+        model = models.build_transformer(
+            **settings.model_options(data.source_tokenizer, data.tokenizer)
+        )
         loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing)
         trainer = training.training_model(model, accumulate)
         trainer.compile(
@@ -126,43 +95,36 @@ def train_parser(options, devices, train_texts, dev_text):
         )
     speed = training.DeviceSpeed.of(devices, settings.precision, settings.device_tflops)
     if devices.is_chief:
-        print(
-            f"{sum(map(len, train_corpora)):,} trees to train on, {len(gold):,} to score\n"
-            f"{model.count_params():,} parameters, {source_tokenizer.vocabulary_size:,} subwords, "
-            f"{tokenizer.vocabulary_size:,} tokens of trees, "
-            f"{train.plan.steps_per_epoch:,} steps an epoch, {train.plan.report()}\n"
-            f"{devices.description}, {settings.precision}"
-        )
-        if unknown := unknown_labels(gold, tokenizer):
-            print(f"{dev_text.name}: no training tree has {', '.join(unknown)}: never found")
+        print(f"{data}\n{model.count_params():,} parameters")
+        print(f"{devices.description}, {settings.precision}")
 
     # Training
     if devices.is_chief and state is None:
         remove_parses(run)
         run.start(
             model=model,
-            tokenizer=tokenizer,
-            source_tokenizer=source_tokenizer,
+            tokenizer=data.tokenizer,
+            source_tokenizer=data.source_tokenizer,
             settings=settings.to_dict(),
         )
     if settings.probe:
-        probed = training.probe(trainer, train, devices, accumulate)
+        probed = training.probe(trainer, data.train, devices, accumulate)
         if devices.is_chief:
             print(probed)
     record = training.fit_model(
         trainer,
-        devices.batches(train, state.step if state else 0, accumulate),
+        devices.batches(data.train, state.step if state else 0, accumulate),
         run=run,
-        work=training.StepWork.of(train.plan, model, speed.total_peak_flops),
+        work=training.StepWork.of(data.train.plan, model, speed.total_peak_flops),
         steps=settings.steps,
         minutes=options.minutes,
         save_every=settings.save_every,
         keep_last=settings.average,
-        validation_data=devices.batches(dev),
-        validation_steps=dev.plan.steps_per_epoch,
+        validation_data=devices.batches(data.dev),
+        validation_steps=data.dev.plan.steps_per_epoch,
         state=state,
         settings=settings.to_dict(),
-        data_fingerprint=f"{train.fingerprint} {dev.fingerprint}",
+        data_fingerprint=f"{data.train.fingerprint} {data.dev.fingerprint}",
         devices=devices,
     )
     devices.stop()
@@ -174,12 +136,12 @@ def train_parser(options, devices, train_texts, dev_text):
     # Evaluation
     report(
         run,
-        gold,
+        data.gold,
         settings,
         record=record,
         speed=speed,
         command=options.command,
-        training_trees=sum(map(len, train_corpora)),
+        training_trees=data.training_trees,
         averaged_checkpoints=len(last),
     )
     return None

@@ -79,6 +79,17 @@ def test_errors_are_told_up_to_max_error_and_counted_on(tmp_path, capsys):
     )
 
 
+def test_pretty_printed_gold_trees_are_told(files, tmp_path, capsys):
+    pretty = tmp_path / "pretty.mrg"
+    pretty.write_text("(S (NP (PRP it))\n  (VP (VBZ is)))\n", "utf-8")
+    code, _, err = evalb(capsys, pretty, pretty, "--json")
+    assert code == 0
+    assert err.splitlines()[-1] == (
+        "2 lines of GOLD hold no whole tree and do not count: each tree must be on one line, "
+        "not pretty-printed."
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

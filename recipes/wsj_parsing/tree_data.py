@@ -1,0 +1,101 @@
+"""Treebanks as vocabularies and batches."""
+
+import dataclasses
+
+import keras
+
+from keras_transformer.data import BatchReader, SubwordSampling, plan_batches, prepare_corpus
+from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.text import SentencePieceTokenizer
+from recipes.wsj_parsing.phrase_swaps import SwappedPhrases
+from recipes.wsj_parsing.treebank import make_tokenizers, unknown_labels
+
+
+@dataclasses.dataclass(frozen=True)
+class TreeData:
+    """What a parser is trained on.
+
+    Args:
+        source_tokenizer: of the words.
+        tokenizer: of the trees.
+        train, dev: `BatchReader`s.
+        gold: list of `Tree`, the dev set.
+        num_trees: list of pairs: the name of a text and its number of trees; the dev set is last.
+    """
+
+    source_tokenizer: SentencePieceTokenizer
+    tokenizer: TreeTokenizer
+    train: BatchReader
+    dev: BatchReader
+    gold: list
+    num_trees: list
+
+    @classmethod
+    def prepare(cls, train_texts, dev_text, settings, run, *, begun):
+        """Read the treebanks; make the vocabularies, or take those of a run that has begun.
+
+        Args:
+            train_texts: list of `TreePairs`. Phrases are swapped in the first one.
+            dev_text: `TreePairs`.
+            settings: `ParsingSettings`.
+            run: the `RunDirectory`; prepared corpora are kept beside it.
+            begun: whether the run has begun.
+        """
+        if begun:
+            source_tokenizer, tokenizer = run.load_tokenizers(TreeTokenizer)
+        else:
+            source_tokenizer, tokenizer = make_tokenizers(train_texts, settings)
+        sampling = None
+        if settings.subword_sampling:
+            sampling = SubwordSampling(
+                tokenizer,
+                source_tokenizer,
+                alpha=settings.subword_sampling,
+                seed=settings.seed + 1,  # other numbers than batches are shuffled with
+            )
+        texts = [*train_texts, dev_text]
+        if settings.phrase_swaps:
+            swaps = SwappedPhrases(train_texts[0], settings.phrase_swaps, settings.seed + 2)
+            texts.insert(1, swaps)
+        corpora = [
+            prepare_corpus(
+                text,
+                tokenizer,
+                run.path.parent / "prepared",
+                source_tokenizer=source_tokenizer,
+                keep_text=sampling is not None,
+            )
+            for text in texts
+        ]
+        plan = {
+            "batch_tokens": settings.batch_tokens,
+            "seed": settings.seed,
+            "shapes": settings.shapes(keras.backend.backend()),
+        }
+        special = tokenizer.special_tokens
+        return cls(
+            source_tokenizer,
+            tokenizer,
+            train=plan_batches(corpora[:-1], special, subword_sampling=sampling, **plan),
+            dev=plan_batches(corpora[-1], special, shuffle=False, **plan),
+            gold=list(dev_text.trees()),
+            num_trees=[(text.name, len(trees)) for text, trees in zip(texts, corpora, strict=True)],
+        )
+
+    @property
+    def training_trees(self):
+        """Number of trees that are trained on, those with swapped phrases among them."""
+        return sum(number for _, number in self.num_trees[:-1])
+
+    def __str__(self):
+        *parts, dev = (f"{name}: {number:,} trees" for name, number in self.num_trees)
+        lines = [
+            *parts,
+            f"{dev} to score",
+            f"{self.source_tokenizer.vocabulary_size:,} subwords of words, "
+            f"{self.tokenizer.vocabulary_size:,} tokens of trees, "
+            f"{self.train.plan.steps_per_epoch:,} steps an epoch, {self.train.plan.report()}",
+        ]
+        if unknown := unknown_labels(self.gold, self.tokenizer):
+            lines.append(f"No training tree has {', '.join(unknown)}: never found")
+        return "\n".join(lines)
