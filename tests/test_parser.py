@@ -1,6 +1,7 @@
 """Sentences to trees by models with random weights, whose trees are wild."""
 
 import io
+import json
 import re
 import types
 
@@ -244,6 +245,10 @@ def test_a_translator_is_no_parser(tmp_path, capsys):
         Parser.load(run.path)
     assert cli.main(["parse", str(run.path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+    record = {key: value for key, value in run.record().items() if key != "output"}
+    run.record_path.write_text(json.dumps(record))  # as older versions wrote it
+    with pytest.raises(UserInputError, match="The run .* is none of a parser"):
+        Parser.load(run.path)
 
 
 @pytest.mark.parametrize(
