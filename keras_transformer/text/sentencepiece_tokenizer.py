@@ -202,6 +202,9 @@ class SentencePieceTokenizer:
         """The ids that a word begins with: the pieces that begin with a space, and EOS.
 
         A tuple of int, fit for `build_transformer(positions="words", source_word_starts=...)`.
+        Where the numbers of words must be those of the text, as for a parser, train the tokenizer
+        with `normalization="identity"`: else a no-break space parts a word, and a word of
+        zero-width characters is lost.
         """
         pieces = self.pieces(range(self.vocabulary_size))
         spaces = [number for number, piece in enumerate(pieces) if piece.startswith(SPACE)]

@@ -15,7 +15,7 @@ from keras_transformer import cli, models
 from keras_transformer.command_errors import run_command
 from keras_transformer.errors import UserInputError
 from keras_transformer.parser import Parse, Parser
-from keras_transformer.parsing import Tree, linearize, read_trees, rebuild
+from keras_transformer.parsing import Tree, linearize, read_trees, rebuild, source_text
 from keras_transformer.parsing.evalb import evaluate
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.run_directory import RunDirectory
@@ -249,6 +249,13 @@ def test_gold_tags_reach_the_scorer_alone(trained, data):
         linearize(tree) for tree in read_trees(trained / "dev.parsed.mrg")
     ]
     assert {tag for tree in found.trees for tag in tree.tags()} == {"FW"}
+
+
+def test_each_word_is_one_to_the_model(data):
+    words, _ = make_tokenizers([TreePairs(data / "dev.mrg")], ParsingSettings(**SMALL))
+    sentence = ["the", "1\u00a0000", "\u200b", "cat\u2028", "\u2581", "("]
+    (ids,) = words.encode([source_text(sentence)])
+    assert sum(number in words.word_starts for number in ids) == len(sentence)
 
 
 def test_training_pairs_know_no_tags(tmp_path):
