@@ -62,9 +62,11 @@ class CorpusMixture:
         return PairSlots(source_lengths, target_lengths, sizes, self.weights, seed)
 
     def pair_name(self, pair):
-        """What errors call a pair: its line, and its corpus where there are several."""
+        """What errors call a pair: its line and its text, or its corpus where there are several."""
         ((corpus, _, index),) = self._parts(np.asarray([pair]))
-        line = f"line {corpus.line_numbers[index[0]]}"
+        line = f"{corpus.unit} {corpus.line_numbers[index[0]]}"
+        if corpus.name is not None:
+            return f"{line} of {corpus.name}"
         if len(self.corpora) == 1:
             return line
         return f"{line} of corpus {self.corpora.index(corpus) + 1}"

@@ -68,7 +68,7 @@ def prepare_corpus(
     if not directory.is_dir():
         cache_directory.mkdir(parents=True, exist_ok=True)
         _prepare_once(directory, text, tokenizers, filters, keep_text)
-    corpus = ParallelCorpus.open(directory)
+    corpus = ParallelCorpus.open(directory, name=text.name, unit=text.unit)
     if filters != PairFilters() or any(corpus.dropped.values()):
         print(f"{text.name}: {corpus.report()}", file=sys.stderr)
     return corpus

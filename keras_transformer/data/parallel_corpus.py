@@ -36,6 +36,8 @@ class ParallelCorpus:
             (a digest of what it was prepared from).
         texts: None, or the sentences themselves as UTF-8: side -> (uint8 array `(bytes,)`, int64
             array of offsets `(pairs + 1,)`).
+        name: what errors call the text; None: they number the corpora.
+        unit: what errors call a pair.
     """
 
     def __init__(
@@ -47,6 +49,8 @@ class ParallelCorpus:
         line_numbers,
         metadata,
         texts=None,
+        name=None,
+        unit="line",
     ):
         self.source_ids = source_ids
         self.source_offsets = source_offsets
@@ -55,10 +59,12 @@ class ParallelCorpus:
         self.line_numbers = line_numbers
         self.metadata = metadata
         self._texts = texts
+        self.name = name
+        self.unit = unit
 
     @classmethod
-    def open(cls, directory):
-        """Open the corpus that `prepare_corpus` wrote to `directory`.
+    def open(cls, directory, **names):
+        """Open the corpus that `prepare_corpus` wrote to `directory`; `names` are `name`, `unit`.
 
         Raises:
             UserInputError: there is no corpus, or its files do not fit each other.
@@ -78,7 +84,7 @@ class ParallelCorpus:
             if isinstance(error, UserInputError):
                 raise
             raise UserInputError(f"{directory} holds no prepared corpus: {error}") from error
-        corpus = cls(*arrays, line_numbers, metadata, texts or None)
+        corpus = cls(*arrays, line_numbers, metadata, texts or None, **names)
         if not corpus._is_whole():
             raise _damaged(directory)
         return corpus

@@ -16,6 +16,8 @@ class ParallelText(abc.ABC):
         name: what reports and errors call the text.
     """
 
+    unit = "line"  # what errors call a pair
+
     def __init__(self, name):
         self.name = name
 

@@ -41,6 +41,8 @@ class SwappedPhrases(ParallelText):
         Shi et al., "Substructure Substitution: Structured Data Augmentation for NLP", 2021.
     """
 
+    unit = "tree"
+
     def __init__(self, text, copies, seed):
         super().__init__(f"{text.name} with swapped phrases")
         self.text = text

@@ -29,6 +29,8 @@ class TreePairs(ParallelText):
         [('it rains', '(S (NP XX )NP (VP XX )VP )S')]
     """
 
+    unit = "tree"
+
     def __init__(self, path):
         super().__init__(pathlib.Path(path).name)
         self.path = path

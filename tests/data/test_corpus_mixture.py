@@ -55,6 +55,10 @@ def test_errors_name_the_line_and_the_corpus():
     assert mixture.pair_name(1) == "line 2 of corpus 1"
     assert mixture.pair_name(3) == "line 50 of corpus 2"
     assert CorpusMixture([second]).pair_name(0) == "line 40"
+    second.name, second.unit = "dev.mrg", "tree"
+    assert mixture.pair_name(1) == "line 2 of corpus 1"
+    assert mixture.pair_name(3) == "tree 50 of dev.mrg"
+    assert CorpusMixture([second]).pair_name(0) == "tree 40 of dev.mrg"
 
 
 @pytest.mark.parametrize(

@@ -309,8 +309,8 @@ def one_line(capsys):
         ("dev.mrg", "", ["dev.mrg"]),
         (
             "train.mrg",
-            f"(S {'(NN dog) ' * 2000})",
-            ["`batch_tokens`", "2001 source", "2003 target"],
+            "\n".join(["(S\n(NN dog))", *toy_trees(98, NOUNS, 1), f"(S {'(NN dog) ' * 2000})"]),
+            ["`batch_tokens`", "tree 100 of train.mrg", "2001 source", "2003 target"],
         ),
     ],
     ids=["no training trees", "no dev trees", "not closed", "empty", "too long"],
@@ -321,7 +321,7 @@ def test_bad_data_ends_in_one_line_and_leaves_no_run(tmp_path, name, content, sa
         path.unlink(missing_ok=True)
     if content is not None:
         (data / name).write_text(content)
-    assert train(data, run, vocabulary_size=270) == 2
+    assert train(data, run) == 2
     message = one_line(capsys)
     assert all(text in message for text in says), message
     assert not run.exists()
