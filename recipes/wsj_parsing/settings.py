@@ -118,4 +118,6 @@ class ParsingSettings(DeviceSettings):
         if self.positions == "words":
             options["source_word_starts"] = source_tokenizer.word_starts
             options["target_word_starts"] = tokenizer.word_starts
+        if self.positions == "learned":
+            options["max_length"] = self.batch_tokens  # a longer sentence is in no batch
         return options

@@ -362,6 +362,17 @@ def test_each_rate_of_dropout_is_the_models(name):
     assert np.allclose(first, second) == (name is None)
 
 
+def test_learned_positions_hold_whatever_a_batch_holds():
+    sizes = {"num_layers": 1, "hidden_dim": 16, "intermediate_dim": 32, "batch_tokens": 1100}
+    settings = ParsingSettings(positions="learned", **sizes)
+    model = models.build_transformer(**settings.model_options(WORDS, TREES))
+    for side in ("source", "target"):
+        ids = {"source_ids": np.ones((1, 3)), "target_ids": np.ones((1, 3))}
+        assert model(ids | {f"{side}_ids": np.ones((1, 1100))}).shape[0] == 1
+        with pytest.raises(ValueError, match="longer than the learned positions"):
+            model(ids | {f"{side}_ids": np.ones((1, 1101))})
+
+
 def test_the_papers_model_has_its_sizes():
     settings = ParsingSettings.from_dict(read_settings_file(PAPER))
     assert (settings.num_layers, settings.hidden_dim) == (4, 1024)
