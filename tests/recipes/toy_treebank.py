@@ -3,6 +3,8 @@
 import gzip
 import random
 
+from keras_transformer.parsing import linearize, rebuild
+
 NOUNS = ["dog", "cat", "house", "tree", "man", "garden"]
 NEW_NOUNS = ["elephant", "rüsselkäfer", "日本"]
 
@@ -36,3 +38,8 @@ def write_treebank(folder):
     dev = "\n".join(toy_trees(30, NOUNS + NEW_NOUNS, 2))
     (folder / "dev.mrg").write_text(dev, encoding="utf-8")
     return folder
+
+
+def with_tags(tree, tags):
+    """The tree with other tags."""
+    return rebuild(linearize(tree), tree.words(), tags)
