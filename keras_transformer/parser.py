@@ -116,10 +116,6 @@ class Parser:
         """
         run = RunDirectory.open(run_directory)
         source_tokenizer, tokenizer = run.load_tokenizers(TreeTokenizer)
-        try:
-            TreeTokens.of(tokenizer.tokens)
-        except ValueError as error:  # an older run does not say what its outputs are
-            raise UserInputError(f"The run {run.path} is none of a parser.") from error
         return cls(run.load_model(checkpoint), tokenizer, source_tokenizer, **options)
 
     def parse(self, sentences, progress=False):

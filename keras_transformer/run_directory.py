@@ -271,7 +271,7 @@ class RunDirectory(RunCheckpoints):
             UserInputError: a file is missing or damaged, the model learned with another one, or its
                 outputs are of another kind than `target_class` is for.
         """
-        output = self.record().get("output", target_class.output)
+        output = self.record().get("output", "text")
         if output != target_class.output:
             raise UserInputError(
                 f"The outputs of the run {self.path} are {output}, not {target_class.output}. "

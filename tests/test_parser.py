@@ -247,7 +247,7 @@ def test_a_translator_is_no_parser(tmp_path, capsys):
     assert capsys.readouterr().err.count("\n") == 1
     record = {key: value for key, value in run.record().items() if key != "output"}
     run.record_path.write_text(json.dumps(record))  # as older versions wrote it
-    with pytest.raises(UserInputError, match="The run .* is none of a parser"):
+    with pytest.raises(UserInputError, match="The outputs of the run .* are text, not trees"):
         Parser.load(run.path)
 
 

@@ -11,7 +11,7 @@ import time
 
 from keras_transformer.environment import machine, package_versions
 from keras_transformer.parser import Parser
-from keras_transformer.parsing import Tree, linearize, rebuild
+from keras_transformer.parsing import linearize, rebuild
 from keras_transformer.parsing.evalb import EvalbResult, evaluate
 from keras_transformer.training import training_cost
 from keras_transformer.whole_files import write_json, write_text
@@ -71,7 +71,8 @@ def with_gold_tags(tree, gold):
 def score_parses(parses, gold, seconds=0.0):
     """Score a parser's output.
 
-    A sentence without a usable tree counts as a flat one: dropping it would raise the score.
+    A sentence without a usable tree counts as the flat one that the parser gives for it: dropping
+    it would raise the score.
 
     Args:
         parses: list of `Parse`, in the order of `gold`. One whose score is -inf has no tree.
@@ -82,10 +83,7 @@ def score_parses(parses, gold, seconds=0.0):
         A `DevScores`.
     """
     found = [math.isfinite(parse.score) for parse in parses]
-    trees = [
-        with_gold_tags(parse.tree, tree) if usable else Tree("S", tree.leaves())
-        for parse, tree, usable in zip(parses, gold, found, strict=True)
-    ]
+    trees = [with_gold_tags(parse.tree, tree) for parse, tree in zip(parses, gold, strict=True)]
     repairs = [parse.repairs for parse, usable in zip(parses, found, strict=True) if usable]
     return DevScores(
         trees=trees,

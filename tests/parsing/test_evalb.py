@@ -10,7 +10,6 @@ import pytest
 
 from keras_transformer.parsing import Leaf, Tree
 from keras_transformer.parsing.evalb import evaluate
-from keras_transformer.parsing.evalb_comparison import EvalbComparison
 from keras_transformer.parsing.evalb_parameters import EvalbParameters
 from keras_transformer.parsing.evalb_report import (
     HEADING,
@@ -18,6 +17,7 @@ from keras_transformer.parsing.evalb_report import (
     sentence_row,
 )
 from keras_transformer.parsing.evalb_scores import ERROR, SKIPPED, VALID
+from tests.parsing.evalb_counts import counts, score
 
 EVALB = pathlib.Path(__file__).parents[2].parent / "shared" / "data" / "evalb"
 COLLINS = EvalbParameters()
@@ -31,17 +31,6 @@ def evalb_files():
     if not EVALB.is_dir():
         pytest.skip(f"EVALB's sample files are not in {EVALB}")
     return EVALB
-
-
-def score(gold, test, **parameters):
-    return EvalbComparison(gold, test, EvalbParameters(**parameters)).score
-
-
-def counts(gold, test, **parameters):
-    """Brackets: matched, of the gold tree, of the other, crossing."""
-    found = score(gold, test, **parameters)
-    assert found.status == VALID, found.fault
-    return found.matched, found.gold_brackets, found.test_brackets, found.crossing
 
 
 def report(gold, test, parameters):

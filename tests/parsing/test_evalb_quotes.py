@@ -1,19 +1,7 @@
 """EVALB's quotation marks: deleted by one tree's tag alone, they are put back."""
 
-from keras_transformer.parsing.evalb_comparison import EvalbComparison
-from keras_transformer.parsing.evalb_parameters import EvalbParameters
 from keras_transformer.parsing.evalb_scores import ERROR, VALID
-
-
-def score(gold, test, **parameters):
-    return EvalbComparison(gold, test, EvalbParameters(**parameters)).score
-
-
-def counts(gold, test, **parameters):
-    """Brackets: matched, of the gold tree, of the other, crossing."""
-    found = score(gold, test, **parameters)
-    assert found.status == VALID, found.fault
-    return found.matched, found.gold_brackets, found.test_brackets, found.crossing
+from tests.parsing.evalb_counts import counts, score
 
 
 def test_a_quotation_mark_that_one_tag_deletes_is_put_back():

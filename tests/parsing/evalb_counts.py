@@ -1,0 +1,16 @@
+"""EVALB's comparison of two small trees."""
+
+from keras_transformer.parsing.evalb_comparison import EvalbComparison
+from keras_transformer.parsing.evalb_parameters import EvalbParameters
+from keras_transformer.parsing.evalb_scores import VALID
+
+
+def score(gold, test, **parameters):
+    return EvalbComparison(gold, test, EvalbParameters(**parameters)).score
+
+
+def counts(gold, test, **parameters):
+    """Brackets: matched, of the gold tree, of the other, crossing."""
+    found = score(gold, test, **parameters)
+    assert found.status == VALID, found.fault
+    return found.matched, found.gold_brackets, found.test_brackets, found.crossing
