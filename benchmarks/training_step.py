@@ -12,7 +12,7 @@ from keras_transformer.command_errors import (
     positive_number,
     run_command,
 )
-from keras_transformer.whole_files import write_text
+from keras_transformer.files.whole_files import write_text
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 COLUMNS = "{:<15} {:>10}  {:<15} {:>13} {:>7} {:>12} {:>8}"

@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.whole_files import checksum, write_json
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.whole_files import checksum, write_json
 
 LITERT_FORMAT = "keras_transformer LiteRT model"
 FORMAT_VERSION = 1

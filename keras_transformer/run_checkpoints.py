@@ -5,7 +5,7 @@ import re
 import sys
 from pathlib import Path
 
-from keras_transformer.whole_files import checksum, write_json
+from keras_transformer.files.whole_files import checksum, write_json
 
 WEIGHTS = ".weights.h5"
 STATE = ".state.npz"

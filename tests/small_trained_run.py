@@ -4,7 +4,7 @@ import contextlib
 import io
 
 from keras_transformer.data import ParallelFiles
-from keras_transformer.data.file_lock import file_lock
+from keras_transformer.files.file_lock import file_lock
 from keras_transformer.translation_training import (
     TranslationData,
     TranslationSettings,

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.whole_files import write_json
 from keras_transformer.models import build_transformer
 from keras_transformer.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.whole_files import write_json
 
 LINES = ["a small house by the sea", "ein kleines Haus am Meer", "the tree and the house"]
 

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.whole_files import write_json
 from keras_transformer.settings import Settings, setting
-from keras_transformer.whole_files import write_json
 
 
 @dataclasses.dataclass(frozen=True)

@@ -193,7 +193,7 @@ def run_results(system, sources, references, options):
 
 def write_translations(path, translations):
     """Write the translations of `averaged`, or, said on stderr, of `single` where it is missing."""
-    from keras_transformer.whole_files import write_text
+    from keras_transformer.files.whole_files import write_text
 
     name = "averaged" if "averaged" in translations else "single"
     write_text(path, "".join(f"{line}\n" for line in translations[name]))

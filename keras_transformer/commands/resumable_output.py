@@ -11,7 +11,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.whole_files import write_json
+from keras_transformer.files.whole_files import write_json
 
 
 class ResumableOutput:

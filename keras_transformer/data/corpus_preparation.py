@@ -14,11 +14,11 @@ import numpy as np
 import tqdm
 
 from keras_transformer.data.corpus_writer import CorpusWriter
-from keras_transformer.data.file_lock import file_lock
 from keras_transformer.data.pair_filters import PairFilters, PairSieve
 from keras_transformer.data.parallel_corpus import FORMAT_VERSION, ParallelCorpus, drop_listing
 from keras_transformer.data.parallel_text import ParallelText
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.file_lock import file_lock
 
 _CHUNK_PAIRS = 10_000
 

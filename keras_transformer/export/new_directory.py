@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.whole_files import write_directory
+from keras_transformer.files.whole_files import write_directory
 
 
 def write_new_directory(directory, write):

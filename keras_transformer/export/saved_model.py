@@ -12,7 +12,7 @@ from keras_transformer.export.model_card import write_model_card
 from keras_transformer.export.model_server_files import write_model_server_files
 from keras_transformer.export.required_backend import check_tensorflow_backend
 from keras_transformer.export.search_options import SearchOptions
-from keras_transformer.whole_files import write_directory
+from keras_transformer.files.whole_files import write_directory
 
 PRECISIONS = ("float32", "bfloat16")
 

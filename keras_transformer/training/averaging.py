@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.errors import UserInputError
-from keras_transformer.whole_files import whole_file
+from keras_transformer.files.whole_files import whole_file
 
 
 def average_checkpoints(paths, destination):

@@ -9,8 +9,8 @@ from tqdm import tqdm
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.evaluation import bleu
 from keras_transformer.evaluation.bleu import bleu_metric, check_paired
+from keras_transformer.files.whole_files import write_text
 from keras_transformer.training.step_callback import StepCallback
-from keras_transformer.whole_files import write_text
 
 
 class BleuValidation(StepCallback):

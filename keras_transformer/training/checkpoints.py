@@ -4,9 +4,9 @@ import math
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.errors import TrainingDiverged
+from keras_transformer.files.whole_files import copy_file, write_json
 from keras_transformer.training.step_callback import StepCallback
 from keras_transformer.training.weights import save_weights, weights_are_finite
-from keras_transformer.whole_files import copy_file, write_json
 
 
 class Checkpoints(StepCallback):

@@ -8,6 +8,7 @@ import sys
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.command_errors import INTERRUPTED, TERMINATED
 from keras_transformer.errors import CannotWrite
+from keras_transformer.files.whole_files import write_json
 from keras_transformer.training.bleu_validation import BleuValidation
 from keras_transformer.training.checkpoints import Checkpoints
 from keras_transformer.training.compiled_shapes import CompiledShapes
@@ -24,7 +25,6 @@ from keras_transformer.training.tensorboard_log import TensorBoardLog
 from keras_transformer.training.training_state import check_same_data
 from keras_transformer.training.validation_batches import fixed_batches
 from keras_transformer.training.validation_log import ValidationLog
-from keras_transformer.whole_files import write_json
 
 # `fit` wants a number of epochs; a training limited by minutes never comes near this one.
 EPOCHS_WITHOUT_STEP_LIMIT = 1_000_000

@@ -1,7 +1,7 @@
 """metrics.csv: what single training steps gave."""
 
+from keras_transformer.files.whole_files import writing
 from keras_transformer.training.step_log import StepLog
-from keras_transformer.whole_files import writing
 
 FORMATS = {
     "loss": ".9g",

@@ -2,8 +2,8 @@
 
 import csv
 
+from keras_transformer.files.whole_files import copy_file, remove_left_over, write_json, write_text
 from keras_transformer.run_checkpoints import step_of
-from keras_transformer.whole_files import copy_file, remove_left_over, write_json, write_text
 
 
 def rewind(run, state):

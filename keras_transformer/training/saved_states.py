@@ -2,9 +2,9 @@
 
 import time
 
+from keras_transformer.files.whole_files import sync
 from keras_transformer.training.step_callback import StepCallback
 from keras_transformer.training.training_state import remove_old_states, save_state
-from keras_transformer.whole_files import sync
 
 
 class Progress:

@@ -10,8 +10,8 @@ import keras
 import numpy as np
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.whole_files import whole_file
 from keras_transformer.run_checkpoints import step_of
-from keras_transformer.whole_files import whole_file
 
 STATE_FORMAT = 1
 RECORD = "state.json"

@@ -4,8 +4,8 @@ import csv
 import time
 from pathlib import Path
 
+from keras_transformer.files.whole_files import write_text
 from keras_transformer.training.step_callback import StepCallback
-from keras_transformer.whole_files import write_text
 
 LEFT_OUT = ("val_loss", "val_step_loss", "val_step_nll")
 

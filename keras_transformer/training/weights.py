@@ -5,7 +5,7 @@ import io
 import keras
 from keras import ops
 
-from keras_transformer.whole_files import whole_file
+from keras_transformer.files.whole_files import whole_file
 
 
 def save_weights(model, path, before_rename=None):

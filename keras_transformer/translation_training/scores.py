@@ -3,8 +3,8 @@
 import sys
 
 from keras_transformer.evaluation import bleu, chrf, score_record
+from keras_transformer.files.whole_files import write_json, write_text
 from keras_transformer.training import cost_table, training_cost
-from keras_transformer.whole_files import write_json, write_text
 
 EXAMPLES = 5
 

@@ -1,8 +1,8 @@
 """What the demo shows at its end."""
 
 from keras_transformer.evaluation import exact_match
+from keras_transformer.files.whole_files import write_text
 from keras_transformer.translation_training.scores import write_scores
-from keras_transformer.whole_files import write_text
 
 ROWS = 10
 

@@ -10,11 +10,11 @@ import sys
 import time
 
 from keras_transformer.environment import machine, package_versions
+from keras_transformer.files.whole_files import write_json, write_text
 from keras_transformer.parser import Parser
 from keras_transformer.parsing import linearize, rebuild
 from keras_transformer.parsing.evalb import EvalbResult, evaluate
 from keras_transformer.training import training_cost
-from keras_transformer.whole_files import write_json, write_text
 
 GOLD, PARSED, REPAIRED = "dev.gold.mrg", "dev.parsed.mrg", "dev.repaired.mrg"
 EXAMPLES, EXAMPLE_WORDS = 3, 12

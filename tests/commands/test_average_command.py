@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 
 from keras_transformer import cli
+from keras_transformer.files.whole_files import write_json
 from keras_transformer.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.whole_files import write_json
 
 
 @pytest.fixture

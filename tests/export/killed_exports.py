@@ -8,7 +8,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-from keras_transformer.whole_files import write_directory
+from keras_transformer.files.whole_files import write_directory
 
 FILES = 20
 

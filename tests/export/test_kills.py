@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_transformer.whole_files import PARTIAL_DIRECTORY
+from keras_transformer.files.whole_files import PARTIAL_DIRECTORY
 from tests.export.killed_exports import is_whole, next_name, write_files
 
 KILLS = 20
@@ -44,7 +44,7 @@ def visible(directory):
 
 
 def test_directories_of_a_killed_process_are_whole(tmp_path):
-    from keras_transformer.whole_files import write_directory
+    from keras_transformer.files.whole_files import write_directory
 
     moments, seen_left_over = random.Random(1), 0
     for number in range(KILLS):

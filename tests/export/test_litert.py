@@ -12,8 +12,8 @@ import tensorflow as tf
 from keras_transformer.errors import CannotWrite, UserInputError
 from keras_transformer.export.litert import export_litert
 from keras_transformer.export_contract import NO_SCORE
+from keras_transformer.files.whole_files import PARTIAL_DIRECTORY
 from keras_transformer.serving.litert_translator import LiteRTTranslator
-from keras_transformer.whole_files import PARTIAL_DIRECTORY
 from tests.litert_exports import (
     LIMITS,
     litert_export,

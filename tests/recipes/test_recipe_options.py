@@ -4,8 +4,8 @@ import pathlib
 import pytest
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.whole_files import write_json
 from keras_transformer.settings import Settings, setting
-from keras_transformer.whole_files import write_json
 from recipes.recipe_options import recipe_options
 
 

@@ -5,7 +5,7 @@ import tempfile
 import pytest
 
 from keras_transformer.errors import CannotWrite
-from keras_transformer.whole_files import write_directory, write_json, write_text
+from keras_transformer.files.whole_files import write_directory, write_json, write_text
 
 
 def test_writes_are_whole_or_not_at_all(tmp_path):
