@@ -13,9 +13,9 @@ import numpy as np
 from benchmarks.invented_language import invented_corpus
 from keras_transformer import losses, metrics, models, optimizers, training
 from keras_transformer.data import plan_batches
-from keras_transformer.environment import machine, package_versions
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import PRESETS
+from keras_transformer.runs.environment import machine, package_versions
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.training.device_memory import peak_device_memory
 

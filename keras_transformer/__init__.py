@@ -35,7 +35,7 @@ _HOMES = {
     "Parser": "parser",
     "Perplexity": "metrics",
     "PositionalEmbedding": "layers",
-    "RunDirectory": "run_directory",
+    "RunDirectory": "runs.run_directory",
     "SentencePieceTokenizer": "text",
     "SequenceGenerator": "sequence_generation",
     "SpecialTokens": "special_tokens",

@@ -16,7 +16,7 @@ from keras_transformer.graph_compilation import pad_ids
 from keras_transformer.parsing import Tree, repair, source_text
 from keras_transformer.parsing.leaf import WHITE_SPACE
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer, tree_tokens
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.sentence_batches import (
     batches_by_length,
     encode_sentences,

@@ -6,7 +6,7 @@ import pathlib
 
 from keras_transformer.command_errors import positive_number
 from keras_transformer.errors import UserInputError
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.settings import Settings
 
 

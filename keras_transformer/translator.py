@@ -9,7 +9,7 @@ from keras_transformer.decoding.length_penalty import check_alpha
 from keras_transformer.errors import UserInputError
 from keras_transformer.graph_compilation import pad_ids
 from keras_transformer.models import TransformerLayers
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.sentence_batches import (
     batches_by_length,
     check_equal_numbers,

@@ -19,6 +19,7 @@ CORE = {
 
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="run the tests marked `slow` too")
+    parser.addoption("--seed", type=int, default=1, help="of the tests' random numbers (default 1)")
 
 
 def pytest_configure(config):
@@ -46,7 +47,21 @@ def trained_run(tmp_path_factory, worker_id):
     return small_trained_run((base if worker_id == "master" else base.parent) / "small_trained_run")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Seed what fixtures of a wider scope draw, which are made before those of a test."""
+    seed = item.config.getoption("--seed")
+    keras.utils.set_random_seed(seed)
+    item.add_report_section("setup", "random numbers", f"repeated by --seed {seed}")
+
+
+@pytest.fixture
+def random_seed(request):
+    """The seed to give to random generators and processes of a test; a failure prints it."""
+    return request.config.getoption("--seed")
+
+
 @pytest.fixture(autouse=True)
-def fixed_seed():
+def fixed_seed(random_seed):
     """Every test starts from the same random numbers, whatever ran before it."""
-    keras.utils.set_random_seed(1)
+    keras.utils.set_random_seed(random_seed)

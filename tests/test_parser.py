@@ -13,7 +13,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.parser import Parse, Parser
 from keras_transformer.parsing import Tree, linearize, rebuild
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from tests.random_translation import build, sentences
 

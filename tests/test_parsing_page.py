@@ -9,7 +9,7 @@ import pytest
 
 from keras_transformer.cli import _parser
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from tests.random_translation import build, sentences
 

@@ -6,7 +6,7 @@ import pytest
 
 from keras_transformer.decoding import length_penalty
 from keras_transformer.errors import UserInputError
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.sequence_generation import SequenceGenerator
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.translator import Translator

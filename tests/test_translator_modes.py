@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.sequence_generation import SequenceGenerator
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.translator import Translator

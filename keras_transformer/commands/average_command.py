@@ -25,8 +25,8 @@ def add_parser(verbs):
 def average(options):
     """Run the verb with the parsed command line."""
     start_backend_quietly()
-    from keras_transformer.run_checkpoints import step_of
-    from keras_transformer.run_directory import RunDirectory
+    from keras_transformer.runs.run_checkpoints import step_of
+    from keras_transformer.runs.run_directory import RunDirectory
     from keras_transformer.training.averaging import average_checkpoints
 
     run = RunDirectory.open(options.run)

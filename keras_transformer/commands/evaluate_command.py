@@ -67,8 +67,8 @@ def evaluate(options):
     from keras_transformer.backend_start import start_backend_quietly
 
     start_backend_quietly()
-    from keras_transformer.environment import package_versions
     from keras_transformer.evaluation import paired_bootstrap
+    from keras_transformer.runs.environment import package_versions
 
     sources, references, against = checked_input(options)
     systems = {**systems_of(options.run), **against}
@@ -130,7 +130,7 @@ def checked_input(options):
 
 def systems_of(path):
     """The systems `single` and `averaged` of a run; one that is missing is told on stderr."""
-    from keras_transformer.run_directory import RunDirectory
+    from keras_transformer.runs.run_directory import RunDirectory
 
     run = RunDirectory.open(path)
     single = run.best_path if run.best_path.is_file() else (run.checkpoints() or [None])[-1]
@@ -151,7 +151,7 @@ def systems_of(path):
 
 def final_weights(path):
     """The system that `translate` would use of a run."""
-    from keras_transformer.run_directory import RunDirectory
+    from keras_transformer.runs.run_directory import RunDirectory
 
     run = RunDirectory.open(path)
     weights = run.find_weights()

@@ -1,6 +1,6 @@
 """The record of a measured score: what was measured, by which command, on which machine."""
 
-from keras_transformer.environment import machine, package_versions
+from keras_transformer.runs.environment import machine, package_versions
 
 
 def score_record(*, bleu, signature, seconds, target_tokens_per_second, command, **others):

@@ -4,8 +4,8 @@ import datetime
 import json
 import re
 
-from keras_transformer.environment import package_versions
 from keras_transformer.files.whole_files import checksum, write_json, write_text
+from keras_transformer.runs.environment import package_versions
 
 CARD_NAMES = ("model_card.json", "model_card.md")
 # Of a run's scores, those that people look for.

@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from pathlib import Path
@@ -16,37 +17,43 @@ from pathlib import Path
 from keras_transformer.errors import CannotWrite
 
 # What a killed process may leave behind of a file that it was writing.
-LEFT_OVER = (".partial-*", ".candidate-*", "*.partial")
-PARTIAL_DIRECTORY = ".partial-directory-"
+PARTIAL = ".partial-"
+LEFT_OVER = (f"{PARTIAL}*", ".candidate-*", "*.partial")
+PARTIAL_DIRECTORY = f"{PARTIAL}directory-"
 
 
 @contextlib.contextmanager
 def whole_file(path, before_rename=None):
-    """Give the name of a file to write, which takes its place at `path` when it is complete.
+    """Give a file to write, which takes its place at `path` when it is complete.
 
     It is on the disk, not only on its way there, before it gets its name: neither a kill nor a
-    power cut leaves half a file. If writing fails, what is there of it is removed.
+    power cut leaves half a file. If writing fails, what is there of it is removed. Until then it
+    has a name that nobody can know before: a link planted there is not followed.
 
     Args:
-        path: where the file goes; what stood there stays until then.
-        before_rename: function that gets the complete file, such as one that keeps its checksum.
+        path: where the file goes; what stood there stays until then. A link there is replaced.
+        before_rename: function that gets the `Path` of the complete file, such as one that keeps
+            its checksum.
 
     Yields:
-        The `Path` to write to, in the same directory.
+        The file, open for writing bytes, in the same directory.
 
     Raises:
         CannotWrite: the disk is full, or another error of the operating system.
 
     Example:
-        >>> with whole_file("runs/first/scores.json") as partial:  # doctest: +SKIP
-        ...     partial.write_text("{}")
+        >>> with whole_file("runs/first/scores.json") as file:  # doctest: +SKIP
+        ...     file.write(b"{}")
     """
     path = Path(path)
-    partial = path.with_name(f".partial-{path.name}")
     with writing(path):
+        file = open(_new_name(path.parent), "xb")  # noqa: SIM115 - closed before it is renamed
+        partial = Path(file.name)
         try:
-            yield partial
-            sync(partial)
+            with file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
             if before_rename is not None:
                 before_rename(partial)
             os.replace(partial, path)
@@ -54,6 +61,11 @@ def whole_file(path, before_rename=None):
                 sync(path.parent)
         finally:
             partial.unlink(missing_ok=True)
+
+
+def _new_name(directory):
+    """A name that nobody can know before; a file is made exclusively under it, never opened."""
+    return directory / f"{PARTIAL}{secrets.token_hex(16)}"
 
 
 def write_directory(parent, choose_name, write):
@@ -163,21 +175,26 @@ def sync(path):
         os.close(descriptor)
 
 
-def write_text(path, text):
+def write_text(path, text, before_rename=None):
     """Write a text file as `whole_file` does, so that no reader ever sees half a file."""
-    with whole_file(path) as partial:
-        partial.write_text(text, encoding="utf-8", newline="\n")
+    write_bytes(path, text.encode("utf-8"), before_rename)
 
 
-def write_json(path, value):
+def write_json(path, value, before_rename=None):
     """Write a value as indented JSON, whole or not at all."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", before_rename)
 
 
-def copy_file(source, destination):
+def write_bytes(path, content, before_rename=None):
+    """Write bytes, or a buffer of them, whole or not at all."""
+    with whole_file(path, before_rename) as file:
+        file.write(content)
+
+
+def copy_file(source, destination, before_rename=None):
     """Copy a file, whole or not at all."""
-    with whole_file(destination) as partial:
-        shutil.copyfile(source, partial)
+    with open(source, "rb") as original, whole_file(destination, before_rename) as copy:
+        shutil.copyfileobj(original, copy)
 
 
 def checksum(path):
@@ -190,4 +207,5 @@ def remove_left_over(directory):
     """Remove what a killed process left of files that it was writing."""
     for pattern in LEFT_OVER:
         for path in Path(directory).glob(pattern):
-            path.unlink(missing_ok=True)
+            if not path.is_dir() or path.is_symlink():
+                path.unlink(missing_ok=True)

@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import io
-import os
 import re
 from dataclasses import asdict
 
@@ -11,6 +10,7 @@ import sentencepiece
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.whole_files import write_bytes
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.text.subword_sampling import SPACE, SubwordSampler
 
@@ -130,10 +130,7 @@ class SentencePieceTokenizer:
 
     def save(self, path):
         """Write the model to `path`, whole or not at all."""
-        partial = f"{path}.partial"
-        with open(partial, "wb") as file:
-            file.write(self.model_bytes)
-        os.replace(partial, path)
+        write_bytes(path, self.model_bytes)
 
     def encode(self, sentences):
         """Turn sentences into token ids, without begin or end of sentence.

@@ -3,7 +3,7 @@
 import csv
 
 from keras_transformer.files.whole_files import copy_file, remove_left_over, write_json, write_text
-from keras_transformer.run_checkpoints import step_of
+from keras_transformer.runs.run_checkpoints import step_of
 
 
 def rewind(run, state):

@@ -5,7 +5,7 @@ import sys
 import keras
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.training_state import check_same_settings, find_state
 
 _MOST_STEPS = 2**31 - 1

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import whole_file
-from keras_transformer.run_checkpoints import step_of
+from keras_transformer.runs.run_checkpoints import step_of
 
 STATE_FORMAT = 1
 RECORD = "state.json"

@@ -3,7 +3,7 @@
 from keras_transformer import training
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation.bleu import bleu_metric
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.translation_training.corpora import length_filter, make_batches
 from keras_transformer.translation_training.final_weights import average_weights
 from keras_transformer.translation_training.models import (

@@ -7,7 +7,7 @@ import keras
 from keras_transformer import losses, metrics, models, optimizers, training
 from keras_transformer.command_errors import run_command
 from keras_transformer.data import prepare_batches
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.translator import Translator
 from recipes.number_words.exported import check_export, export

@@ -9,11 +9,11 @@ import math
 import sys
 import time
 
-from keras_transformer.environment import machine, package_versions
 from keras_transformer.files.whole_files import write_json, write_text
 from keras_transformer.parser import Parser
 from keras_transformer.parsing import linearize, rebuild
 from keras_transformer.parsing.evalb import EvalbResult, evaluate
+from keras_transformer.runs.environment import machine, package_versions
 from keras_transformer.training import training_cost
 
 GOLD, PARSED, REPAIRED = "dev.gold.mrg", "dev.parsed.mrg", "dev.repaired.mrg"

@@ -8,7 +8,7 @@ import keras
 from keras_transformer import losses, metrics, models, optimizers, training
 from keras_transformer.command_errors import run_command
 from keras_transformer.data import find_text
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from recipes.recipe_options import recipe_options
 from recipes.wsj_parsing.report import remove_parses, report
 from recipes.wsj_parsing.settings import MAY_CHANGE, ParsingSettings

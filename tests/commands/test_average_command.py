@@ -4,7 +4,7 @@ import pytest
 
 from keras_transformer import cli
 from keras_transformer.files.whole_files import write_json
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 
 

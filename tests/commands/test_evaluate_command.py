@@ -12,7 +12,7 @@ import pytest
 from keras_transformer import cli
 from keras_transformer.evaluation import bleu, paired_bootstrap, system_scores
 from keras_transformer.models import build_transformer
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.translator import Translator
 

@@ -56,7 +56,7 @@ def serve(programs, directory):
             env=os.environ | {"PATH": str(programs)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=600,
         )
         return done.returncode, done.stdout.splitlines(), done.stderr
 
@@ -163,8 +163,8 @@ def test_the_real_server_translates_as_the_translator(trained_run, tmp_path, por
     try:
         for address in (f"http://localhost:{ports.rest_port}", f"grpc://localhost:{ports.port}"):
             with TranslationClient(address, "digits") as client:
-                client.wait_until_ready(timeout=120)
+                client.wait_until_ready(timeout=600)
                 assert client.translate(sentences) == expected
     finally:
         server.send_signal(signal.SIGINT)
-        server.wait(timeout=30)
+        server.wait(timeout=600)

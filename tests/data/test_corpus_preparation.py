@@ -200,13 +200,18 @@ class Slow(here.LetterTokenizer):
     def encode(self, sentences):
         with open({calls!r}, "a") as file:
             file.write("call ")
-        while len(list(started.parent.glob("started-*"))) < 2:
+        while not waiting.exists():
             time.sleep(0.01)
-        time.sleep(0.5)  # until the other one asks for the corpus
         return super().encode(sentences)
 
-started = pathlib.Path({calls!r}).with_name(f"started-{{os.getpid()}}")
-started.touch()
+class Stderr:  # notes that this process says it waits
+    def write(self, text):
+        if "waiting for another process" in text:
+            waiting.touch()
+        return sys.__stderr__.write(text)
+
+waiting = pathlib.Path({calls!r}).with_name("waiting")
+sys.stderr = Stderr()
 print(len(here.prepared({directory!r}, tokenizer=Slow())))
 """
 
@@ -225,7 +230,7 @@ def test_of_several_processes_one_prepares(tmp_path):
         )
         for _ in range(2)
     ]
-    outputs = [process.communicate(timeout=60) for process in processes]
+    outputs = [process.communicate(timeout=600) for process in processes]
     assert [out for out, _ in outputs] == ["3\n", "3\n"]
     assert calls.read_text() == "call call "  # sources and targets, once
     assert sum("waiting for another process" in err for _, err in outputs) == 1

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from tests.recipes.toy_treebank import write_treebank
 from tests.tfds_wmt import write_wmt14

@@ -7,7 +7,7 @@ import pytest
 from keras_transformer import Translator
 from keras_transformer.command_errors import run_command
 from keras_transformer.data import ParallelCorpus
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from recipes.wmt14_en_de import train as wmt14_en_de
 from recipes.wmt14_en_de.settings import WMT14EnDeSettings
 from recipes.wmt14_en_fr import train as wmt14_en_fr

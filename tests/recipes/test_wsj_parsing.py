@@ -12,7 +12,7 @@ from keras_transformer.command_errors import run_command
 from keras_transformer.parsing import Tree, linearize, read_trees
 from keras_transformer.parsing.evalb import evaluate
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from recipes.wsj_parsing.report import parse_dev, with_gold_tags
 from recipes.wsj_parsing.settings import ParsingSettings
 from recipes.wsj_parsing.train import main

@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from keras_transformer.cli import _parser
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.translator import Translator
 from tests.random_translation import build

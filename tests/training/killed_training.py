@@ -21,7 +21,7 @@ from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import Perplexity, StepLoss
 from keras_transformer.models import build_transformer
 from keras_transformer.optimizers import transformer_adam
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training import find_state, fit_model, make_reproducible
 from tests.training.small_training import WORK, TokenizerStub
 from tests.training.small_training import batches as token_batches

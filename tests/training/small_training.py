@@ -6,7 +6,7 @@ import numpy as np
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import Perplexity, StepLoss, TokenAccuracy, TokenLoss
 from keras_transformer.optimizers import transformer_adam
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training import StepWork
 
 VOCABULARY_SIZE = 12

@@ -16,7 +16,7 @@ from keras_transformer.training.machine_watch import MachineWatch
 # What `start_devices` gives, the first time, again and too late. Then the backend ends the process
 # while the main thread hangs, as it does where a machine is lost.
 PROGRAM = """
-import json, os, sys, threading, time
+import json, os, sys, threading
 from keras_transformer.backend_start import start_backend_quietly
 start_backend_quietly(devices=False)
 import keras
@@ -49,7 +49,7 @@ with watch():
         print("a line of our own within", file=sys.stderr)
     print("a line of our own between", file=sys.stderr)
     threading.Thread(target=os.abort).start()
-    time.sleep(60)
+    threading.Event().wait()
 """
 
 
@@ -63,7 +63,11 @@ def test_a_process_starts_its_devices_and_ends_with_one_line(backend):
         "CUDA_VISIBLE_DEVICES": "",
     }
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True
+        [sys.executable, "-c", PROGRAM],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
     within, between, line = done.stderr.splitlines()  # the backend's notes are held back
     assert (within, between) == ("a line of our own within", "a line of our own between")

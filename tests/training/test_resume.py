@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training import check_same_settings, find_state
 from keras_transformer.training.rewind import cut_rows
 

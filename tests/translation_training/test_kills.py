@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
 KILLS = 20

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training import DeviceSpeed, FitRecord
 from keras_transformer.translation_training.scores import write_scores
 

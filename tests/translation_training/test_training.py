@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_transformer import Translator, cli
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
 pytestmark = pytest.mark.tensorflow

@@ -11,7 +11,7 @@ import pytest
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import write_json
 from keras_transformer.models import build_transformer
-from keras_transformer.run_directory import RunDirectory
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 
 LINES = ["a small house by the sea", "ein kleines Haus am Meer", "the tree and the house"]

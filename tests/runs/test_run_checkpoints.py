@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from keras_transformer.files.whole_files import whole_file, write_text
-from keras_transformer.run_checkpoints import RunCheckpoints
+from keras_transformer.runs.run_checkpoints import RunCheckpoints
 from keras_transformer.training.rewind import rewind
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import keras
 
-from keras_transformer.environment import package_versions
+from keras_transformer.runs.environment import package_versions
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import copy_file, remove_left_over, write_json
 from keras_transformer.models import build_transformer  # noqa: F401  (registers the layers)
-from keras_transformer.run_checkpoints import RunCheckpoints
+from keras_transformer.runs.run_checkpoints import RunCheckpoints
 from keras_transformer.settings import read_settings_file
 from keras_transformer.text import SentencePieceTokenizer
 
