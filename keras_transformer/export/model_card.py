@@ -98,7 +98,7 @@ def _origin(run, weights):
         "weights_sha256": checksum(weights),
         "settings": _without_directories(run.settings()),
         "scores": _without_directories(_scores(run)) if weights == run.weights_path else None,
-        "trained_with": run.record().get("versions"),
+        "trained_with": run.record().versions,
     }
 
 

@@ -10,8 +10,10 @@ def file_lock(path, on_wait):
     """Hold a lock that no other process holds; it goes with the process, however that ends.
 
     Args:
-        path: a `pathlib.Path`, the file that stands for the lock; removed in the end.
-        on_wait: function without arguments, called before waiting for another process.
+        path: a `pathlib.Path`, the file that stands for the lock; removed in the end, but where
+            the file system has no locks.
+        on_wait: function without arguments, called before waiting for another process. If it
+            raises, there is no waiting.
 
     Yields:
         True, or False where the file system has no locks: then nothing keeps others out.
@@ -22,12 +24,13 @@ def file_lock(path, on_wait):
             yield locked
         finally:
             # Before the lock is given up: who waits sees that its file is gone, and makes another.
-            path.unlink(missing_ok=True)
+            if locked:
+                path.unlink(missing_ok=True)
 
 
 def _locked_file(path, on_wait):
     while True:
-        file = open(path, "a")  # noqa: SIM115 - the caller closes it
+        file = open(path, "a", opener=_open_no_link)  # noqa: SIM115 - the caller closes it
         try:
             _lock(file, on_wait)
         except OSError:
@@ -46,6 +49,10 @@ def _lock(file, on_wait):
     except BlockingIOError:
         on_wait()
         fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def _open_no_link(path, flags):
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def _is_named(file, path):

@@ -1,30 +1,25 @@
 """A run's checkpoints on disk: names, order, which are the best, whether they are whole."""
 
-import json
 import re
 import sys
 from pathlib import Path
 
-from keras_transformer.files.whole_files import checksum, write_json
+from keras_transformer.files.json_files import parse_json, to_record
+from keras_transformer.runs.run_checksums import RunChecksums
+from keras_transformer.runs.run_records import BestRecord
 
 WEIGHTS = ".weights.h5"
 STATE = ".state.npz"
 
 
-class RunCheckpoints:
+class RunCheckpoints(RunChecksums):
     """The part of a run directory that a training writes at each checkpoint.
 
-    Weights translate; a state is what a training goes on from. Both are files of a step. Their
-    checksums are in `checksums.json`, lists by their names in `checkpoints/`.
+    Weights translate; a state is what a training goes on from. Both are files of a step.
 
     Args:
         path: the run directory.
     """
-
-    def __init__(self, path):
-        self.path = Path(path)
-        self.checkpoints_path = self.path / "checkpoints"
-        self.checksums_path = self.path / "checksums.json"
 
     @property
     def best_path(self):
@@ -67,33 +62,15 @@ class RunCheckpoints:
         return [path for path in paths if path.is_file()]
 
     def best_record(self):
-        """Return the content of best.json, or an empty dictionary."""
-        if not self.best_record_path.is_file():
+        """Return the content of best.json, a `BestRecord`, or an empty dictionary."""
+        path = self.best_record_path
+        if not path.is_file():
             return {}
-        return json.loads(self.best_record_path.read_text(encoding="utf-8"))
+        return to_record(path, parse_json(path, self.read_checked(path)), BestRecord)
 
     def average_path(self, kind, n, step):
         """Return the file of the mean of `n` checkpoints, "last" or "best", until `step`."""
         return self.checkpoints_path / f"average-{kind}-{n}-step-{step:08d}{WEIGHTS}"
-
-    def keep_checksum(self, path, complete=None):
-        """Write down the checksum of a checkpoint.
-
-        Args:
-            path: the checkpoint.
-            complete: the file that is about to get this name, or None: it has it. Until then the
-                file of that name stays good: both checksums are written down.
-        """
-        kept = {name: value for name, value in self._checksums().items() if self._is_there(name)}
-        values = [checksum(complete or path)]
-        if complete and path.name in kept and not self.is_damaged(path):
-            values.append(checksum(path))
-        write_json(self.checksums_path, {**kept, path.name: values})
-
-    def is_damaged(self, path):
-        """Whether a checkpoint differs from its checksum; one without a checksum does not."""
-        expected = self._checksums().get(path.name)
-        return expected is not None and checksum(path) not in expected
 
     def whole_checkpoints(self, paths):
         """Return those of some checkpoints that equal their checksums; stderr names the others."""
@@ -106,15 +83,6 @@ class RunCheckpoints:
         paths = self.checkpoints_path.glob(f"step-*{ending}")
         name = re.compile(rf"step-\d+{re.escape(ending)}")
         return sorted((path for path in paths if name.fullmatch(path.name)), key=step_of)
-
-    def _is_there(self, name):
-        return (self.checkpoints_path / name).is_file()
-
-    def _checksums(self):
-        try:
-            return json.loads(self.checksums_path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # none was written, or the file itself is damaged
-            return {}
 
 
 def step_of(path):

@@ -6,18 +6,19 @@ import shutil
 import sys
 from pathlib import Path
 
-import keras
-
-from keras_transformer.runs.environment import package_versions
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.whole_files import copy_file, remove_left_over, write_json
-from keras_transformer.models import build_transformer  # noqa: F401  (registers the layers)
+from keras_transformer.files.json_files import parse_json, read_json, to_record
+from keras_transformer.files.weight_files import read_weight_file
+from keras_transformer.files.whole_files import PARTIAL, remove_left_over, write_json
+from keras_transformer.models.architecture import load_architecture
+from keras_transformer.runs.environment import package_versions
+from keras_transformer.runs.model_weights import count_weights, load_weights
 from keras_transformer.runs.run_checkpoints import RunCheckpoints
-from keras_transformer.settings import read_settings_file
+from keras_transformer.runs.run_lock import LOCK_NAME
+from keras_transformer.runs.run_records import FORMAT_VERSION, RUN_FORMAT, RunRecord
 from keras_transformer.text import SentencePieceTokenizer
 
-RUN_FORMAT = "keras_transformer run"
-FORMAT_VERSION = 1
+_ADVICE = "Copy the run anew."
 
 
 class RunDirectory(RunCheckpoints):
@@ -122,20 +123,14 @@ class RunDirectory(RunCheckpoints):
             raise UserInputError(f"There is no run directory {path}.")
         if not run.is_run():
             raise UserInputError(f"The directory {path} is no run of keras_transformer.")
-        version = run.record()["format_version"]
-        if version > FORMAT_VERSION:
-            raise UserInputError(
-                f"The run {path} has format version {version}; this keras_transformer reads "
-                f"{FORMAT_VERSION} and older. A newer one is needed."
-            )
+        run.record()
         return run
 
     def is_run(self):
         """Whether the directory says of itself that it is a run."""
-        try:
-            record = self.record()
-        except (OSError, ValueError):
+        if not self.record_path.is_file():
             return False
+        record = read_json(self.record_path, _ADVICE)
         return isinstance(record, dict) and record.get("format") == RUN_FORMAT
 
     def has_not_started(self):
@@ -144,7 +139,7 @@ class RunDirectory(RunCheckpoints):
             return True
         files = {path.name for path in self.path.iterdir()}
         begun = self.starting_path.is_file() and not self.record_path.is_file()
-        return begun or files <= {f".partial-{self.starting_path.name}"}
+        return begun or all(name == LOCK_NAME or name.startswith(PARTIAL) for name in files)
 
     def start(self, *, model, tokenizer, settings, source_tokenizer=None, origin=None):
         """Begin the run: clear what an older run left, write what is known before training.
@@ -162,27 +157,24 @@ class RunDirectory(RunCheckpoints):
         else:
             write_json(self.starting_path, {"format": RUN_FORMAT})
         self._clear()
-        record = {
-            "format": RUN_FORMAT,
-            "format_version": FORMAT_VERSION,
-            "tokenizer_fingerprint": tokenizer.fingerprint,
-            "vocabulary_size": tokenizer.vocabulary_size,
-            "output": tokenizer.output,
-            "versions": package_versions(),
-        }
+        record = RunRecord(
+            tokenizer_fingerprint=tokenizer.fingerprint,
+            vocabulary_size=tokenizer.vocabulary_size,
+            output=tokenizer.output,
+            versions=package_versions(),
+            origin=None if origin is None else str(origin),
+        )
         if source_tokenizer is not None:
-            record["source_tokenizer_fingerprint"] = source_tokenizer.fingerprint
-            record["source_vocabulary_size"] = source_tokenizer.vocabulary_size
+            record.source_tokenizer_fingerprint = source_tokenizer.fingerprint
+            record.source_vocabulary_size = source_tokenizer.vocabulary_size
             source_tokenizer.save(self.source_tokenizer_path)
-        if origin is not None:
-            record["from"] = str(origin)
-        write_json(self.settings_path, settings)
+        self.write_json(self.settings_path, settings)
         architecture = json.loads(model.to_json())
         architecture.pop("compile_config", None)  # how it is trained is the settings' business
-        write_json(self.model_path, architecture)
+        self.write_json(self.model_path, architecture)
         tokenizer.save(self.tokenizer_path)
         self.checkpoints_path.mkdir()
-        write_json(self.record_path, record)
+        self.write_json(self.record_path, record.as_json())
         self.starting_path.unlink()
 
     def _clear(self):
@@ -194,16 +186,30 @@ class RunDirectory(RunCheckpoints):
             shutil.rmtree(directory, ignore_errors=True)
 
     def record(self):
-        """Return the content of run.json."""
-        return json.loads(self.record_path.read_text(encoding="utf-8"))
+        """Return the content of run.json, a `RunRecord`.
+
+        Raises:
+            UserInputError: it is damaged, or of a newer format.
+        """
+        path = self.record_path
+        record = parse_json(path, self.read_checked(path), _ADVICE)
+        version = record.get("format_version") if isinstance(record, dict) else None
+        if isinstance(version, int) and version > FORMAT_VERSION:
+            raise UserInputError(
+                f"The run {self.path} has format version {version}; this keras_transformer reads "
+                f"{FORMAT_VERSION} and older. A newer one is needed."
+            )
+        return to_record(path, record, RunRecord, _ADVICE)
 
     def settings(self):
         """Return the content of settings.json; UserInputError where it cannot be read."""
-        return read_settings_file(self.settings_path)
+        path = self.settings_path
+        settings = parse_json(path, self.read_checked(path), _ADVICE)
+        return to_record(path, settings, dict[str, str | int | float | bool | None], _ADVICE)
 
     def publish(self, checkpoint):
         """Make a file of weights the run's final ones, those that translate."""
-        copy_file(checkpoint, self.weights_path)
+        self.copy_weights(checkpoint, self.weights_path)
 
     def find_weights(self, checkpoint=None):
         """Return the file of weights to load.
@@ -236,15 +242,7 @@ class RunDirectory(RunCheckpoints):
         Args:
             **rates: dropout rates that replace those it was trained with, such as `dropout=0.2`.
         """
-        try:
-            architecture = json.loads(self.model_path.read_text(encoding="utf-8"))
-            for layer in architecture["config"]["layers"]:
-                config = layer["config"]
-                config.update({name: rates[name] for name in rates if name in config})
-                config["trainable"] = True  # what was frozen is that training's business
-            return keras.models.model_from_json(json.dumps(architecture))
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise UserInputError(f"Cannot read the model {self.model_path}.") from error
+        return self._make_model(rates)
 
     def load_model(self, checkpoint=None, **rates):
         """Return the run's `keras.Model` with weights.
@@ -252,14 +250,31 @@ class RunDirectory(RunCheckpoints):
         Args:
             checkpoint: as in `find_weights`.
             **rates: as in `load_architecture`.
+
+        Raises:
+            UserInputError: a file is missing, damaged or refused, or they do not fit each other.
         """
-        weights = self.find_weights(checkpoint)
-        model = self.load_architecture(**rates)
-        try:
-            model.load_weights(weights)
-        except (OSError, ValueError, KeyError) as error:
-            raise UserInputError(f"The weights {weights} do not fit {self.model_path}.") from error
+        path = self.find_weights(checkpoint)
+        content = read_weight_file(path)
+        other = "Take other weights with --checkpoint, or copy the run anew."
+        self.check_content(path, content.getbuffer(), other)
+        model = self._make_model(rates, count_weights(path, content), weights=path)
+        load_weights(model, path, content)
         return model
+
+    def _make_model(self, rates, num_weights=None, weights=None):
+        path = self.model_path
+        architecture = parse_json(path, self.read_checked(path), _ADVICE)
+        try:
+            for layer in architecture["config"]["layers"]:
+                config = layer["config"]
+                config.update({name: rates[name] for name in rates if name in config})
+                config["trainable"] = True  # what was frozen is that training's business
+            architecture.pop("compile_config", None)
+            return load_architecture(architecture, num_weights)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            fit = f" The weights {weights} do not fit it." if weights else ""
+            raise UserInputError(f"Cannot read the model {path}: {error}.{fit}") from error
 
     def load_tokenizers(self, target_class=SentencePieceTokenizer):
         """Return the source's and the target's tokenizer, one object where they share it.
@@ -271,26 +286,35 @@ class RunDirectory(RunCheckpoints):
             UserInputError: a file is missing or damaged, the model learned with another one, or its
                 outputs are of another kind than `target_class` is for.
         """
-        output = self.record().get("output", "text")
-        if output != target_class.output:
-            raise UserInputError(
-                f"The outputs of the run {self.path} are {output}, not {target_class.output}. "
-                "keras-transformer parse is for trees, the other verbs are for text."
-            )
-        tokenizer = self._load_tokenizer(self.tokenizer_path, "", target_class)
-        if "source_tokenizer_fingerprint" not in self.record():
-            return tokenizer, tokenizer
-        return self._load_tokenizer(self.source_tokenizer_path, "source_"), tokenizer
-
-    def _load_tokenizer(self, path, prefix, tokenizer_class=SentencePieceTokenizer):
-        tokenizer = tokenizer_class.load(path)
         record = self.record()
-        vocabulary_size = record[f"{prefix}vocabulary_size"]
-        if tokenizer.vocabulary_size != vocabulary_size:
+        if record.output != target_class.output:
             raise UserInputError(
-                f"The tokenizer {path} has {tokenizer.vocabulary_size} pieces; "
-                f"the model was trained with {vocabulary_size}."
+                f"The outputs of the run {self.path} are {record.output}, not "
+                f"{target_class.output}. keras-transformer parse is for trees, the other verbs are "
+                "for text."
             )
-        if tokenizer.fingerprint != record[f"{prefix}tokenizer_fingerprint"]:
-            raise UserInputError(f"The tokenizer {path} is not the one the model was trained with.")
-        return tokenizer
+        tokenizer = _load_tokenizer(
+            target_class, self.tokenizer_path, record.tokenizer_fingerprint, record.vocabulary_size
+        )
+        if record.source_tokenizer_fingerprint is None:
+            return tokenizer, tokenizer
+        source_tokenizer = _load_tokenizer(
+            SentencePieceTokenizer,
+            self.source_tokenizer_path,
+            record.source_tokenizer_fingerprint,
+            record.source_vocabulary_size,
+        )
+        return source_tokenizer, tokenizer
+
+
+def _load_tokenizer(tokenizer_class, path, fingerprint, vocabulary_size):
+    """The tokenizer in a file, if it is the one that a model was trained with."""
+    tokenizer = tokenizer_class.load(path)
+    if tokenizer.vocabulary_size != vocabulary_size:
+        raise UserInputError(
+            f"The tokenizer {path} has {tokenizer.vocabulary_size} pieces; the model was trained "
+            f"with {vocabulary_size}."
+        )
+    if tokenizer.fingerprint != fingerprint:
+        raise UserInputError(f"The tokenizer {path} is not the one the model was trained with.")
+    return tokenizer

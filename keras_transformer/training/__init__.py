@@ -1,5 +1,6 @@
 """Pieces of a training with `model.fit`: callbacks, averaging, and one function that joins them."""
 
+from keras_transformer.runs.model_weights import load_weights
 from keras_transformer.training.averaging import average_best, average_checkpoints
 from keras_transformer.training.bleu_validation import BleuValidation
 from keras_transformer.training.checkpoints import Checkpoints
@@ -16,7 +17,7 @@ from keras_transformer.training.limits import StepLimit, StopOnNaN, StopOnPlatea
 from keras_transformer.training.metrics_log import MetricsLog
 from keras_transformer.training.probe import ProbeRecord, probe
 from keras_transformer.training.progress_bar import ProgressBar
-from keras_transformer.training.run_opening import open_run
+from keras_transformer.training.run_opening import hold_run, open_run
 from keras_transformer.training.step_work import StepWork
 from keras_transformer.training.tensorboard_log import TensorBoardLog
 from keras_transformer.training.training_cost import cost_table, training_cost
@@ -29,7 +30,6 @@ from keras_transformer.training.training_state import (
 )
 from keras_transformer.training.transformer_flops import TransformerFlops
 from keras_transformer.training.validation_log import ValidationLog
-from keras_transformer.training.weights import load_weights
 
 __all__ = [
     "BleuValidation",
@@ -60,6 +60,7 @@ __all__ = [
     "find_state",
     "fit_model",
     "freeze",
+    "hold_run",
     "load_weights",
     "make_reproducible",
     "open_run",

@@ -1,18 +1,17 @@
 """The mean of several checkpoints' weights."""
 
 import contextlib
-import shutil
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.whole_files import whole_file
+from keras_transformer.files.weight_files import make_weight_file, open_weights
+from keras_transformer.files.whole_files import write_bytes
 
 
-def average_checkpoints(paths, destination):
+def average_checkpoints(paths, destination, before_rename=None):
     """Write the arithmetic mean of weight files, computed in float64, one tensor at a time.
 
     Only floating-point weights of the model are averaged. Integers, such as the state of random
@@ -21,29 +20,24 @@ def average_checkpoints(paths, destination):
     Args:
         paths: `.weights.h5` files of one model, oldest first.
         destination: the file to write.
+        before_rename: as of `whole_files.whole_file`.
 
     Raises:
-        UserInputError: no files, a file that cannot be read, or files of different models.
+        UserInputError: no files, a file that cannot be read or is refused (see `open_weights`),
+            weights that are not finite numbers, or files of different models.
     """
     paths = [Path(path) for path in paths]
     if not paths:
         raise UserInputError("There are no checkpoints to average.")
     with contextlib.ExitStack() as stack:
-        partial = stack.enter_context(whole_file(destination))
-        files = [stack.enter_context(_open(path)) for path in paths]
-        shapes = _shapes(files[-1])
+        files = [_of_model(stack.enter_context(open_weights(path))) for path in paths]
         for path, file in zip(paths, files, strict=True):
-            _check_shapes(path, _shapes(file), paths[-1], shapes)
-        shutil.copyfile(paths[-1], partial)
-        with h5py.File(partial, "r+") as mean:
-            mean.pop("optimizer", None)
-            for name in shapes:
-                if np.issubdtype(mean[name].dtype, np.floating):
-                    total = sum(file[name][...].astype("float64") for file in files)
-                    mean[name][...] = total / len(files)
+            _check_alike(path, file, paths[-1], files[-1])
+        content = make_weight_file(_means(paths, files))
+    write_bytes(destination, content.getbuffer(), before_rename)
 
 
-def average_best(paths, destination, validation_value, most):
+def average_best(paths, destination, validation_value, most, before_rename=None):
     """Write the mean of the last n checkpoints, for the n whose mean is best in validation.
 
     A long training gains from many; in a short one the older of them are still too bad to help.
@@ -54,6 +48,7 @@ def average_best(paths, destination, validation_value, most):
         validation_value: function from a file of weights to a number, such as its validation
             perplexity; the least is best.
         most: positive integer, the largest n that is tried. Tried are 1, 2, 4, ... and `most`.
+        before_rename: as of `whole_files.whole_file`.
 
     Returns:
         The n that was best.
@@ -73,33 +68,43 @@ def average_best(paths, destination, validation_value, most):
     finally:
         candidate.unlink(missing_ok=True)
     best = min(values, key=values.get)
-    average_checkpoints(paths[-best:], destination)
+    average_checkpoints(paths[-best:], destination, before_rename)
     return best
 
 
-def _open(path):
-    try:
-        return h5py.File(path, "r")
-    except OSError as error:
-        raise UserInputError(f"Cannot read the checkpoint {path}.") from error
+def _of_model(datasets):
+    """Datasets without the optimizer's."""
+    return {name: item for name, item in datasets.items() if not name.startswith("optimizer/")}
 
 
-def _shapes(file):
-    """Return name and shape of every tensor but the optimizer's."""
-    shapes = {}
+def _means(paths, files):
+    """Yield each dataset of the last file, and the mean of all files as an array."""
+    for name, dataset in files[-1].items():
+        if not np.issubdtype(dataset.dtype, np.floating):
+            yield dataset, dataset[...]
+            continue
+        total = 0
+        for path, file in zip(paths, files, strict=True):
+            values = file[name][...].astype("float64")
+            if not np.isfinite(values).all():
+                raise UserInputError(
+                    f"The weights {path} are not finite numbers: they are damaged, or their "
+                    "training has diverged."
+                )
+            total += values
+        yield dataset, total / len(files)
 
-    def visit(name, item):
-        if isinstance(item, h5py.Dataset) and not name.startswith("optimizer/"):
-            shapes[name] = item.shape
 
-    file.visititems(visit)
-    return shapes
-
-
-def _check_shapes(path, shapes, last_path, last_shapes):
-    for name in sorted(shapes.keys() | last_shapes.keys()):
-        if shapes.get(name) != last_shapes.get(name):
+def _check_alike(path, file, last_path, last_file):
+    """Require the same arrays in both files: names, shapes and types."""
+    for name in sorted(file.keys() | last_file.keys()):
+        one, other = (_description(datasets.get(name)) for datasets in (file, last_file))
+        if one != other:
             raise UserInputError(
-                f"The checkpoints are of different models: {name} has shape {shapes.get(name)} "
-                f"in {path} and {last_shapes.get(name)} in {last_path}."
+                f"The checkpoints are of different models: {name} is {one} in {path} and {other} "
+                f"in {last_path}."
             )
+
+
+def _description(dataset):
+    return "missing" if dataset is None else f"{dataset.dtype}{list(dataset.shape)}"

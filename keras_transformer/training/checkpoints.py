@@ -4,9 +4,8 @@ import math
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.errors import TrainingDiverged
-from keras_transformer.files.whole_files import copy_file, write_json
+from keras_transformer.runs.model_weights import save_weights, weights_are_finite
 from keras_transformer.training.step_callback import StepCallback
-from keras_transformer.training.weights import save_weights, weights_are_finite
 
 
 class Checkpoints(StepCallback):
@@ -62,7 +61,7 @@ class Checkpoints(StepCallback):
         self._kept = self._kept_before()
         record = self.run.best_record()
         if record and record.get("keep_last") != self.keep_last:
-            write_json(self.run.best_record_path, {**record, "keep_last": self.keep_last})
+            self.run.write_json(self.run.best_record_path, {**record, "keep_last": self.keep_last})
 
     def on_step_end(self, logs):
         every = self.save_every
@@ -84,7 +83,7 @@ class Checkpoints(StepCallback):
             raise TrainingDiverged(
                 f"Weights are no longer finite numbers at step {self.step}. {self.last_good()}"
             )
-        save_weights(self.model, path, lambda complete: self.run.keep_checksum(path, complete))
+        save_weights(self.model, path, self.run.keeping(path))
         self._saved_step = self.step
         if self.remove_old:
             self.remove_old_files()
@@ -110,9 +109,9 @@ class Checkpoints(StepCallback):
         if ranked == self._kept:
             return
         if ranked[0]["step"] == self.step:
-            copy_file(path, self.run.best_path)
+            self.run.copy_weights(path, self.run.best_path)
         self._kept = ranked
-        write_json(
+        self.run.write_json(
             self.run.best_record_path,
             {
                 **ranked[0],

@@ -2,7 +2,7 @@
 
 import csv
 
-from keras_transformer.files.whole_files import copy_file, remove_left_over, write_json, write_text
+from keras_transformer.files.whole_files import remove_left_over, write_text
 from keras_transformer.runs.run_checkpoints import step_of
 
 
@@ -51,5 +51,5 @@ def _restore_best(run, record):
         run.best_record_path.unlink(missing_ok=True)
         run.best_path.unlink(missing_ok=True)
         return
-    copy_file(run.checkpoint_path(kept[0]["step"]), run.best_path)
-    write_json(run.best_record_path, {**record, **kept[0], "kept": kept})
+    run.copy_weights(run.checkpoint_path(kept[0]["step"]), run.best_path)
+    run.write_json(run.best_record_path, {**record, **kept[0], "kept": kept})

@@ -1,14 +1,29 @@
 """Where a training begins: in a new run directory, or at the last state of one."""
 
+import contextlib
 import sys
 
 import keras
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.runs.run_lock import run_lock
 from keras_transformer.training.training_state import check_same_settings, find_state
 
 _MOST_STEPS = 2**31 - 1
+
+
+def hold_run(path, devices):
+    """Return a context in which no other training has a run directory, see `run_lock`.
+
+    Args:
+        path: the directory.
+        devices: the `Devices`; of several processes the chief alone writes, and holds it for all.
+
+    Raises:
+        UserInputError: when it is entered, another process holds the directory.
+    """
+    return run_lock(path) if devices.is_chief else contextlib.nullcontext()
 
 
 def open_run(path, devices, *, settings, may_change=(), overwrite=False, resume=False):
@@ -55,7 +70,7 @@ def open_run(path, devices, *, settings, may_change=(), overwrite=False, resume=
 
 def _check_backend(run):
     """Refuse to go on with other random numbers and kernels."""
-    began, now = run.record()["versions"]["backend"], keras.backend.backend()
+    began, now = run.record().versions.get("backend"), keras.backend.backend()
     if began != now:
         raise UserInputError(
             f"The training in {run.path} began on the backend {began} and cannot go on with {now}."

@@ -1,8 +1,8 @@
 """The state of a training, saved when all else of a checkpoint is on the disk."""
 
-import time
-
+from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import sync
+from keras_transformer.training.running_clock import CLOCK
 from keras_transformer.training.step_callback import StepCallback
 from keras_transformer.training.training_state import remove_old_states, save_state
 
@@ -19,14 +19,19 @@ class Progress:
     def __init__(self, counters, state=None):
         earlier = state.progress if state else {}
         self._counters = counters
-        self._began = time.perf_counter() - earlier.get("seconds", 0.0)
+        self._began = CLOCK.seconds() - earlier.get("seconds", 0.0)
         for name in counters.keys() & earlier.keys():
-            counters[name].progress = earlier[name]
+            try:
+                counters[name].progress = earlier[name]
+            except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
+                raise UserInputError(
+                    f"The state {state.path} is damaged: its `{name}` is not what was written."
+                ) from error
 
     @property
     def seconds(self):
-        """Time on the clock, without the breaks."""
-        return time.perf_counter() - self._began
+        """Time on the clock, without the breaks and without what the process was stopped."""
+        return CLOCK.seconds() - self._began
 
     def values(self):
         """What a state keeps, a JSON-compatible dictionary."""

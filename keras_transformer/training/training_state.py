@@ -3,18 +3,26 @@
 import dataclasses
 import json
 import sys
-import zipfile
 from pathlib import Path
+from typing import Annotated, Any
 
 import keras
-import numpy as np
+import msgspec
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.array_archives import (
+    DAMAGED,
+    open_archive,
+    read_array,
+    read_record,
+    write_archive,
+)
+from keras_transformer.files.json_files import to_record
 from keras_transformer.files.whole_files import whole_file
 from keras_transformer.runs.run_checkpoints import step_of
+from keras_transformer.runs.run_records import Progress, Step
 
 STATE_FORMAT = 1
-RECORD = "state.json"
 KEPT_STATES = 2
 
 
@@ -62,20 +70,25 @@ class TrainingState:
             model.optimizer.build(model.trainable_variables)
         variables = _variables(model)
         self._check(variables)
-        with np.load(self.path) as arrays:
-            for (name, variable), (_, _, dtype) in zip(variables, self.variables, strict=True):
-                # NumPy writes types that are not its own, such as bfloat16, as plain bytes.
-                variable.assign(arrays[name].view(dtype))
+        try:
+            with open_archive(self.path) as archive:
+                for name, variable in variables:
+                    dtype = keras.ops.convert_to_numpy(variable).dtype
+                    array = read_array(archive, name, variable.shape, dtype.itemsize)
+                    # NumPy writes types that are not its own, such as bfloat16, as plain bytes.
+                    variable.assign(array.view(dtype))
+        except DAMAGED as error:
+            raise UserInputError(f"The state {self.path} is damaged: {error}.") from error
         if hasattr(model, "after_restore"):
             model.after_restore()
 
     def _check(self, variables):
-        ours = [(name, tuple(variable.shape)) for name, variable in variables]
-        theirs = [(name, tuple(shape)) for name, shape, _ in self.variables]
+        ours = [(name, tuple(v.shape), str(v.dtype)) for name, v in variables]
+        theirs = [(name, tuple(shape), dtype) for name, shape, dtype in self.variables]
         if ours == theirs:
             return
         different = sorted(set(ours) ^ set(theirs))
-        name, shape = different[0]
+        name, shape, _ = different[0]
         raise UserInputError(
             f"The state {self.path} is of another model or optimizer: {len(different)} variables "
             f"differ, such as {name} of shape {shape}."
@@ -188,20 +201,26 @@ def save_state(run, step, model, *, settings, data_fingerprint, progress):
         "progress": progress,
         "variables": [(name, tuple(v.shape), str(v.dtype)) for name, v in variables],
     }
-    with (
-        whole_file(path, before_rename=lambda complete: run.keep_checksum(path, complete)) as file,
-        zipfile.ZipFile(file, "w") as archive,  # what `numpy.savez` writes, one array at a time
-    ):
-        archive.writestr(RECORD, json.dumps(record))
-        for name, variable in variables:
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, keras.ops.convert_to_numpy(variable))
+    arrays = ((name, keras.ops.convert_to_numpy(variable)) for name, variable in variables)
+    with whole_file(path, run.keeping(path)) as file:
+        write_archive(file, record, arrays)
 
 
 def remove_old_states(run):
     """Remove all states but the last two."""
     for path in run.states()[:-KEPT_STATES]:
         path.unlink()
+
+
+class _StateRecord(msgspec.Struct):
+    """The record of a state: see `TrainingState`."""
+
+    format: int
+    step: Step
+    settings: dict[str, Any] | None
+    data_fingerprint: str | None
+    progress: dict[str, Any]
+    variables: list[tuple[str, list[Annotated[int, msgspec.Meta(ge=0)]], str]]
 
 
 class _Damaged(Exception):
@@ -212,21 +231,27 @@ def _read(run, path):
     if run.is_damaged(path):
         raise _Damaged("its checksum is wrong")
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_archive(path) as archive:
             if archive.testzip() is not None:  # the checksum itself may be lost
                 raise _Damaged("its content is not what was written")
-            record = json.loads(archive.read(RECORD))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            record = read_record(archive, path)
+    except DAMAGED as error:
         raise _Damaged("it is no whole file") from error
-    version = record.pop("format")
-    if version > STATE_FORMAT:
+    version = record.get("format") if isinstance(record, dict) else None
+    if isinstance(version, int) and version > STATE_FORMAT:
         raise UserInputError(
             f"The state {path} has format {version}; this keras_transformer reads {STATE_FORMAT} "
             "and older. A newer one is needed."
         )
-    if record["step"] != step_of(path):
-        raise _Damaged(f"it is the state of step {record['step']}")
-    return TrainingState(path=path, **record)
+    try:
+        record = to_record(path, record, _StateRecord)
+        to_record(path, record.progress, Progress)
+    except UserInputError as error:
+        raise _Damaged("its record is not what was written") from error
+    if record.step != step_of(path):
+        raise _Damaged(f"it is the state of step {record.step}")
+    values = {name: getattr(record, name) for name in record.__struct_fields__ if name != "format"}
+    return TrainingState(path=path, **values)
 
 
 def _variables(model):

@@ -3,7 +3,7 @@
 import sys
 
 from keras_transformer.evaluation import bleu, chrf, score_record
-from keras_transformer.files.whole_files import write_json, write_text
+from keras_transformer.files.whole_files import write_text
 from keras_transformer.training import cost_table, training_cost
 
 EXAMPLES = 5
@@ -40,7 +40,7 @@ def write_scores(run, hypotheses, references, *, record, speed, command, tokeniz
         flop_utilisation=record.flop_utilisation,
         training_cost=training_cost(record, speed),
     )
-    write_json(run.scores_path, content)
+    run.write_json(run.scores_path, content)
     return content
 
 

@@ -58,7 +58,7 @@ def train_translation(
         ... )
     """
     devices = training.start_devices(settings.replicas)
-    with devices.watch(RunDirectory(run_directory)):
+    with devices.watch(RunDirectory(run_directory)), training.hold_run(run_directory, devices):
         return _train(
             settings,
             data,
@@ -177,7 +177,7 @@ def _train(settings, data, run_directory, devices, *, minutes, origin, overwrite
 
 def _origin_of(run, state, origin, resume, settings):
     """The run to start from, or None; refuses the one that is replaced, and what it decides."""
-    earlier = run.record().get("from") if run.is_run() else None
+    earlier = run.record().origin if run.is_run() else None
     if state:
         if origin is not None and str(origin) != earlier:
             raise UserInputError(

@@ -29,7 +29,7 @@ def main(arguments=None):
     )
     check_export(flags.export)
     devices = training.start_devices(options.settings.replicas)
-    with devices.watch(RunDirectory(options.run)):
+    with devices.watch(RunDirectory(options.run)), training.hold_run(options.run, devices):
         return train_numbers(options, devices, flags.export)
 
 
@@ -119,7 +119,7 @@ def train_numbers(options, devices, export_directory):
     devices.stop()
     if record.exit_code is not None or not devices.is_chief:
         return record.exit_code
-    training.average_checkpoints([run.best_path], run.weights_path)  # the best one alone
+    run.publish(run.best_path)
 
     # Evaluation
     translator = Translator.load(run.path, beam_size=settings.beam_size, alpha=settings.alpha)

@@ -9,6 +9,7 @@ from keras_transformer.data import ParallelText
 
 MOST_SWAPS = 4
 MOST_WORDS = 60  # a sentence may grow with each swap
+MOST_TOKENS = 1000  # of a tree: all phrases of a deeper one take the square of its depth
 
 
 class Phrase(NamedTuple):
@@ -30,7 +31,7 @@ class SwappedPhrases(ParallelText):
 
     One to four times a phrase gives way to one with the same label below the same label, from
     anywhere in the treebank: most of what comes is grammatical, if no sense. The treebank must fit
-    into memory.
+    into memory; trees of more than 1,000 tokens are left out.
 
     Args:
         text: `ParallelText` of sentences and linearised trees.
@@ -51,6 +52,7 @@ class SwappedPhrases(ParallelText):
 
     def __iter__(self):
         trees = [(tokens.split(" "), words.split(" ")) for words, tokens in self.text]
+        trees = [(tokens, words) for tokens, words in trees if len(tokens) <= MOST_TOKENS]
         pool = {}
         for tokens, words in trees:
             for phrase in phrases(tokens):
@@ -66,7 +68,14 @@ class SwappedPhrases(ParallelText):
 
     def fingerprint(self):
         """SHA-256 of what the pairs depend on."""
-        content = (self.text.fingerprint(), self.copies, self.seed, MOST_SWAPS, MOST_WORDS)
+        content = (
+            self.text.fingerprint(),
+            self.copies,
+            self.seed,
+            MOST_SWAPS,
+            MOST_WORDS,
+            MOST_TOKENS,
+        )
         return hashlib.sha256(repr(content).encode()).hexdigest()
 
 

@@ -9,7 +9,7 @@ import math
 import sys
 import time
 
-from keras_transformer.files.whole_files import write_json, write_text
+from keras_transformer.files.whole_files import write_text
 from keras_transformer.parser import Parser
 from keras_transformer.parsing import linearize, rebuild
 from keras_transformer.parsing.evalb import EvalbResult, evaluate
@@ -143,7 +143,7 @@ def report(run, gold, settings, *, record, speed, command, **results):
     repaired = parse_dev(run, gold, settings, constrained=False)
     for name, trees in ((GOLD, gold), (PARSED, parsed.trees), (REPAIRED, repaired.trees)):
         write_text(run.path / name, "".join(f"{tree}\n" for tree in trees))
-    write_json(
+    run.write_json(
         run.scores_path,
         {
             "sentences": len(gold),

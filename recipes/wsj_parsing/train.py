@@ -30,7 +30,7 @@ def main(arguments=None):
     train_texts += [TreePairs(path) for path in values.more_trees]
     dev_text = TreePairs(find_text(values.data, "dev.mrg"))
     devices = training.start_devices(options.settings.replicas)
-    with devices.watch(RunDirectory(options.run)):
+    with devices.watch(RunDirectory(options.run)), training.hold_run(options.run, devices):
         return train_parser(options, devices, train_texts, dev_text)
 
 
@@ -131,7 +131,7 @@ def train_parser(options, devices, train_texts, dev_text):
     if record.exit_code is not None or not devices.is_chief:
         return record.exit_code
     last = run.whole_checkpoints(run.checkpoints())[-settings.average :]
-    training.average_checkpoints(last, run.weights_path)
+    training.average_checkpoints(last, run.weights_path, run.keeping(run.weights_path))
 
     # Evaluation
     report(

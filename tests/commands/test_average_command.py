@@ -1,28 +1,29 @@
-import keras
 import numpy as np
 import pytest
 
 from keras_transformer import cli
-from keras_transformer.files.whole_files import write_json
+from keras_transformer.models import build_transformer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 
 
 @pytest.fixture
 def run(tmp_path):
-    """A run of a model with one weight, which is the step's number in each of its checkpoints."""
-    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False)])
+    """A run of a model whose weights are the step's number in each of its checkpoints."""
+    model = build_transformer(
+        "tiny", vocabulary_size=15, hidden_dim=2, num_heads=1, intermediate_dim=2
+    )
     tokenizer = SentencePieceTokenizer.train(["a small house"], vocabulary_size=15)
     run = RunDirectory.create(tmp_path / "run")
     run.start(model=model, tokenizer=tokenizer, settings={})
     for step in (10, 20, 30, 40):
-        model.set_weights([np.full((1, 1), step)])
+        model.set_weights([np.full_like(weight, step) for weight in model.get_weights()])
         model.save_weights(run.checkpoint_path(step))
     return run
 
 
 def weight_of(run, name):
-    return run.load_model(name).get_weights()[0].item()
+    return run.load_model(name).trainable_weights[0].numpy().ravel()[0]
 
 
 def average(capsys, run, *flags):
@@ -44,7 +45,7 @@ def test_the_mean_of_the_last_is_a_checkpoint_by_its_printed_name(run, capsys):
 
 def test_the_mean_of_the_best_is_named_by_the_latest_of_them(run, capsys):
     kept = [{"step": step, "value": value} for step, value in [(20, 5.0), (10, 6.0), (40, 7.0)]]
-    write_json(run.best_record_path, {"step": 20, "value": 5.0, "kept": kept})
+    run.write_json(run.best_record_path, {"step": 20, "value": 5.0, "kept": kept})
     expected = (0, "average-best-2-step-00000020\n", "")
     assert average(capsys, run, "--best", "2") == expected
     assert weight_of(run, "average-best-2-step-00000020") == pytest.approx(15)

@@ -36,8 +36,8 @@ def test_a_file_stays_whole_until_another_has_taken_its_name(run):
         partial.write_text("weights written once more")
         run.keep_checksum(path, partial)
         assert not run.is_damaged(path)
-    with whole_file(path, lambda complete: run.keep_checksum(path, complete)) as partial:
-        partial.write_text("weights written once more")
+    with whole_file(path, lambda complete: run.keep_checksum(path, complete)) as file:
+        file.write(b"weights written once more")
     assert not run.is_damaged(path)
     path.write_text("weights of step 2")
     run.keep_checksum(run.checkpoint_path(1))

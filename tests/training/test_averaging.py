@@ -102,7 +102,7 @@ def test_unreadable_and_missing_files_are_named(tmp_path):
         average_checkpoints([], tmp_path / "mean.weights.h5")
     (tmp_path / "broken.weights.h5").write_bytes(b"not HDF5")
     for name in ("broken.weights.h5", "missing.weights.h5"):
-        with pytest.raises(UserInputError, match=f"Cannot read the checkpoint .*{name}"):
+        with pytest.raises(UserInputError, match=f"Cannot read the weights .*{name}"):
             average_checkpoints([tmp_path / name], tmp_path / "mean.weights.h5")
 
 

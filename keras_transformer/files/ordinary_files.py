@@ -1,0 +1,26 @@
+"""Files of a run or an export, which are ordinary ones: no pipe, no device, no directory."""
+
+import errno
+import os
+import stat
+
+
+def open_ordinary(path):
+    """Open a file for reading bytes, without waiting for anybody.
+
+    Args:
+        path: a file, or a link to one.
+
+    Raises:
+        OSError: it is missing, may not be read, or is no ordinary file: a pipe would wait for its
+            writer, and a device might never end.
+    """
+    return open(path, "rb", opener=_open)
+
+
+def _open(path, flags):
+    descriptor = os.open(path, flags | os.O_NONBLOCK)  # of an ordinary file that changes nothing
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is no ordinary file", str(path))

@@ -1,0 +1,119 @@
+"""A model's architecture as data from anybody: what it may name, and how much memory it takes."""
+
+import copy
+import math
+import os
+import threading
+
+import keras
+
+# Beside the layers of this package: all that an architecture of `build_transformer` names.
+_CLASSES = {
+    ("keras.src.models.functional", "Functional"),
+    ("keras.layers", "InputLayer"),
+    ("keras", "DTypePolicy"),
+    (None, "__keras_tensor__"),
+}
+_PACKAGE = "keras_transformer>"
+
+
+def load_architecture(architecture, num_weights=None):
+    """Make a model of what `Model.to_json` wrote, with new weights.
+
+    Args:
+        architecture: the value of that JSON.
+        num_weights: how many numbers its weights must have, or None.
+
+    Returns:
+        A functional `keras.Model`.
+
+    Raises:
+        ValueError: the architecture names a class that no model of this package has, it cannot be
+            made, it takes more memory than the machine has, or it has another number of weights.
+            All this is found before memory is taken.
+    """
+    _check_classes(architecture)
+    sizes = _without_values(architecture)
+    needed = sum(num * itemsize for num, itemsize in sizes)
+    if needed > _machine_memory():
+        raise ValueError(
+            f"its weights take {needed / 1e9:,.0f} GB, and this machine has "
+            f"{_machine_memory() / 1e9:,.0f} GB of memory"
+        )
+    total = sum(num for num, _ in sizes)
+    if num_weights is not None and total != num_weights:
+        raise ValueError(f"it has {total:,} weights, and {num_weights:,} are there")
+    return _make(architecture)
+
+
+def _check_classes(architecture):
+    """Require that each class which an architecture names is one that our models are made of."""
+    values = [architecture]
+    while values:
+        value = values.pop()
+        if isinstance(value, list):
+            values += value
+        elif isinstance(value, dict):
+            values += value.values()
+            if "class_name" in value and not _is_known(value):
+                raise ValueError(f"it names the class {value['class_name']!r}"[:200])
+
+
+def _is_known(entry):
+    """Whether an entry is of a class that our models are made of."""
+    registered = entry.get("registered_name")
+    if isinstance(registered, str) and registered.startswith(_PACKAGE):
+        found = keras.saving.get_registered_object(registered)
+        return isinstance(found, type) and (found.__module__, found.__name__) == (
+            entry.get("module"),
+            entry["class_name"],
+        )
+    names = (entry.get("module"), entry["class_name"])
+    return all(name is None or isinstance(name, str) for name in names) and names in _CLASSES
+
+
+def _without_values(architecture):
+    """Number of elements, and bytes of one, of each floating-point weight; none takes memory."""
+    found = []
+
+    def make():
+        try:
+            with keras.StatelessScope(initialize_variables=False):
+                model = _make(architecture)
+            found.append([_size(variable) for variable in model.weights if _is_float(variable)])
+        except ValueError as error:
+            found.append(error)
+
+    # Keras remembers variables without values for the thread, and would give them some later.
+    thread = threading.Thread(target=make)
+    thread.start()
+    thread.join()
+    (sizes,) = found
+    if isinstance(sizes, ValueError):
+        raise sizes
+    return sizes
+
+
+def _make(architecture):
+    try:
+        # Keras takes apart what it is given.
+        model = keras.saving.deserialize_keras_object(copy.deepcopy(architecture))
+    except Exception as error:  # Keras raises whatever its layers raise
+        reason = " ".join(str(error).split())
+        raise ValueError(f"Keras cannot make it: {reason[:200]}") from error
+    if not isinstance(model, keras.Model):
+        raise ValueError("it is no model")
+    return model
+
+
+def _is_float(variable):
+    return "float" in str(variable.dtype)
+
+
+def _size(variable):
+    bits = {"float64": 64, "float32": 32}.get(str(variable.dtype), 16)
+    return math.prod(variable.shape), bits // 8
+
+
+def _machine_memory():
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,144 @@
+"""Files of weights from strangers: what HDF5 could make of them is refused."""
+
+import os
+
+import h5py
+import numpy as np
+import pytest
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.weight_files import make_weight_file, open_weights
+from keras_transformer.training import average_checkpoints
+
+NAME = "layers/a/vars/0"
+VALUES = np.arange(6, dtype="float32")
+
+
+def external(file, directory):
+    file.create_dataset(NAME, (6,), "float32", external=[(str(directory / "secret"), 0, 24)])
+
+
+def virtual(file, directory):
+    with h5py.File(directory / "other.h5", "w") as other:
+        other["x"] = VALUES
+    layout = h5py.VirtualLayout((6,), "float32")
+    layout[:] = h5py.VirtualSource(str(directory / "other.h5"), "x", (6,))
+    file.create_virtual_dataset(NAME, layout)
+
+
+def external_link(file, directory):
+    virtual(file, directory)
+    del file[NAME]
+    file[NAME] = h5py.ExternalLink(str(directory / "other.h5"), "x")
+
+
+def soft_link(file, _):
+    file["x"] = VALUES
+    file[NAME] = h5py.SoftLink("/x")
+
+
+def group_in_itself(file, _):
+    file[NAME] = VALUES
+    file["layers/again"] = file["layers"]
+
+
+def compressed(file, _):
+    file.create_dataset(NAME, data=np.zeros((1000, 1000), "float32"), compression="gzip")
+
+
+def without_its_bytes(file, _):
+    file.create_dataset(NAME, (1 << 20, 1 << 20), "float32")
+
+
+def of_type(dtype, value):
+    def write(file, _):
+        file.create_dataset(NAME, data=value, dtype=dtype)
+
+    write.__name__ = str(dtype)
+    return write
+
+
+def without_a_shape(file, _):
+    file[NAME] = h5py.Empty("float32")
+
+
+def named_type(file, _):
+    file[NAME] = np.dtype("float32")
+
+
+HOSTILE = {
+    external: "is kept in another file",
+    virtual: "is kept in another file",
+    external_link: "is a link",
+    soft_link: "is a link",
+    group_in_itself: "is a second name of something",
+    compressed: "is compressed",
+    without_its_bytes: "is said to have 4,398,046,511,104 bytes and does not",
+    of_type("complex64", np.zeros(6, "complex64")): "is of type complex64",
+    of_type(h5py.string_dtype(), ["text"]): "is of type object",
+    of_type(h5py.ref_dtype, np.array([None], h5py.ref_dtype)): "is of type object",
+    of_type([("a", "f4"), ("b", "i4")], np.zeros(2, [("a", "f4"), ("b", "i4")])): "is of type",
+    without_a_shape: "is of type float32",
+    named_type: "is no array",
+}
+
+
+@pytest.fixture(params=HOSTILE, ids=lambda write: write.__name__)
+def hostile(request, tmp_path):
+    """A hostile file of weights beside a secret, and what its refusal says."""
+    (tmp_path / "secret").write_bytes(b"#!/bin/sh\necho a secret\n")
+    path = tmp_path / "hostile.weights.h5"
+    with h5py.File(path, "w") as file:
+        request.param(file, tmp_path)
+    return path, HOSTILE[request.param]
+
+
+def test_hostile_weights_are_refused(hostile):
+    path, reason = hostile
+    with (
+        pytest.raises(UserInputError, match=f"weights .*hostile.* are refused: .*{reason}"),
+        open_weights(path),
+    ):
+        pass
+
+
+def test_no_average_reads_or_writes_what_they_name(hostile, tmp_path):
+    path, _ = hostile
+    with pytest.raises(UserInputError, match="are refused"):
+        average_checkpoints([path, path], tmp_path / "mean.weights.h5")
+    assert (tmp_path / "secret").read_bytes() == b"#!/bin/sh\necho a secret\n"
+    assert not (tmp_path / "mean.weights.h5").exists()
+
+
+@pytest.mark.parametrize("damage", ["no HDF5", "", "\x89HDF\r\n\x1a\n"])
+def test_what_is_no_hdf5_is_one_line(tmp_path, damage):
+    path = tmp_path / "x.weights.h5"
+    path.write_bytes(damage.encode("latin-1"))
+    with pytest.raises(UserInputError, match=r"Cannot read .*x.weights.h5"), open_weights(path):
+        pass
+
+
+def test_a_pipe_is_no_file_of_weights(tmp_path):
+    os.mkfifo(tmp_path / "x.weights.h5")
+    path = tmp_path / "x.weights.h5"
+    with pytest.raises(UserInputError, match="Cannot read the weights"), open_weights(path):
+        pass
+
+
+def test_a_file_made_in_memory_has_the_same_arrays_and_marks(tmp_path):
+    with h5py.File(tmp_path / "old.weights.h5", "w") as file:
+        for name, dtype in (("0", "float32"), ("1", "uint32"), ("2", "V2"), ("3", "bool")):
+            file[f"layers/a/vars/{name}"] = (
+                np.ones(3, "uint16").view("V2") if dtype == "V2" else (np.ones(3, dtype))
+            )
+        file["layers/a/vars/2"].attrs["dtype"] = "bfloat16"
+        file["layers/a/vars"].attrs["name"] = "a"
+    with open_weights(tmp_path / "old.weights.h5") as datasets:
+        content = make_weight_file((each, each[...]) for each in datasets.values())
+        with open_weights("new", content) as made:
+            assert made.keys() == datasets.keys()
+            for name, dataset in datasets.items():
+                assert made[name].dtype == dataset.dtype
+                assert made[name][...].tobytes() == dataset[...].tobytes()
+            assert made["layers/a/vars/2"].attrs["dtype"] == "bfloat16"
+            assert made["layers/a/vars/2"].parent.attrs["name"] == "a"
