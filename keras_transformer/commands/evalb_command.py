@@ -1,7 +1,12 @@
 """`keras-transformer evalb`: how well a parser's trees agree with those of a treebank."""
 
+import itertools
 import json
 import sys
+
+from keras_transformer.errors import UserInputError
+
+_MOST_TREES = 1_000_000  # that fit into memory: a packed file may hold any number of empty lines
 
 
 def add_parser(verbs):
@@ -25,13 +30,16 @@ def add_parser(verbs):
 
 def evalb(options):
     """Run the verb with the parsed command line."""
-    from keras_transformer.data.text_files import read_parallel_text
+    from keras_transformer.data.text_files import parallel_lines
     from keras_transformer.parsing.evalb import total
     from keras_transformer.parsing.evalb_parameters import EvalbParameters
     from keras_transformer.parsing.evalb_report import result_text
 
     parameters = EvalbParameters.read(options.params) if options.params else EvalbParameters()
-    pairs = zip(*read_parallel_text(options.gold, options.test), strict=True)
+    lines = parallel_lines(options.gold, options.test)
+    pairs = list(itertools.islice(lines, _MOST_TREES + 1))
+    if len(pairs) > _MOST_TREES:
+        raise UserInputError(f"{options.gold} must have at most {_MOST_TREES:,} trees")
     result = total(_scores(pairs, parameters, table=not options.json), parameters)
     print(json.dumps(result.as_dict(), indent=2) if options.json else result_text(result))
 

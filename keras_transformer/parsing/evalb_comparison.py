@@ -1,9 +1,17 @@
 """Two trees of one sentence, compared as EVALB does."""
 
 import collections
+import functools
+import itertools
 
+from keras_transformer.parsing.bracket_crossing import first_crossed
 from keras_transformer.parsing.evalb_scores import ERROR, SKIPPED, VALID, SentenceScore
 from keras_transformer.parsing.evalb_sentence import MATCHED, UNMATCHED, EvalbSentence
+from keras_transformer.parsing.leaf import cut
+
+# More than any sentence has: what follows grows with its square where a tree is made for that.
+_MOST_QUOTES = 200
+_MOST_DETAILS = 10_000
 
 
 class EvalbComparison:
@@ -18,9 +26,9 @@ class EvalbComparison:
         gold: the `EvalbSentence` of the gold tree, its words and brackets marked with results.
         test: the same of the parser's tree.
         score: a `SentenceScore`.
-        details: what EVALB tells of single brackets at DEBUG 2: pairs of a kind (`"LABEL"`,
-            `"BRACKET"`, `"EXTRA"`, `"CROSSING"`) and a bracket of the gold tree, or of the
-            parser's for `"EXTRA"`.
+        details: what EVALB tells of single brackets at DEBUG 2, the first 10,000: pairs of a kind
+            (`"LABEL"`, `"BRACKET"`, `"EXTRA"`, `"CROSSING"`) and a bracket of the gold tree, or of
+            the parser's for `"EXTRA"`.
 
     Example:
         >>> from keras_transformer.parsing.evalb_parameters import EvalbParameters
@@ -33,9 +41,14 @@ class EvalbComparison:
     def __init__(self, gold, test, parameters):
         self.gold = EvalbSentence(str(gold), parameters)
         self.test = EvalbSentence(str(test), parameters)
-        self.details = []
         self._parameters = parameters
+        self._crossed = []  # for each of the parser's brackets that crosses, the first it crosses
+        self._is_compared = False
         self.score = self._score()
+
+    @functools.cached_property
+    def details(self):
+        return list(itertools.islice(self._disagreements(), _MOST_DETAILS))
 
     def _score(self):
         if not self.test.words:
@@ -47,6 +60,7 @@ class EvalbComparison:
             return SentenceScore(self.gold.length, ERROR, fault=fault)
         for side in (self.gold, self.test):
             side.prepare_brackets(self._parameters)
+        self._is_compared = True
         # A tree that is broken but has the right words gets figures in the table, as in EVALB,
         # and is an error all the same.
         fault = _fault_of_brackets(self.gold, self.test)
@@ -64,6 +78,8 @@ class EvalbComparison:
 
     def _put_quotes_back(self):
         """Where one side's tag deleted a quotation mark that the other keeps, put it back."""
+        if max(len(self.gold.quotes), len(self.test.quotes)) > _MOST_QUOTES:
+            return
         deleted = self._parameters.delete_labels
         for number, quote in enumerate(self.test.quotes):
             index = quote.index  # of the mark before it is moved by what is put back here
@@ -78,46 +94,60 @@ class EvalbComparison:
 
     def _match_brackets(self):
         """Match each gold bracket with the first free one of the same words and label."""
-        candidates = collections.defaultdict(list)
-        for bracket in self.test.counted():
-            candidates[bracket.start, bracket.end].append(bracket)
-        matched, mislabeled = 0, set()
+        free = collections.defaultdict(lambda: collections.defaultdict(collections.deque))
+        for place, bracket in enumerate(self.test.counted()):
+            free[bracket.start, bracket.end][self._label(bracket)].append((place, bracket))
+        matched = 0
         for bracket in self.gold.counted():
-            free = candidates[bracket.start, bracket.end]
-            if not free:
-                self.details.append(("BRACKET", bracket))
-            for place, candidate in enumerate(free):
-                if self._same_brackets(bracket, candidate):
-                    bracket.result = candidate.result = MATCHED
-                    matched += 1
-                    del free[place]
-                    break
-                self.details.append(("LABEL", bracket))
-                mislabeled.add(id(candidate))
-        for bracket in self.test.counted():
-            if bracket.result == UNMATCHED and id(bracket) not in mislabeled:
-                self.details.append(("EXTRA", bracket))
+            by_label = free[bracket.start, bracket.end]
+            same = self._parameters.equals_of(self._label(bracket)) & by_label.keys()
+            if same:
+                label = min(same, key=lambda name: by_label[name][0])
+                _, candidate = by_label[label].popleft()
+                if not by_label[label]:
+                    del by_label[label]
+                bracket.result = candidate.result = MATCHED
+                matched += 1
         return matched
 
-    def _same_brackets(self, first, second):
-        labels = first.label, second.label
-        return not self._parameters.labeled or self._parameters.same_label(*labels)
+    def _label(self, bracket):
+        return bracket.label if self._parameters.labeled else ""
 
     def _count_crossing(self):
         """How many of the parser's brackets cross a gold bracket, be it one or several."""
-        spans = {}  # of words, to the first gold bracket that has them
-        for bracket in self.gold.counted():
-            spans.setdefault((bracket.start, bracket.end), bracket)
-        crossing, last = 0, None
+        crossed = first_crossed(self.gold.counted(), self.test.counted())
+        self._crossed = [bracket for bracket in crossed if bracket is not None]
+        return len(self._crossed)
+
+    def _disagreements(self):
+        """Yield all `details`: of brackets with the same words, each that is no match is told."""
+        if not self._is_compared:
+            return
+        yield from self._unmatched()
+        last = None
+        for bracket in self._crossed:
+            if bracket is not last:
+                yield "CROSSING", bracket
+            last = bracket
+
+    def _unmatched(self):
+        candidates = collections.defaultdict(list)
         for bracket in self.test.counted():
-            crossed = next((gold for span, gold in spans.items() if _cross(*span, bracket)), None)
-            if crossed is None:
-                continue
-            crossing += 1
-            if crossed is not last:
-                self.details.append(("CROSSING", crossed))
-            last = crossed
-        return crossing
+            candidates[bracket.start, bracket.end].append(bracket)
+        mislabeled = set()
+        for bracket in self.gold.counted():
+            free = candidates[bracket.start, bracket.end]
+            if not free:
+                yield "BRACKET", bracket
+            for place, candidate in enumerate(free):
+                if self._label(candidate) in self._parameters.equals_of(self._label(bracket)):
+                    del free[place]
+                    break
+                yield "LABEL", bracket
+                mislabeled.add(id(candidate))
+        for bracket in self.test.counted():
+            if bracket.result == UNMATCHED and id(bracket) not in mislabeled:
+                yield "EXTRA", bracket
 
     def _match_tags(self):
         correct = 0
@@ -128,17 +158,14 @@ class EvalbComparison:
         return correct
 
 
-def _cross(start, end, other):
-    """Whether the words `start` to `end - 1` and a bracket overlap, neither within the other."""
-    return start < other.start < end < other.end or other.start < start < other.end < end
-
-
 def _fault_of_words(gold, test, parameters):
     if len(gold.words) != len(test.words):
         return f"{len(gold.words)} words in the gold tree, {len(test.words)} in the other"
     for one, other in zip(gold.words, test.words, strict=True):
         if not parameters.same_word(one.word, other.word):
-            return f"the word `{one.word}` of the gold tree is `{other.word}` in the other"
+            return (
+                f"the word `{cut(one.word)}` of the gold tree is `{cut(other.word)}` in the other"
+            )
     return None
 
 

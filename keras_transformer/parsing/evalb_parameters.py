@@ -1,9 +1,11 @@
 """The rules by which EVALB counts, and the `.prm` files that hold them."""
 
 import dataclasses
-import pathlib
+import functools
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.parsing.leaf import cut
+from keras_transformer.text_lines import open_bytes
 
 _NUMBERS = {
     "DEBUG": "debug",
@@ -18,6 +20,10 @@ _LABELS = {
 }
 _PAIRS = {"EQ_LABEL": "equal_labels", "EQ_WORD": "equal_words"}
 _SHORTEST_LINE = 3  # EVALB takes shorter lines for empty ones
+# Real files have some 30 lines. Each bracket is compared with every rule.
+_MOST_BYTES = 100_000
+_MOST_RULES = 1000
+_MOST_NUMBER = 1_000_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,13 +74,20 @@ class EvalbParameters:
         """
         found = {name: [] for name in (*_LABELS.values(), *_PAIRS.values())}
         numbers = {}
-        for number, line in enumerate(_lines(path), start=1):
-            if line.startswith("#") or len(line) < _SHORTEST_LINE:
-                continue
+        rules = [
+            (number, line)
+            for number, line in enumerate(_lines(path), start=1)
+            if not line.startswith("#") and len(line) >= _SHORTEST_LINE
+        ]
+        if len(rules) > _MOST_RULES:
+            raise UserInputError(
+                f"{path} must have at most {_MOST_RULES:,} rules. Received: {len(rules):,}"
+            )
+        for number, line in rules:
             keyword, *rest = line.split(maxsplit=1)
             place = f"{path}, line {number}"
             if not rest:
-                raise UserInputError(f"{place}: {keyword} has no value")
+                raise UserInputError(f"{place}: {cut(keyword)} has no value")
             if keyword in _NUMBERS:
                 numbers[_NUMBERS[keyword]] = _number(place, keyword, rest[0])
             elif keyword in _LABELS:
@@ -83,32 +96,51 @@ class EvalbParameters:
                 found[_PAIRS[keyword]].append(_pair(place, keyword, rest[0]))
             else:
                 known = ", ".join((*_NUMBERS, *_LABELS, *_PAIRS))
-                raise UserInputError(f"{place}: no rule of EVALB: {keyword} (known: {known})")
+                raise UserInputError(f"{place}: no rule of EVALB: {cut(keyword)} (known: {known})")
         numbers["labeled"] = bool(numbers.get("labeled", True))
         return cls(**numbers, **{name: tuple(values) for name, values in found.items()})
 
+    def equals_of(self, label):
+        """The frozenset of a label and of those that count as the same, as `equal_labels` says."""
+        return self._equals.get(label, frozenset((label,)))
+
     def same_label(self, first, second):
         """Whether two labels are the same or a pair of `equal_labels`, in either order."""
-        return first == second or _is_pair(self.equal_labels, first, second)
+        return first == second or second in self.equals_of(first)
 
     def same_word(self, first, second):
         """Whether two words are the same or a pair of `equal_words`, in either order."""
-        return first == second or _is_pair(self.equal_words, first, second)
+        return first == second or (first, second) in self._word_pairs
 
     def deletes_bracket(self, label):
         """Whether brackets with this label are deleted: by its name or one that is its equal."""
-        return any(self.same_label(label, deleted) for deleted in self.delete_labels)
+        return not self._deleted.isdisjoint(self.equals_of(label))
 
+    @functools.cached_property
+    def _equals(self):
+        found = {}
+        for first, second in self.equal_labels:
+            found.setdefault(first, {first}).add(second)
+            found.setdefault(second, {second}).add(first)
+        return {label: frozenset(labels) for label, labels in found.items()}
 
-def _is_pair(pairs, first, second):
-    return (first, second) in pairs or (second, first) in pairs
+    @functools.cached_property
+    def _word_pairs(self):
+        pairs = ((first, second) for first, second in self.equal_words)
+        return frozenset(both for pair in pairs for both in (pair, pair[::-1]))
+
+    @functools.cached_property
+    def _deleted(self):
+        return frozenset(self.delete_labels)
 
 
 def _lines(path):
+    with open_bytes(path) as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise UserInputError(f"{path} is no parameter file: it has more than {_MOST_BYTES:,} bytes")
     try:
-        text = pathlib.Path(path).read_text("utf-8")
-    except OSError as error:
-        raise UserInputError(f"Cannot read {path}: {error.strerror or error}") from error
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserInputError(f"{path} is no parameter file: it is not UTF-8") from error
     return [line.rstrip() for line in text.split("\n")]
@@ -118,14 +150,15 @@ def _number(place, keyword, value):
     try:
         number = int(value.split()[0])
     except ValueError as error:
-        raise UserInputError(f"{place}: {keyword} must be an integer: {value}") from error
-    if number < 0:
-        raise UserInputError(f"{place}: {keyword} must be an integer >= 0: {value}")
+        raise UserInputError(f"{place}: {keyword} must be an integer: {cut(value)}") from error
+    if not 0 <= number <= _MOST_NUMBER:
+        rule = "an integer >= 0" if number < 0 else f"at most {_MOST_NUMBER:,}"
+        raise UserInputError(f"{place}: {keyword} must be {rule}: {cut(value)}")
     return number
 
 
 def _pair(place, keyword, value):
     pair = tuple(value.split())
     if len(pair) != 2:
-        raise UserInputError(f"{place}: {keyword} needs two values: {value}")
+        raise UserInputError(f"{place}: {keyword} needs two values: {cut(value)}")
     return pair

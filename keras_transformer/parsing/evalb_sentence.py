@@ -3,9 +3,13 @@
 import dataclasses
 import re
 
+from keras_transformer.parsing.leaf import cut
+from keras_transformer.parsing.tree import MAX_CHARACTERS
+
 # How EVALB's debug output marks a word or a bracket.
 UNMATCHED, MATCHED, DELETED, UNDEFINED = 0, 1, 5, 9
 
+_MOST_TEXT = 10_000
 _QUOTATION_MARKS = ("'", '"', "/")
 # `(TAG WORD)`, else the opening of a constituent, its end, or text where none may be.
 _PART = re.compile(
@@ -15,7 +19,7 @@ _PART = re.compile(
 )
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class EvalbWord:
     """A word with its part-of-speech tag."""
 
@@ -24,26 +28,29 @@ class EvalbWord:
     result: int = UNDEFINED
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class EvalbBracket:
-    """A constituent: its words are `start` to `end - 1`, its text is a slice of the line."""
+    """A constituent: its words are `start` to `end - 1`, its text is a slice of the line.
+
+    `quotes` is the number of quotation marks that stand before its end.
+    """
 
     label: str
     start: int
     text_start: int
     end: int = -1
     text_end: int = -1
+    quotes: int = -1
     result: int = UNDEFINED
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class EvalbQuote:
-    """A quotation mark: where it stands, and which brackets are open or begin later there."""
+    """A quotation mark: where it stands, and the first bracket that begins behind it."""
 
     word: EvalbWord
     index: int
     next_bracket: int
-    open_brackets: tuple
 
 
 class EvalbSentence:
@@ -72,30 +79,33 @@ class EvalbSentence:
 
     def _read(self, parameters):
         open_brackets = []
-        for part in _PART.finditer(self.line):
+        if len(self.line) > MAX_CHARACTERS:
+            self.fault = f"longer than {MAX_CHARACTERS:,} characters"
+        for part in _PART.finditer(self.line, 0, MAX_CHARACTERS):
             kind = part.lastgroup
             if kind == "word":
-                self._add_word(part["tag"], part["word"], open_brackets, parameters)
+                self._add_word(part["tag"], part["word"], parameters)
             elif kind == "label":
                 open_brackets.append(len(self.brackets))
                 self.brackets.append(EvalbBracket(part["label"], len(self.words), part.end()))
             elif kind == "stray":
-                self.fault = self.fault or f"`{part['stray']}` stands outside of (TAG WORD)"
+                stray = cut(part["stray"])
+                self.fault = self.fault or f"`{stray}` stands outside of (TAG WORD)"
             elif open_brackets:
                 bracket = self.brackets[open_brackets.pop()]
                 bracket.end, bracket.text_end = len(self.words), part.start()
+                bracket.quotes = len(self.quotes)
             else:
                 self.fault = self.fault or "a closing bracket too many"
         if open_brackets:
             self.fault = self.fault or f"{len(open_brackets)} closing bracket(s) missing"
 
-    def _add_word(self, tag, text, open_brackets, parameters):
+    def _add_word(self, tag, text, parameters):
         word = EvalbWord(tag, text)
         if tag not in parameters.delete_labels_for_length:
             self.length += 1
         if tag in parameters.quote_labels and text in _QUOTATION_MARKS:
-            places = len(self.words), len(self.brackets), tuple(open_brackets)
-            self.quotes.append(EvalbQuote(word, *places))
+            self.quotes.append(EvalbQuote(word, len(self.words), len(self.brackets)))
         if tag not in parameters.delete_labels:
             self.words.append(word)
 
@@ -106,8 +116,9 @@ class EvalbSentence:
         for bracket in self.brackets[quote.next_bracket :]:
             bracket.start += 1
             bracket.end += 1
-        for opened in quote.open_brackets:
-            self.brackets[opened].end += 1
+        for bracket in self.brackets[: quote.next_bracket]:
+            if bracket.quotes > number:  # it was open, and was closed behind the mark
+                bracket.end += 1
         for later in self.quotes[number:]:
             later.index += 1
 
@@ -127,5 +138,5 @@ class EvalbSentence:
         return [bracket for bracket in self.brackets if bracket.result != DELETED]
 
     def text_of(self, bracket):
-        """What stands between a bracket's label and its end."""
-        return self.line[bracket.text_start : bracket.text_end]
+        """What stands between a bracket's label and its end, 10,000 characters of it."""
+        return self.line[bracket.text_start : bracket.text_end][:_MOST_TEXT]

@@ -16,12 +16,23 @@ BRACKET_NAMES = {  # the Penn Treebank's; in a bracketed tree only round ones ar
     "{": "-LCB-",
     "}": "-RCB-",
 }
+_SHOWN = 60  # characters of a text in a message
 _ROUND_BRACKETS = str.maketrans({bracket: BRACKET_NAMES[bracket] for bracket in "()"})
 
 
 def is_symbol(text):
     """Whether a string can be a label or tag of a bracketed tree: no bracket, no white space."""
     return isinstance(text, str) and text != "" and not _NO_SYMBOL.search(text)
+
+
+def shown(value):
+    """`repr(value)` for a message, cut."""
+    return cut(repr(value))
+
+
+def cut(text):
+    """A text for a message: one that may have any length is cut."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,12 +59,12 @@ class Leaf:
         if not is_symbol(self.tag):
             raise ValueError(
                 "`tag` must be a string, not empty, without round brackets and white space. "
-                f"Received: tag={self.tag!r}"
+                f"Received: tag={shown(self.tag)}"
             )
         if not isinstance(self.word, str) or not self.word or _NO_WORD.search(self.word):
             raise ValueError(
                 "`word` must be a string, not empty, without white space. "
-                f"Received: word={self.word!r}"
+                f"Received: word={shown(self.word)}"
             )
 
     def __str__(self):

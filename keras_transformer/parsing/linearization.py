@@ -1,6 +1,6 @@
 """Trees as sequences of tokens and back (Vinyals et al., 2015): `(S (NP XX XX )NP ... )S`."""
 
-from keras_transformer.parsing.leaf import Leaf, is_symbol
+from keras_transformer.parsing.leaf import Leaf, cut, is_symbol, shown
 from keras_transformer.parsing.tree import CLOSE, Tree, walk
 
 LEAF_TOKEN = "XX"
@@ -112,7 +112,7 @@ def build(tokens, leaves):
         elif side == ")":
             opened, children = stack.pop()
             if label != opened:
-                raise _malformed(number, token, f"closes ({opened}")
+                raise _malformed(number, token, f"closes ({cut(opened)}")
             if not children:
                 raise _malformed(number, token, "closes a phrase without a word")
             (stack[-1][1] if stack else root).append(Tree(label, children))
@@ -120,14 +120,14 @@ def build(tokens, leaves):
             raise _malformed(number, token, "is neither a bracket with a label nor XX")
     if stack or not root:
         missing = " ".join(f"){label}" for label, _ in reversed(stack)) or "a tree"
-        raise ValueError(f"`tokens` must be one whole tree: {missing} missing at the end")
+        raise ValueError(f"`tokens` must be one whole tree: {cut(missing)} missing at the end")
     return root[0]
 
 
 def token_list(tokens):
     """A sequence of tokens as a list; `ValueError` for a string, which is a sequence too."""
     if isinstance(tokens, str):
-        raise ValueError(f"`tokens` must be a sequence of tokens. Received: tokens={tokens!r}")
+        raise ValueError(f"`tokens` must be a sequence of tokens. Received: tokens={shown(tokens)}")
     return list(tokens)
 
 
@@ -136,7 +136,7 @@ def make_leaves(words, tags=None):
     if isinstance(words, str) or isinstance(tags, str):
         raise ValueError(
             "`words` and `tags` must be sequences of strings. "
-            f"Received: words={words!r}, tags={tags!r}"
+            f"Received: words={shown(words)}, tags={shown(tags)}"
         )
     words = list(words)
     tags = [LEAF_TOKEN] * len(words) if tags is None else list(tags)
@@ -150,4 +150,4 @@ def make_leaves(words, tags=None):
 
 
 def _malformed(number, token, what):
-    return ValueError(f"`tokens` must be one tree: token {number}, {token!r}, {what}")
+    return ValueError(f"`tokens` must be one tree: token {number}, {shown(token)}, {what}")

@@ -1,7 +1,7 @@
 """Any sequence of tokens becomes a tree over exactly the given words."""
 
 from keras_transformer.parsing.bracket_matching import match_brackets
-from keras_transformer.parsing.leaf import is_symbol
+from keras_transformer.parsing.leaf import is_symbol, shown
 from keras_transformer.parsing.linearization import (
     LEAF_TOKEN,
     build,
@@ -51,7 +51,7 @@ def repair(tokens, words, tags=None, root="S"):
     if not is_symbol(root):
         raise ValueError(
             "`root` must be a string, not empty, without round brackets and white space. "
-            f"Received: root={root!r}"
+            f"Received: root={shown(root)}"
         )
     matched = match_brackets(token_list(tokens))
     miscounted = abs(matched.tokens.count(LEAF_TOKEN) - len(leaves))

@@ -4,9 +4,12 @@ import dataclasses
 import itertools
 import re
 
-from keras_transformer.parsing.leaf import WHITE_SPACE, Leaf, is_symbol
+from keras_transformer.parsing.leaf import WHITE_SPACE, Leaf, is_symbol, shown
 
 _TOKEN = re.compile(rf"[()]|[^(){WHITE_SPACE}]+")
+# More than any tree has that was made of a sentence, and what fits into memory.
+MAX_CHARACTERS = 1_000_000
+_DEEPEST_INDENT = 100  # levels; the text of a tree 100,000 deep would have 10^10 spaces
 CLOSE = None  # what `walk` gives for the end of a phrase
 
 
@@ -39,14 +42,14 @@ class Tree:
         if self.label != "" and not is_symbol(self.label):
             raise ValueError(
                 "`label` must be a string without round brackets and white space. "
-                f"Received: label={self.label!r}"
+                f"Received: label={shown(self.label)}"
             )
         children = tuple(self.children)
         for child in children:
             if not isinstance(child, (Tree, Leaf)):
                 raise ValueError(
                     "`children` must be of the types Tree and Leaf. "
-                    f"Received: {type(child).__name__} {child!r}"
+                    f"Received: {type(child).__name__} {shown(child)}"
                 )
         object.__setattr__(self, "children", children)
 
@@ -83,6 +86,8 @@ class Tree:
     def pretty(self):
         """The tree over several lines, each phrase on a line of its own, indented by its depth.
 
+        What is deeper than 100 phrases has the indent of that depth.
+
         Example:
             >>> print(Tree.fromstring("(S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .))").pretty())
             (S
@@ -98,7 +103,7 @@ class Tree:
                 parts.append(")")
                 continue
             if depth:
-                parts.append(" " if inline[-1] else "\n" + "  " * depth)
+                parts.append(" " if inline[-1] else "\n" + "  " * min(depth, _DEEPEST_INDENT))
             if isinstance(event, Leaf):
                 parts.append(str(event))
             else:
@@ -148,6 +153,7 @@ class TreeReader:
         self.line = 0
         self._open = []  # of phrases: [label or None, children, word or None]
         self._finished = None
+        self._characters = 0  # of the tree that is read
 
     def read(self, lines):
         """Read trees.
@@ -159,13 +165,20 @@ class TreeReader:
             `Tree`s.
 
         Raises:
-            ValueError: the brackets do not match, or a word has no tag of its own.
+            ValueError: the brackets do not match, a word has no tag of its own, or a tree is longer
+                than `MAX_CHARACTERS`.
         """
         start = 0
         for self.line, line in enumerate(lines, start=1):
             for token in _TOKEN.findall(line):
                 if not self._open:
-                    start = self.line
+                    start, self._characters = self.line, 0
+                self._characters += len(token)
+                if self._characters > MAX_CHARACTERS:
+                    self.line = start
+                    raise ValueError(
+                        f"the tree that begins here must have at most {MAX_CHARACTERS:,} characters"
+                    )
                 self._take(token)
                 if not self._open:
                     yield self._finished
@@ -182,7 +195,7 @@ class TreeReader:
         if token == "(":
             self._begin()
         elif not self._open:
-            what = "a closing bracket too many" if token == ")" else f"{token!r} is in no tree"
+            what = "a closing bracket too many" if token == ")" else f"{shown(token)} is in no tree"
             raise ValueError(what)
         elif token == ")":
             self._end()
@@ -193,7 +206,7 @@ class TreeReader:
         if self._open:
             parent = self._open[-1]
             if parent[2] is not None:
-                raise ValueError(f"the word {parent[2]!r} has no bracket and tag of its own")
+                raise ValueError(f"the word {shown(parent[2])} has no bracket and tag of its own")
             parent[0] = parent[0] or ""
         self._open.append([None, [], None])
 
@@ -203,7 +216,7 @@ class TreeReader:
         if label is None:
             self._open[-1][0] = token
         elif children or word is not None or not label:
-            raise ValueError(f"the word {token!r} has no bracket and tag of its own")
+            raise ValueError(f"the word {shown(token)} has no bracket and tag of its own")
         else:
             self._open[-1][2] = token
 
@@ -213,7 +226,7 @@ class TreeReader:
         if self._open:
             self._open[-1][1].append(node)
         elif isinstance(node, Leaf):
-            raise ValueError(f"the word {word!r} is in no phrase")
+            raise ValueError(f"the word {shown(word)} is in no phrase")
         else:
             self._finished = node
 

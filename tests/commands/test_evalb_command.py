@@ -1,3 +1,4 @@
+import gzip
 import json
 import subprocess
 import sys
@@ -115,3 +116,13 @@ def test_it_starts_without_keras(files):
         "sys.exit(code or 'keras' in sys.modules)\n"
     )
     assert subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == 0
+
+
+def test_more_trees_than_fit_into_memory(tmp_path, capsys):
+    """A packed file of a megabyte may hold a thousand million empty lines."""
+    bomb = tmp_path / "bomb.gz"
+    with gzip.open(bomb, "wb") as file:
+        file.write(b"\n" * 1_000_001)
+    code, out, err = evalb(capsys, bomb, bomb)
+    assert (code, out) == (2, "")
+    assert err == f"error: {bomb} must have at most 1,000,000 trees\n"

@@ -10,6 +10,7 @@ import pytest
 
 from keras_transformer.parsing import Leaf, Tree
 from keras_transformer.parsing.evalb import evaluate
+from keras_transformer.parsing.evalb_comparison import EvalbComparison
 from keras_transformer.parsing.evalb_parameters import EvalbParameters
 from keras_transformer.parsing.evalb_report import (
     HEADING,
@@ -245,3 +246,34 @@ def test_trees_of_any_depth():
 def test_unequal_numbers_of_trees():
     with pytest.raises(ValueError, match="same number of trees. Received: 2 and 1"):
         evaluate([GOLD] * 2, [GOLD])
+
+
+@pytest.mark.parametrize(
+    ("gold", "test", "expected"),
+    [
+        # Quadratic: 10^10 comparisons, and as many notes of what does not match.
+        (f"{'(S ' * 100_000}(P a){')' * 100_000}", f"{'(V ' * 100_000}(P a){')' * 100_000}", 0),
+        (
+            f"{'(S (P a)' * 100_000}{')' * 100_000}",
+            f"{'(S ' * 100_000}{'(P a))' * 100_000}",
+            99_998,
+        ),
+    ],
+    ids=["other-labels", "crossing"],
+)
+def test_100_000_brackets_that_do_not_agree(gold, test, expected):
+    comparison = EvalbComparison(gold, test, EvalbParameters())
+    assert comparison.score.crossing == expected
+    assert comparison.score.matched == (expected > 0)
+    assert len(comparison.details) == 10_000
+
+
+def test_more_quotation_marks_than_any_sentence_has_stay_deleted():
+    gold = "(S (P a)" + " (`` ')" * 50_000 + ")"
+    found = score(gold, gold.replace("``", "NN"), quote_labels=("``", "NN"))
+    assert found.fault == "1 words in the gold tree, 50001 in the other"
+
+
+def test_a_long_word_is_cut_in_the_message():
+    found = score(f"(S (P {'a' * 1_000_000}))", "(S (P b))")
+    assert len(found.fault) < 200

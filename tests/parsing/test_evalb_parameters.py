@@ -1,6 +1,8 @@
 """EVALB's parameter files."""
 
+import gzip
 import pathlib
+import tracemalloc
 
 import pytest
 
@@ -75,3 +77,45 @@ def test_a_file_that_cannot_be_read(tmp_path):
     (tmp_path / "latin.prm").write_bytes(b"EQ_WORD caf\xe9 cafe\n")
     with pytest.raises(UserInputError, match="it is not UTF-8"):
         EvalbParameters.read(tmp_path / "latin.prm")
+
+
+def test_labels_that_are_equal_in_a_circle():
+    circle = EvalbParameters(equal_labels=(("A", "B"), ("B", "C"), ("C", "A"), ("A", "A")))
+    assert circle.equals_of("A") == {"A", "B", "C"}
+    pair = EvalbParameters(equal_labels=(("A", "B"), ("B", "C")), delete_labels=("C",))
+    assert not pair.same_label("A", "C")  # as in EVALB: a pair is no chain
+    assert pair.deletes_bracket("B")
+    assert not pair.deletes_bracket("A")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"DEBUG 0\n" * 100_000, "is no parameter file: it has more than 100,000 bytes"),
+        (b"EQ_LABEL A B\n" * 1001, "must have at most 1,000 rules. Received: 1,001"),
+        (b"\0\1\2\3 \xff\xfe", "is no parameter file: it is not UTF-8"),
+        (b"\0\1\2\3", "line 1: .* has no value"),
+        (b"CUTOFF_LEN " + b"9" * 5000, "line 1: CUTOFF_LEN must be an integer: 9{60}[.]{3}$"),
+        (b"CUTOFF_LEN 1000000001", "CUTOFF_LEN must be at most 1,000,000,000: 1000000001"),
+        (b"x" * 90_000 + b" y", "line 1: no rule of EVALB: x{60}[.]{3} "),
+    ],
+)
+def test_a_hostile_file_is_one_short_line(tmp_path, data, message):
+    (tmp_path / "hostile.prm").write_bytes(data)
+    with pytest.raises(UserInputError, match=message) as raised:
+        EvalbParameters.read(tmp_path / "hostile.prm")
+    assert len(str(raised.value)) < 400 + len(str(tmp_path))
+
+
+def test_a_packed_file_of_any_size_is_not_read_to_its_end(tmp_path):
+    bomb = tmp_path / "bomb.prm.gz"
+    with gzip.open(bomb, "wb") as file:
+        for _ in range(100):
+            file.write(b"#" * 1_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(UserInputError, match="more than 100,000 bytes"):
+            EvalbParameters.read(bomb)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()

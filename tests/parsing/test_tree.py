@@ -2,11 +2,13 @@
 
 import copy
 import dataclasses
+import itertools
 import pickle
 
 import pytest
 
-from keras_transformer.parsing import Leaf, Tree
+from keras_transformer.parsing import Leaf, Tree, clean, linearize, rebuild, repair
+from keras_transformer.parsing.tree import TreeReader
 
 DOG = Tree(
     "S",
@@ -89,9 +91,41 @@ def test_a_tree_10_000_deep():
     assert Tree.fromstring(line[3:-1]) != tree
 
 
-def test_a_tree_2_000_deep_is_indented():
-    tree = Tree.fromstring("(A " * 2_000 + "(X y)" + ")" * 2_000)
-    assert tree.pretty().splitlines()[1999] == "  " * 1999 + "(A (X y)" + ")" * 2_000
+def test_a_tree_100_000_deep_is_indented_to_a_depth():
+    """By its whole depth it would have 10^10 spaces."""
+    tree = Tree.fromstring("(A " * 100_000 + "(X y)" + ")" * 100_000)
+    lines = tree.pretty().splitlines()
+    assert lines[99:101] == ["  " * 99 + "(A", "  " * 100 + "(A"]
+    assert lines[-1] == "  " * 100 + "(A (X y)" + ")" * 100_000
+
+
+def test_100_000_brackets_go_through_every_method():
+    line = "(A " * 100_000 + "(X y)" + ")" * 100_000
+    tree, again = Tree.fromstring(line), Tree.fromstring(line)
+    assert hash(tree) == hash(again)
+    assert pickle.loads(pickle.dumps(tree)) == copy.deepcopy(again)
+    assert clean(tree) == copy.copy(again)
+    assert repr(tree) == f"Tree.fromstring({line!r})"
+    tokens = linearize(tree)
+    assert rebuild(tokens, ["y"], ["X"]) == tree
+    assert repair(tokens, ["y"], ["X"]) == (tree, 0)
+
+
+@pytest.mark.parametrize("unit", ["(", "(S (N a) "])
+def test_a_tree_without_an_end_is_refused_before_it_fills_the_memory(unit):
+    reader = TreeReader()
+    lines = itertools.chain(["(S (N a))"], itertools.repeat(unit * 1000))
+    with pytest.raises(ValueError, match="begins here must have at most 1,000,000 characters"):
+        for _ in reader.read(lines):
+            pass
+    assert reader.line == 2
+
+
+@pytest.mark.parametrize("text", ["(S {0})", "{0}", "(S {0} {0})", "((N a) {0})", "(N {0})"])
+def test_a_long_word_is_cut_in_messages(text):
+    with pytest.raises(ValueError, match=r"x{40,60}\.\.\.") as raised:
+        Tree.fromstring(text.format("x" * 100_000))
+    assert len(str(raised.value)) < 200
 
 
 def test_a_bracket_in_a_word_does_not_break_the_tree():

@@ -73,3 +73,10 @@ def test_trees_without_phrases_stay_and_long_ones_are_left_out(tmp_path):
     assert words.count(["a"]) == 20
     assert 20 < len(words) < 60
     assert max(map(len, words)) <= 60
+
+
+def test_a_tree_of_any_depth_is_left_out(tmp_path):
+    """All of its phrases would have 10^10 tokens."""
+    deep = "(S " * 100_000 + "(N x)" + ")" * 100_000
+    text = treebank(tmp_path, ["(S (NP (N b)) (VP (V c)))", deep])
+    assert trees_of(SwappedPhrases(text, copies=1, seed=1)) == trees_of(text)[:1]

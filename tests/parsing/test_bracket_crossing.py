@@ -1,0 +1,40 @@
+"""Crossing brackets: the fast search gives what comparing all pairs gives."""
+
+import random
+
+from keras_transformer.parsing.bracket_crossing import first_crossed
+from keras_transformer.parsing.evalb_parameters import EvalbParameters
+from keras_transformer.parsing.evalb_sentence import EvalbSentence
+
+
+def brackets(generator, words):
+    """Those of a random tree over some words, one in ten broken."""
+    parts = ["(P a)"] * words
+    for _ in range(generator.randrange(12)):
+        start = generator.randrange(len(parts))
+        stop = start + generator.randrange(6)
+        parts[start:stop] = [f"(S {' '.join(parts[start:stop])})"]
+    line = " ".join(parts)
+    if generator.random() < 0.1:
+        line = line.replace(")", "", 1)
+    return EvalbSentence(line, EvalbParameters()).brackets
+
+
+def cross(one, other):
+    return (
+        one.start < other.start < one.end < other.end
+        or other.start < one.start < other.end < one.end
+    )
+
+
+def test_the_first_crossed_bracket_of_random_trees():
+    generator = random.Random(1)
+    crossing = 0
+    for _ in range(1000):
+        words = generator.randrange(1, 15)
+        ours, others = brackets(generator, words), brackets(generator, words)
+        expected = [next((one for one in ours if cross(one, other)), None) for other in others]
+        found = first_crossed(ours, others)
+        assert [id(one) for one in found] == [id(one) for one in expected]
+        crossing += sum(one is not None for one in found)
+    assert crossing > 500
