@@ -1,0 +1,1 @@
+"""A training's directory on disk: its files, their checksums, and who may write them."""

@@ -1,0 +1,72 @@
+"""What the JSON files of a run hold: their fields and types, in one place."""
+
+from typing import Annotated, Literal, TypedDict
+
+import msgspec
+
+RUN_FORMAT = "keras_transformer run"
+FORMAT_VERSION = 1
+
+PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
+Step = Annotated[int, msgspec.Meta(ge=0)]
+Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class RunRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """run.json: what the directory is.
+
+    Args:
+        format: `RUN_FORMAT`.
+        format_version: `FORMAT_VERSION` of the writer.
+        tokenizer_fingerprint: SHA-256 of the target's tokenizer.
+        vocabulary_size: number of its pieces.
+        versions: versions of Python and of packages, and Keras's backend.
+        output: what the model's outputs are.
+        source_tokenizer_fingerprint: that of the source's tokenizer, where it has its own.
+        source_vocabulary_size: number of its pieces.
+        origin: what the weights started from, such as another run's path; "from" in the file.
+    """
+
+    format: Literal[RUN_FORMAT] = RUN_FORMAT
+    format_version: PositiveInt = FORMAT_VERSION
+    tokenizer_fingerprint: Sha256
+    vocabulary_size: PositiveInt
+    versions: dict[str, str]
+    output: Literal["text", "trees"] = "text"
+    source_tokenizer_fingerprint: Sha256 | None = None
+    source_vocabulary_size: PositiveInt | None = None
+    origin: str | None = msgspec.field(name="from", default=None)
+
+    def as_json(self):
+        """The record as a JSON-compatible dictionary."""
+        required = {"format": self.format, "format_version": self.format_version}
+        return required | msgspec.to_builtins(self) | {"output": self.output}
+
+
+class KeptCheckpoint(TypedDict):
+    """One of the best checkpoints: its step, and its validation value."""
+
+    step: Step
+    value: float
+
+
+class BestRecord(TypedDict, total=False):
+    """checkpoints/best.json: the best checkpoint, and under "kept" the best few, best first."""
+
+    step: Step
+    value: float
+    monitor: str | None
+    kept: list[KeptCheckpoint]
+    keep_last: PositiveInt
+
+
+class Progress(TypedDict, total=False):
+    """What the callbacks of a training need to go on; counters besides, by their names."""
+
+    seconds: Annotated[float, msgspec.Meta(ge=0)]
+    best: BestRecord
+    validation_due: bool
+
+
+# checksums.json: the SHA-256 sums that a file may have, by its name.
+Checksums = dict[str, list[Sha256]]

@@ -1,0 +1,170 @@
+"""Two trainings in one run directory: one trains, the other says who does."""
+
+import errno
+import fcntl
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from keras_transformer.errors import CannotWrite, UserInputError
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.runs.run_lock import LOCK_NAME, run_lock
+from tests.translation_training.number_text import SMALL, write_pairs
+
+HOLD = """
+import sys, time
+from keras_transformer.runs.run_lock import run_lock
+with run_lock(sys.argv[1]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that holds tmp_path/run."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path / "run")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()
+
+
+def take(path):
+    with run_lock(path):
+        return (path / LOCK_NAME).is_file()
+
+
+def test_the_other_is_told_who_holds_it(holder, tmp_path):
+    with pytest.raises(UserInputError) as error:
+        take(tmp_path / "run")
+    assert re.fullmatch(
+        f"The run directory .*/run is in use by a training: process {holder.pid} on "
+        rf"{re.escape(socket.gethostname())} since \d{{4}}-\S+\. Wait for its end, or choose "
+        r"another directory\.",
+        str(error.value),
+    )
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, None])
+def test_no_lock_outlives_its_process(holder, tmp_path, end):
+    if end is None:
+        holder.stdin.close()
+    else:
+        holder.send_signal(end)
+    holder.wait()
+    assert take(tmp_path / "run")
+
+
+def test_what_was_empty_leaves_no_trace(tmp_path):
+    assert take(tmp_path / "runs" / "first")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "thesis.txt").write_text("years of work")
+    assert take(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_locked_directory_is_still_a_new_one(tmp_path):
+    with run_lock(tmp_path / "run"):
+        assert RunDirectory.create(tmp_path / "run").has_not_started()
+
+
+def test_a_directory_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(CannotWrite, match="Cannot write .*/file/run: Not a directory"):
+        take(tmp_path / "file" / "run")
+
+
+@pytest.fixture
+def no_locks(monkeypatch):
+    """A file system without locks."""
+
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_without_locks_the_file_says_who_holds_it(holder, tmp_path):
+    run = tmp_path / "run"
+    with pytest.raises(UserInputError, match=f"process {holder.pid} on .* has no locks: .*remove"):
+        take(run)
+    assert (run / LOCK_NAME).is_file()
+    record = json.loads((run / LOCK_NAME).read_text())
+    holder.kill()
+    holder.wait()
+    assert take(run)  # its process is gone
+    run.mkdir(exist_ok=True)
+    (run / LOCK_NAME).write_text(json.dumps({**record, "machine": "another"}))
+    with pytest.raises(UserInputError, match="on another since .* has no locks"):
+        take(run)  # nobody here can know
+
+
+TRAIN = """
+import sys
+from keras_transformer.cli import main
+sys.exit(main(["train", "--source", sys.argv[1], "--target", sys.argv[2], "--run", sys.argv[3],
+               "--settings", sys.argv[4], *sys.argv[5:]]))
+"""
+
+
+def trainings_at_once(directory, path):
+    """Exit codes and stderr of two trainings that are started together."""
+    source, target = write_pairs(directory, "train", length=4)
+    settings = directory / "settings.json"
+    settings.write_text(json.dumps(SMALL | {"steps": 6, "save_every": 3}))
+    words = [sys.executable, "-c", TRAIN, source, target, path, settings]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    processes = [
+        subprocess.Popen(
+            list(map(str, words)),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for _ in range(2)
+    ]
+    with ThreadPoolExecutor() as pool:
+        errors = list(pool.map(lambda process: process.communicate()[1], processes))
+    return sorted(
+        zip((process.returncode for process in processes), errors, strict=True),
+    )
+
+
+def check_one_trained(directory, path):
+    (code, _), (other_code, error) = trainings_at_once(directory, path)
+    assert (code, other_code) == (0, 2)
+    assert re.search("^error: The run directory .* (is in use by a training|exists)", error, re.M)
+    assert "Traceback" not in error
+    run = RunDirectory.open(path)
+    steps = [line.split(",")[0] for line in run.metrics_path.read_text().splitlines()]
+    assert steps == ["step", *map(str, range(1, 7))]
+    assert not any(map(run.is_damaged, [*run.checkpoints(), *run.states(), run.weights_path]))
+    run.load_model()
+
+
+def test_two_trainings_at_once(tmp_path):
+    check_one_trained(tmp_path, tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_two_trainings_at_once_many_times(tmp_path):
+    for number in range(20):
+        check_one_trained(tmp_path, tmp_path / f"run{number}")
