@@ -11,6 +11,7 @@ from keras_transformer.errors import UserInputError
 USER_ERROR = 2
 INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
 TERMINATED = 128 + signal.SIGTERM  # 143
+HUNG_UP = 128 + signal.SIGHUP  # 129
 
 
 class CommandParser(argparse.ArgumentParser):

@@ -1,5 +1,6 @@
 """BLEU of the validation set while training."""
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -78,8 +79,9 @@ class BleuValidation(StepCallback):
         if self.path is None:
             return
         self._write_samples(score, signature)
-        # Above a progress bar, if there is one.
-        tqdm.write(f"step {self.step}  validation BLEU {score:.2f}", file=sys.stderr)
+        # Above a progress bar, if there is one; its terminal may be closed.
+        with contextlib.suppress(OSError):
+            tqdm.write(f"step {self.step}  validation BLEU {score:.2f}", file=sys.stderr)
 
     def _write_samples(self, score, signature):
         lines = [f"step {self.step}  validation BLEU {score:.2f}  {signature}"]

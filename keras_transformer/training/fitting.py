@@ -3,18 +3,16 @@
 import contextlib
 import dataclasses
 import math
-import sys
 
 from keras_transformer.argument_checks import check_positive_int
-from keras_transformer.command_errors import INTERRUPTED, TERMINATED
+from keras_transformer.command_errors import HUNG_UP, INTERRUPTED, TERMINATED
 from keras_transformer.errors import CannotWrite
-from keras_transformer.files.whole_files import write_json
 from keras_transformer.training.bleu_validation import BleuValidation
 from keras_transformer.training.checkpoints import Checkpoints
 from keras_transformer.training.compiled_shapes import CompiledShapes
 from keras_transformer.training.ema_weights import EMAWeights, keeps_average
 from keras_transformer.training.epochs import EpochCallbacks
-from keras_transformer.training.interruption import StopOnInterrupt
+from keras_transformer.training.interruption import StopOnInterrupt, tell
 from keras_transformer.training.limits import StepLimit, StopOnNaN, StopOnPlateau, TimeLimit
 from keras_transformer.training.metrics_log import MetricsLog
 from keras_transformer.training.progress_bar import ProgressBar
@@ -28,7 +26,7 @@ from keras_transformer.training.validation_log import ValidationLog
 
 # `fit` wants a number of epochs; a training limited by minutes never comes near this one.
 EPOCHS_WITHOUT_STEP_LIMIT = 1_000_000
-EXIT_CODES = {"interrupted": INTERRUPTED, "terminated": TERMINATED}
+EXIT_CODES = {"interrupted": INTERRUPTED, "terminated": TERMINATED, "hung up": HUNG_UP}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +39,8 @@ class FitRecord:
         target_tokens_per_second: of the training steps alone, without those that trace or compile:
             the first after each start, or the first of each shape where every shape is compiled.
         stopped_because: "steps" or "minutes", the limit that was reached; "patience", which ended;
-            "interrupted", by Ctrl-C; "terminated", by SIGTERM; "data", which came to its end.
+            "interrupted", by Ctrl-C; "terminated", by SIGTERM; "hung up", by SIGHUP; "data", which
+            came to its end.
         target_tokens: those trained on, over the training's whole life.
         training_seconds: time of the training steps alone, over its whole life.
         step_seconds: mean time of a step, without those that trace or compile.
@@ -62,12 +61,15 @@ class FitRecord:
 
     @property
     def interrupted(self):
-        """Whether Ctrl-C or SIGTERM ended it: there is more to train."""
+        """Whether a signal such as Ctrl-C ended it: there is more to train."""
         return self.exit_code is not None
 
     @property
     def exit_code(self):
-        """The exit code of a program that ends with it: 130 after Ctrl-C, 143 after SIGTERM."""
+        """The exit code of a program that ends with it, as shells count it, or None.
+
+        130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
+        """
         return EXIT_CODES.get(self.stopped_because)
 
 
@@ -101,7 +103,7 @@ def fit_model(
     """Train a compiled model until a number of steps or minutes, or Ctrl-C.
 
     Every `save_every` steps are one epoch to Keras: then the model is validated and saved. It is
-    at the end as well. After Ctrl-C and SIGTERM it is saved, not validated.
+    at the end as well. After Ctrl-C, SIGTERM and SIGHUP it is saved, not validated.
 
     With the weights goes a state: weights, dropout seeds, the optimizer, what was best so far. A
     training that ends at any moment, also by a kill within a save, goes on from the last one as if
@@ -253,7 +255,7 @@ def _go_back(state, run, model, data_fingerprint, settings, devices):
     if devices is None or devices.is_chief:
         rewind(run, state)
         if settings is not None:
-            write_json(run.settings_path, settings)
+            run.write_json(run.settings_path, settings)
     with devices.scope() if devices else contextlib.nullcontext():
         state.restore(model)
 
@@ -287,4 +289,4 @@ def _report_interrupt(interrupt, checkpoints):
         message = f"{name.capitalize()}. The weights are saved: {checkpoints.save()}."
     else:
         message = f"{name.capitalize()} within a step. {checkpoints.last_good()}"
-    print(f"{message} The same command with --resume goes on.", file=sys.stderr)
+    tell(f"{message} The same command with --resume goes on.")

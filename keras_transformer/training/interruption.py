@@ -1,12 +1,19 @@
-"""Ctrl-C and SIGTERM that wait for the end of a step, so that the weights they leave are whole."""
+"""Signals that wait for the end of a step, so that the weights they leave are whole."""
 
+import os
 import signal
 import sys
 import threading
 
 import keras
 
-SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+from keras_transformer.training.running_clock import CLOCK
+
+SIGNALS = {
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: "terminated",
+    signal.SIGHUP: "hung up",
+}
 REASONS = (None, *SIGNALS.values())
 
 
@@ -15,7 +22,9 @@ class StopOnInterrupt(keras.callbacks.Callback):
 
     Used as a context manager around `fit`, with itself the last of the callbacks. The second Ctrl-C
     interrupts at once. SIGTERM, by which the manager of a cluster asks a program to end, does the
-    same as the first Ctrl-C, however often it comes.
+    same as the first Ctrl-C, however often it comes; so does SIGHUP, the end of the terminal, but
+    under `nohup`, which lets a program ignore it. At SIGCONT the training's clock is told that the
+    process was stopped.
 
     Args:
         save: function without arguments that is called before, while all is as the last step left
@@ -25,7 +34,8 @@ class StopOnInterrupt(keras.callbacks.Callback):
 
     Attributes:
         between_steps: whether it was raised between two steps.
-        stopped_because: "interrupted" after Ctrl-C, "terminated" after SIGTERM, else None.
+        stopped_because: "interrupted" after Ctrl-C, "terminated" after SIGTERM, "hung up" after
+            SIGHUP, else None.
     """
 
     def __init__(self, save=None, agree=None):
@@ -39,8 +49,11 @@ class StopOnInterrupt(keras.callbacks.Callback):
     def __enter__(self):
         # Python lets only the main thread handle signals.
         if threading.current_thread() is threading.main_thread():
+            handlers = {**dict.fromkeys(SIGNALS, self._request), signal.SIGCONT: self._go_on}
+            if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+                del handlers[signal.SIGHUP]
             self._previous_handlers = {
-                number: signal.signal(number, self._request) for number in SIGNALS
+                number: signal.signal(number, handler) for number, handler in handlers.items()
             }
         return self
 
@@ -67,7 +80,10 @@ class StopOnInterrupt(keras.callbacks.Callback):
         if signal_number == signal.SIGINT:
             self._restore_handler(signal_number)
             more = " Press Ctrl-C again to stop at once."
-        print(f"\nStopping after this step.{more}", file=sys.stderr)
+        tell(f"\nStopping after this step.{more}")
+
+    def _go_on(self, signal_number, frame):
+        CLOCK.went_on()
 
     def _restore_handler(self, number):
         previous = self._previous_handlers.pop(number, None)
@@ -82,3 +98,18 @@ class StopOnInterrupt(keras.callbacks.Callback):
                 self._save()
             self.between_steps = True
             raise KeyboardInterrupt
+
+
+def tell(message):
+    """Print a line on stderr; go on where nobody can read it, such as on a closed terminal.
+
+    Args:
+        message: a string.
+    """
+    try:
+        print(message, file=sys.stderr, flush=True)
+    except RuntimeError:
+        pass  # a signal came while the progress was being written: that cannot be written into
+    except OSError:
+        with open(os.devnull, "w") as nowhere:  # what is held back is written once more in the end
+            os.dup2(nowhere.fileno(), sys.stderr.fileno())

@@ -1,7 +1,6 @@
 """Callbacks that end a training: at a step, after minutes, without progress, or at a NaN."""
 
 import math
-import time
 
 import keras
 
@@ -11,6 +10,7 @@ from keras_transformer.argument_checks import (
     check_positive_number,
 )
 from keras_transformer.errors import TrainingDiverged
+from keras_transformer.training.running_clock import CLOCK
 from keras_transformer.training.step_callback import StepCallback
 
 
@@ -37,6 +37,8 @@ class StepLimit(StepCallback):
 class TimeLimit(StepCallback):
     """Ends the training after `minutes` on the clock, validation and saving included.
 
+    Time in which the process is stopped does not count.
+
     Args:
         minutes: number > 0.
         elapsed: seconds that the training has taken already, before it went on here.
@@ -54,10 +56,10 @@ class TimeLimit(StepCallback):
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
-        self._ends = time.perf_counter() + self.seconds_left
+        self._ends = CLOCK.seconds() + self.seconds_left
 
     def on_step_end(self, logs):
-        if self._agree(int(time.perf_counter() >= self._ends)):
+        if self._agree(int(CLOCK.seconds() >= self._ends)):
             self.reached = True
             self.model.stop_training = True
 

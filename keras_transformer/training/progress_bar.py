@@ -1,11 +1,12 @@
 """The progress of a training on stderr."""
 
+import contextlib
 import math
 import sys
-import time
 
 from tqdm import tqdm
 
+from keras_transformer.training.running_clock import CLOCK
 from keras_transformer.training.step_callback import StepMeter
 
 LINES_WITHOUT_TERMINAL = 20
@@ -16,7 +17,8 @@ class ProgressBar(StepMeter):
 
     Where the peak of the devices is known, it also shows how much of it is used.
 
-    On a terminal it is one bar; elsewhere about twenty lines over the whole training.
+    On a terminal it is one bar; elsewhere about twenty lines over the whole training. Where it
+    cannot be written, as on a terminal that was closed, the training goes on without it.
 
     Args:
         work: the `StepWork` of the training.
@@ -36,7 +38,7 @@ class ProgressBar(StepMeter):
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
-        self._began = time.perf_counter() - self._elapsed
+        self._began = CLOCK.seconds() - self._elapsed
         self._fraction_of_next_line = 0.0
         if self._file.isatty():
             self._bar = tqdm(
@@ -50,9 +52,12 @@ class ProgressBar(StepMeter):
     def on_step_end(self, logs):
         super().on_step_end(logs)
         if self.previous_step == self.first_step:
-            self._first_step_ended = time.perf_counter()
+            self._first_step_ended = CLOCK.seconds()
         done, seconds_left = self._progress()
-        line = self._line(logs, seconds_left)
+        with contextlib.suppress(OSError):
+            self._show(done, self._line(logs, seconds_left))
+
+    def _show(self, done, line):
         if self._bar is not None:
             self._bar.set_description_str(line, refresh=False)
             self._bar.update(done - self._bar.n)
@@ -67,12 +72,13 @@ class ProgressBar(StepMeter):
     def close(self):
         """Leave the bar as it is; whoever catches an error of `fit` calls this."""
         if self._bar is not None:
-            self._bar.close()
+            with contextlib.suppress(OSError):
+                self._bar.close()
             self._bar = None
 
     def _progress(self):
         """Return the fraction done and the seconds left, by the limit that comes first."""
-        now = time.perf_counter()
+        now = CLOCK.seconds()
         done, seconds_left = 0.0, math.inf
         if self.steps is not None:
             done = self.step / self.steps

@@ -1,8 +1,8 @@
 """Counting updates and time while `fit` runs: what the callbacks of this folder have in common."""
 
-import time
-
 import keras
+
+from keras_transformer.training.running_clock import CLOCK
 
 
 class StepCallback(keras.callbacks.Callback):
@@ -17,12 +17,14 @@ class StepCallback(keras.callbacks.Callback):
         step: updates done.
         previous_step: updates done at the call before this one.
         step_seconds: seconds that the updates since `previous_step` took, input included.
+        was_stopped: whether the process was stopped meanwhile: then `step_seconds` is no measure.
     """
 
     def __init__(self):
         super().__init__()
         self.first_step = self.step = self.previous_step = 0
         self.step_seconds = 0.0
+        self.was_stopped = False
 
     def on_train_begin(self, logs=None):
         updates = keras.ops.convert_to_numpy(self.model.optimizer.iterations)
@@ -33,10 +35,12 @@ class StepCallback(keras.callbacks.Callback):
         self._steps_before_epoch = self.step
 
     def on_train_batch_begin(self, batch, logs=None):
-        self._batch_began = time.perf_counter()
+        self._batch_began = CLOCK.seconds()
+        self._stops_before_batch = CLOCK.stops
 
     def on_train_batch_end(self, batch, logs=None):
-        self.step_seconds = time.perf_counter() - self._batch_began
+        self.step_seconds = CLOCK.seconds() - self._batch_began
+        self.was_stopped = CLOCK.stops > self._stops_before_batch
         self.previous_step = self.step
         self.step = self._steps_before_epoch + batch + 1
         self.on_step_end(logs)
@@ -118,8 +122,8 @@ class StepMeter(StepCallback):
 
     Attributes:
         all_steps: `StepTotals` of all steps.
-        rate: those of all steps but the ones that trace or compile: the first after each start, or
-            the first of each shape where every shape is compiled.
+        rate: those of all steps but the ones that trace or compile, the first after each start or
+            the first of each shape where every shape is compiled, and the ones that were stopped.
         progress: what was measured so far, to go on from another time.
     """
 
@@ -140,7 +144,7 @@ class StepMeter(StepCallback):
 
     def on_step_end(self, logs):
         self.all_steps.add(self)
-        if not self._meets_new_shape():
+        if not self._meets_new_shape() and not self.was_stopped:
             self.rate.add(self)
 
     def _meets_new_shape(self):

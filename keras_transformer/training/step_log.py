@@ -18,7 +18,8 @@ class StepLog(StepCallback, abc.ABC):
 
     - `loss`: the token mean of that one step, label smoothing included;
     - `learning_rate`;
-    - `target_tokens_per_second`: over the steps since the last one logged;
+    - `target_tokens_per_second`: over the steps since the last one logged; it and what follows of
+      time leave out steps in which the process was stopped, as by Ctrl-Z;
     - `nll`: the plain negative log-likelihood per token of that one step, in nats, where a
       `metrics.StepLoss` of a loss without smoothing is named "step_nll";
     - `gradient_norm`: of all gradients together, before clipping, where the optimizer keeps it, as
@@ -50,7 +51,8 @@ class StepLog(StepCallback, abc.ABC):
             raise ValueError(
                 f"`{type(self).__name__}` needs `metrics.StepLoss` among `weighted_metrics`"
             )
-        self._rate.add(self)
+        if not self.was_stopped:
+            self._rate.add(self)
         if self.step <= FIRST_STEPS or self.passed_multiple_of(self.every):
             self.write_step(self._values(logs))
             self._rate.restart()
@@ -63,9 +65,10 @@ class StepLog(StepCallback, abc.ABC):
         values = {
             "loss": float(logs["step_loss"]),
             "learning_rate": self._learning_rate(self.step - 1),
-            "target_tokens_per_second": self._rate.tokens_per_second,
-            "step_seconds": self._rate.step_seconds,
         }
+        if self._rate.steps:  # none where the process was stopped in the one step since then
+            values["target_tokens_per_second"] = self._rate.tokens_per_second
+            values["step_seconds"] = self._rate.step_seconds
         if "step_nll" in logs:
             values["nll"] = float(logs["step_nll"])
         # `self.model` brings the optimizer's variables up to date: on JAX not a matter of course.

@@ -1,10 +1,10 @@
 """validation.csv: what the validation after each epoch of `fit` gave."""
 
 import csv
-import time
 from pathlib import Path
 
 from keras_transformer.files.whole_files import write_text
+from keras_transformer.training.running_clock import CLOCK
 from keras_transformer.training.step_callback import StepCallback
 
 LEFT_OUT = ("val_loss", "val_step_loss", "val_step_nll")
@@ -29,13 +29,13 @@ class ValidationLog(StepCallback):
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
-        self._began = time.perf_counter() - self.elapsed
+        self._began = CLOCK.seconds() - self.elapsed
 
     def on_epoch_end(self, epoch, logs=None):
         values = validation_values(logs)
         if not values:
             return
-        seconds = time.perf_counter() - self._began
+        seconds = CLOCK.seconds() - self._began
         row = {"step": str(self.step), "seconds": f"{seconds:.1f}"}
         row |= {name: f"{value:.9g}" for name, value in values.items()}
         rows = [*self._rows(), row]

@@ -19,8 +19,6 @@ from keras_transformer.training import (
     StopOnNaN,
     TimeLimit,
 )
-from keras_transformer.training import limits as limits_module
-from keras_transformer.training import progress_bar as progress_bar_module
 from keras_transformer.training.step_callback import StepMeter
 from tests.training.small_training import WORK, batches, small_model, started_run
 
@@ -191,7 +189,7 @@ def test_metrics_log_goes_on_in_its_file(tmp_path):
 
 def test_metrics_log_counts_tokens_since_the_last_row(tmp_path, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("keras_transformer.training.step_callback.time", clock)
+    monkeypatch.setattr("keras_transformer.training.running_clock.time", clock)
     log = MetricsLog(tmp_path / "metrics.csv", StepWork(lambda step: 1000 + step), every=5)
     drive(log, small_model(), 15, before_step=lambda step: setattr(clock, "now", clock.now + 2))
     log.close()
@@ -222,7 +220,7 @@ def test_metrics_log_works_with_a_constant_rate_and_tells_what_it_needs(tmp_path
 
 def test_a_meter_goes_on_where_another_ended(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("keras_transformer.training.step_callback.time", clock)
+    monkeypatch.setattr("keras_transformer.training.running_clock.time", clock)
     work = StepWork(lambda step: 5, flops=lambda step: 10**18)
     earlier = StepMeter(work)
     drive(earlier, small_model(), 3, before_step=lambda step: setattr(clock, "now", 100 + step))
@@ -236,7 +234,7 @@ def test_a_meter_goes_on_where_another_ended(monkeypatch):
 
 def test_steps_that_compile_a_shape_are_not_in_the_rate(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("keras_transformer.training.step_callback.time", clock)
+    monkeypatch.setattr("keras_transformer.training.running_clock.time", clock)
     shapes = ["short", "short", "long", "short", "long", "long"]
     meter = StepMeter(StepWork(lambda step: 6, shape_to_compile=shapes.__getitem__))
     seconds = [50, 1, 70, 1, 4, 4]
@@ -251,7 +249,7 @@ def test_steps_that_compile_a_shape_are_not_in_the_rate(monkeypatch):
 
 def test_time_limit_counts_from_the_start(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(limits_module, "time", clock)
+    monkeypatch.setattr("keras_transformer.training.running_clock.time", clock)
     model = small_model()
     model.stop_training = False
     limit = TimeLimit(minutes=1.5)
@@ -282,7 +280,7 @@ def test_stop_on_nan(loss):
 
 def test_utilisation_is_of_the_steps_since_the_last_row(tmp_path, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("keras_transformer.training.step_callback.time", clock)
+    monkeypatch.setattr("keras_transformer.training.running_clock.time", clock)
     work = StepWork(
         lambda step: 1, padding_share=lambda step: step / 100, flops=lambda step: 10, peak_flops=40
     )
@@ -324,8 +322,7 @@ def test_progress_without_a_terminal_is_a_few_lines():
 )
 def test_time_left_is_that_of_the_first_limit(monkeypatch, limits, expected):
     clock = Clock()
-    monkeypatch.setattr(progress_bar_module, "time", clock)
-    monkeypatch.setattr("keras_transformer.training.step_callback.time", clock)
+    monkeypatch.setattr("keras_transformer.training.running_clock.time", clock)
     file = Terminal()
     bar = ProgressBar(WORK, file=file, **limits)
 
