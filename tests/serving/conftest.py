@@ -3,6 +3,29 @@
 import pytest
 
 
+class Pauses(list):
+    """A clock that stands still but for the pauses, which it keeps."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    """The pauses of clients, which take no time."""
+    clock = Pauses()
+    monkeypatch.setattr("keras_transformer.serving.retries.time", clock)
+    monkeypatch.setattr("keras_transformer.serving.served_model.time", clock)
+    return clock
+
+
 @pytest.fixture(scope="session")
 def exported_model(trained_run, tmp_path_factory, worker_id):
     """The path `saved_models/NAME` of the exported `trained_run`; all workers share it."""

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -23,6 +24,19 @@ class Dripping(bytes):
     PAUSE = 0.02
 
 
+class Held(bytes):
+    """An answer that waits until its event `released` is set."""
+
+    def __init__(self, *_):
+        self.released = threading.Event()
+
+
+class Endless(bytes):
+    """An answer that begins so and goes on with spaces until the client has enough."""
+
+    PART = b" " * 2**16
+
+
 def answer(code=200, body=b"", content_type="application/json"):
     """A whole HTTP answer; what is no bytes is written as JSON."""
     if not isinstance(body, bytes):
@@ -35,20 +49,23 @@ class ScriptedServer:
     """Answers the n-th request with the n-th answer, and all further ones with the last.
 
     Args:
-        answers: each bytes, `BrokenOff`, `Dripping`, `RESET` or `SILENT`.
+        answers: each bytes, `BrokenOff`, `Dripping`, `Held`, `Endless`, `RESET` or `SILENT`.
+        tls: an `ssl.SSLContext` for encrypted connections, or None.
 
-    `address` is its URL, `requests` the bodies of all requests, as JSON; `num_connections` counts
-    those that were opened, `num_open` those that the client has not closed.
+    `address` is its URL, `requests` the bodies of all requests, as JSON, `heads` what comes before
+    them, as text; `num_connections` counts those that were opened, `num_open` those that the client
+    has not closed.
     """
 
-    def __init__(self, *answers):
-        self._answers, self._lock = list(answers), threading.Lock()
-        self.requests = []
+    def __init__(self, *answers, tls=None):
+        self._answers, self._lock, self._tls = list(answers), threading.Lock(), tls
+        self.requests, self.heads = [], []
         self.num_connections = self.num_open = 0
 
     def __enter__(self):
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.address = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        scheme = "http" if self._tls is None else "https"
+        self.address = f"{scheme}://127.0.0.1:{self._socket.getsockname()[1]}"
         self._closed = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
         return self
@@ -76,9 +93,14 @@ class ScriptedServer:
             self.num_open -= 1
 
     def _converse(self, connection):
-        # A client that gives up may reset the connection.
-        ignored = contextlib.suppress(ConnectionError)
-        with ignored, connection, connection.makefile("rb") as stream:
+        # A client that gives up may reset the connection, or not like its certificate.
+        ignored = contextlib.suppress(ConnectionError, ssl.SSLError)
+        with (
+            ignored,
+            connection,
+            self._opened(connection) as connection,
+            connection.makefile("rb") as stream,
+        ):
             while self._read(stream):
                 with self._lock:
                     only = len(self._answers) == 1
@@ -94,9 +116,18 @@ class ScriptedServer:
                 if isinstance(reply, BrokenOff) or self.requests[-1] == ENCRYPTED:
                     return
 
+    def _opened(self, connection):
+        if self._tls is None:
+            return contextlib.nullcontext(connection)
+        return self._tls.wrap_socket(connection, server_side=True)
+
     def _send(self, connection, reply):
+        if isinstance(reply, Held):
+            reply.released.wait()
         if not isinstance(reply, Dripping):
             connection.sendall(reply)
+            while isinstance(reply, Endless):
+                connection.sendall(reply.PART)
             return
         for byte in reply:
             connection.sendall(bytes([byte]))
@@ -110,10 +141,11 @@ class ScriptedServer:
         if not first.isalpha():  # no HTTP: the greeting of an encrypted connection
             self.requests.append(ENCRYPTED)
             return True
-        stream.readline()
-        length = 0
+        head, length = [first + stream.readline().strip()], 0
         while (line := stream.readline().strip()) != b"":
             name, _, value = line.partition(b":")
             length = int(value) if name.lower() == b"content-length" else length
+            head.append(line)
+        self.heads.append(b"\n".join(head).decode("latin-1"))
         self.requests.append(json.loads(stream.read(length) or b"null"))
         return True

@@ -238,9 +238,9 @@ class Servables:
         self._failures, self._lock = [], threading.Lock()
         self.num_requests = 0
 
-    def fail_next(self, times, code=UNAVAILABLE, message="Too much to do.", seconds=0.0):
-        """Let the next predictions fail so, each after so many seconds."""
-        self._failures += [(code, message, seconds)] * times
+    def fail_next(self, times, code=UNAVAILABLE, message="Too much to do.", after=None):
+        """Let the next predictions fail so, each after an event."""
+        self._failures += [(code, message, after)] * times
 
     def set_state(self, name, version, state, error_message=""):
         """Let a version be in a state such as LOADING, in which it does not serve."""
@@ -276,8 +276,9 @@ class Servables:
             self.num_requests += 1
             failure = self._failures.pop(0) if self._failures else None
         if failure is not None:
-            code, message, seconds = failure
-            time.sleep(seconds)
+            code, message, after = failure
+            if after is not None:
+                after.wait()
             if code:
                 raise StatusError(code, message)
         if self._batching is None or output_filter:
