@@ -6,7 +6,8 @@ import urllib.parse
 
 from keras_transformer.sentence_batches import without_surrogates
 
-SCHEMES = ("http", "https", "grpc")
+GRPC_SCHEMES = ("grpc", "grpcs")
+SCHEMES = ("http", "https", *GRPC_SCHEMES)
 # In the paths of TensorFlow Serving's REST API.
 MODEL_NAME = re.compile(r"[^/:]+")
 # A version is an int64 in TensorFlow Serving's messages.
@@ -16,33 +17,52 @@ MOST_SECONDS = 24 * 60 * 60
 
 
 def checked_address(address):
-    """An address with its scheme, in small letters: `host:8501` is `http://host:8501`.
+    """An address with its scheme, in small letters, and who asks, if it says that.
+
+    Returns:
+        The address without user and password, and None or `(user, password)`.
 
     Raises:
-        ValueError: it is none that a client knows.
+        ValueError: it is none that a client knows; the message shows neither user nor password.
 
     Example:
         >>> checked_address("localhost:8501")
-        'http://localhost:8501'
+        ('http://localhost:8501', None)
+        >>> checked_address("https://me:secret@example.org")
+        ('https://example.org', ('me', 'secret'))
     """
-    wrong = ValueError(
-        "`address` must be http://HOST:PORT, https://HOST:PORT, HOST:PORT or grpc://HOST:PORT. "
-        f"Received: address={address!r}"
-    )
     if not isinstance(address, str) or not _is_utf8(address):
-        raise wrong
+        raise _wrong_address(address)
     has_scheme = "://" in address
     whole = address if has_scheme else f"http://{address}"
     try:
         parts = urllib.parse.urlsplit(whole)
-        needs_port = not has_scheme or parts.scheme == "grpc"
-        is_whole = parts.hostname and (parts.port is not None or not needs_port)
+        port, is_grpc = parts.port, parts.scheme in GRPC_SCHEMES
     except ValueError:  # the port is no number
-        raise wrong from None
-    extra = parts.query or parts.fragment or (parts.scheme == "grpc" and parts.path.strip("/"))
-    if parts.scheme not in SCHEMES or not is_whole or extra or any(map(str.isspace, whole)):
-        raise wrong
-    return f"{parts.scheme}://{whole.partition('://')[2].rstrip('/')}"
+        raise _wrong_address(address) from None
+    is_whole = parts.hostname and (port is not None or not (is_grpc or not has_scheme))
+    # A password with `/` would end the host.
+    extra = (
+        parts.query or parts.fragment or "@" in parts.path or (is_grpc and parts.path.strip("/"))
+    )
+    # Some readers of addresses end the host at a backslash.
+    is_clean = whole.isprintable() and not set(whole) & set(" \\")
+    if parts.scheme not in SCHEMES or not is_whole or extra or not is_clean:
+        raise _wrong_address(address)
+    user, _, host = parts.netloc.rpartition("@")
+    name, _, password = user.partition(":")
+    pair = (urllib.parse.unquote(name), urllib.parse.unquote(password))
+    return f"{parts.scheme}://{host}{parts.path}".rstrip("/"), pair if user else None
+
+
+def _wrong_address(address):
+    """The error of an address, without what stands before its last `@`."""
+    _, at, shown = repr(address).rpartition("@")
+    return ValueError(
+        "`address` must be http://HOST:PORT, https://HOST:PORT, HOST:PORT, grpc://HOST:PORT or "
+        "grpcs://HOST:PORT; before HOST may stand USER:PASSWORD@, special characters as %XX. "
+        f"Received: address={'...@' if at else ''}{shown}"
+    )
 
 
 def check_model(model):

@@ -1,4 +1,4 @@
-"""A time limit of a whole HTTP answer: that of `requests` begins anew with every byte."""
+"""Limits of a whole HTTP answer: the time limit of `requests` begins anew with every byte."""
 
 import http.client
 import io
@@ -6,9 +6,11 @@ import time
 
 import requests
 
+from keras_transformer.serving.serving_errors import MOST_ANSWER_BYTES, AnswerTooLarge
+
 
 class DeadlineAdapter(requests.adapters.HTTPAdapter):
-    """Reads answers whose read timeout is that of head and body together.
+    """Reads answers whose read timeout is that of head and body together, and their size too.
 
     With `urllib3.Timeout(total=...)`, which takes from the read timeout what connecting and sending
     took, this is a deadline of the request.
@@ -32,11 +34,13 @@ class _Answer(http.client.HTTPResponse):
 
     def __init__(self, sock, *arguments, **options):
         super().__init__(sock, *arguments, **options)
-        self.fp = io.BufferedReader(_UntilDeadline(self.fp.detach(), sock))
+        self.fp = io.BufferedReader(_Limited(self.fp.detach(), sock))
 
 
-class _UntilDeadline(io.RawIOBase):
+class _Limited(io.RawIOBase):
     """The bytes of a socket; each reading waits no longer than is left.
+
+    Everything counts, also what is no part of the body, such as a head without an end.
 
     Args:
         stream: the raw stream of the socket.
@@ -46,6 +50,7 @@ class _UntilDeadline(io.RawIOBase):
     def __init__(self, stream, sock):
         self._stream, self._socket = stream, sock
         self._end = time.monotonic() + sock.gettimeout()
+        self._num_bytes = 0
 
     def readable(self):
         return True
@@ -55,7 +60,11 @@ class _UntilDeadline(io.RawIOBase):
         if left <= 0:
             raise TimeoutError("timed out")
         self._socket.settimeout(left)
-        return self._stream.readinto(buffer)
+        num_bytes = self._stream.readinto(buffer)
+        self._num_bytes += num_bytes or 0
+        if self._num_bytes > MOST_ANSWER_BYTES:
+            raise AnswerTooLarge
+        return num_bytes
 
     def close(self):
         self._stream.close()

@@ -9,13 +9,18 @@ import requests
 import urllib3
 
 from keras_transformer.serving.rest_deadlines import DeadlineAdapter
+from keras_transformer.serving.rest_json import described_model, parsed, version_states
 from keras_transformer.serving.serving_errors import (
+    MESSAGE_LENGTH,
+    MOST_ANSWER_BYTES,
+    AnswerTooLarge,
     InvalidAnswer,
     NotFound,
     RequestRefused,
     RequestTimedOut,
     ServerUnavailable,
     ServerUnreachable,
+    ServingError,
     one_line,
     reading_answer,
 )
@@ -23,6 +28,7 @@ from keras_transformer.serving.serving_errors import (
 # Too many requests, bad gateway, service unavailable, gateway timed out.
 MAY_PASS = {429, 502, 503, 504}
 GATEWAY_TIMEOUT = 504
+PART_BYTES = 2**16
 
 
 class RestTransport:
@@ -32,7 +38,7 @@ class RestTransport:
     connection, and gives it back.
 
     Args:
-        address: `http://host:port` or `https://...`.
+        connection: the `Connection`, with an address of `http://` or `https://`.
         model: the model's name.
         version: int, or None for the latest.
 
@@ -40,10 +46,12 @@ class RestTransport:
         https://www.tensorflow.org/tfx/serving/api_rest
     """
 
-    def __init__(self, address, model, version):
-        self._place = f"{address}, model `{model}`"
-        self._model_url = f"{address.rstrip('/')}/v1/models/{urllib.parse.quote(model, safe='')}"
+    def __init__(self, connection, model, version):
+        self._connection = connection
+        self._place = f"{connection.address}, model `{model}`"
+        self._model_url = f"{connection.address}/v1/models/{urllib.parse.quote(model, safe='')}"
         self._url = self._model_url + ("" if version is None else f"/versions/{version}")
+        self._check_proxy()
         self._free = queue.LifoQueue()
         self._is_closed = False
 
@@ -67,21 +75,15 @@ class RestTransport:
 
     def status(self, timeout):
         """`(version, state, error message)` of the versions that may answer."""
-        return self._status(self._url, timeout)
+        return self._read(version_states, self._url, timeout)
 
     def every_status(self, timeout):
         """The same of all versions of the model."""
-        return self._status(self._model_url, timeout)
+        return self._read(version_states, self._model_url, timeout)
 
     def metadata(self, timeout):
         """The version that answers, and the signatures: see `TranslationClient.metadata`."""
-        answer = self._request("GET", f"{self._url}/metadata", timeout)
-        with reading_answer(self._place):
-            signatures = answer["metadata"]["signature_def"]["signature_def"]
-            return int(answer["model_spec"]["version"]), {
-                name: {side: _tensors(signature.get(side, {})) for side in ("inputs", "outputs")}
-                for name, signature in signatures.items()
-            }
+        return self._read(described_model, f"{self._url}/metadata", timeout)
 
     def close(self):
         """Close the connections; that of a request that runs is closed after it."""
@@ -90,13 +92,28 @@ class RestTransport:
             while True:
                 self._free.get_nowait().close()
 
-    def _status(self, url, timeout):
+    def _check_proxy(self):
+        """Require that what the environment says of a proxy is an address.
+
+        `requests` would end with a TypeError, or show a part of the proxy's password.
+        """
+        proxies = requests.utils.get_environ_proxies(self._url)
+        proxy = requests.utils.select_proxy(self._url, proxies) or "http://localhost"
+        try:
+            parts = urllib.parse.urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+            is_address = parts.hostname and parts.port != 0 and "@" not in parts.path
+        except ValueError:
+            is_address = False
+        if not is_address:
+            raise ServingError(
+                f"{self._place}: the environment's proxy for this address (http_proxy, "
+                "https_proxy or all_proxy) must be http://HOST:PORT, as a rule."
+            )
+
+    def _read(self, function, url, timeout):
         answer = self._request("GET", url, timeout)
         with reading_answer(self._place):
-            return [
-                (int(one["version"]), one["state"], one.get("status", {}).get("error_message", ""))
-                for one in answer["model_version_status"]
-            ]
+            return function(answer)
 
     def _request(self, method, url, timeout, body=None):
         """The JSON object of an answer.
@@ -106,35 +123,46 @@ class RestTransport:
         """
         try:
             with self._session() as session:
-                response = session.request(
-                    method,
-                    url,
-                    data=body,
-                    timeout=urllib3.Timeout(total=timeout),
-                    allow_redirects=False,
-                )
-        except requests.exceptions.RequestException as error:
+                code, reason, content = self._exchange(session, method, url, timeout, body)
+        except (
+            requests.exceptions.RequestException, urllib3.exceptions.HTTPError, AnswerTooLarge
+        ) as error:  # fmt: skip
             raise self._failure(error, timeout) from error
-        try:
-            answer = json.loads(response.content)
-        except ValueError:
-            answer = None
-        if response.status_code != 200:
-            raise self._refusal(response, answer)
+        answer = parsed(content)
+        if code != 200:
+            raise self._refusal(code, reason, answer)
         if not isinstance(answer, dict):
-            raise InvalidAnswer(
-                f"{self._place}: what answers is no model server: {one_line(response.text)[:80]!r}"
-            )
+            text = self._said(content[: 2 * MESSAGE_LENGTH].decode("utf-8", "replace"))
+            raise InvalidAnswer(f"{self._place}: what answers is no model server: {text[:80]!r}")
         return answer
+
+    def _exchange(self, session, method, url, timeout, body):
+        """The code, its reason and the body of an answer."""
+        with session.request(
+            method,
+            url,
+            data=body,
+            timeout=urllib3.Timeout(total=timeout),
+            # The credentials are for nobody else.
+            allow_redirects=False,
+            stream=True,
+            # Given here, it is stronger than the environment.
+            verify=self._connection.ca_certificates,
+            cert=self._connection.client_certificate,
+        ) as response:
+            content = bytearray()
+            for part in response.iter_content(PART_BYTES):
+                content += part
+                if len(content) > MOST_ANSWER_BYTES:  # a compressed answer has grown
+                    raise AnswerTooLarge
+            return response.status_code, response.reason, bytes(content)
 
     @contextlib.contextmanager
     def _session(self):
         try:
             session = self._free.get_nowait()
         except queue.Empty:
-            session = requests.Session()
-            for scheme in ("http://", "https://"):
-                session.mount(scheme, DeadlineAdapter())
+            session = self._new_session()
         try:
             yield session
         finally:
@@ -142,16 +170,34 @@ class RestTransport:
             if self._is_closed:  # perhaps since `close` emptied the queue
                 self.close()
 
+    def _new_session(self):
+        session = requests.Session()
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, DeadlineAdapter())
+        headers = self._connection.headers
+        session.headers.update(headers)
+        if "authorization" in headers or not self._connection.netrc:
+            session.auth = _unchanged
+        return session
+
+    def _said(self, text):
+        """A server's words as they may be shown."""
+        return one_line(self._connection.without_secrets(text))
+
     def _failure(self, error, timeout):
         """The `ServingError` of a request that brought no answer."""
+        cause = _cause(error)
+        if isinstance(cause, AnswerTooLarge):
+            return InvalidAnswer(f"{self._place}: {cause}.")
         if isinstance(error, requests.exceptions.Timeout) or "timed out" in str(error):
             return RequestTimedOut(
                 f"{self._place}: no answer within {timeout:g} s. Raise `timeout`, or lower "
                 "`batch_size`."
             )
         failure = ServerUnreachable(
-            f"{self._place}: no model server answers there ({one_line(_cause(error))}). Is it "
+            f"{self._place}: no model server answers there ({self._said(str(cause))}). Is it "
             "running, and is this its REST port (--rest_api_port, 8501 as a rule)?"
+            f"{self._connection.hint}"
         )
         passing = (requests.exceptions.ConnectionError, requests.exceptions.ChunkedEncodingError)
         failure.may_pass = isinstance(error, passing) and not isinstance(
@@ -159,11 +205,11 @@ class RestTransport:
         )
         return failure
 
-    def _refusal(self, response, answer):
+    def _refusal(self, code, reason, answer):
         """The `ServingError` of an answer that is none of success."""
-        code = response.status_code
-        if isinstance(answer, dict) and "error" in answer:
-            message = one_line(answer["error"])
+        error = answer.get("error") if isinstance(answer, dict) else None
+        if isinstance(error, str):
+            message = self._said(error)
             if code == GATEWAY_TIMEOUT:  # no gateway's: that would not write such JSON
                 return RequestTimedOut(
                     f"{self._place}: the server gave the request up ({message}). Raise its "
@@ -171,11 +217,16 @@ class RestTransport:
                 )
             kind = NotFound if code == 404 else RequestRefused
         else:
-            message = f"{response.reason}: no message of a model server came with it"
+            message = f"{self._said(reason)}: no message of a model server came with it"
             kind = InvalidAnswer
         if code in MAY_PASS:
             kind = ServerUnavailable
         return kind(f"{self._place}: the server answers with HTTP {code}: {message}.")
+
+
+def _unchanged(request):
+    """A request with the headers that it has; `requests` would look for others in a `.netrc`."""
+    return request
 
 
 def _cause(error):
@@ -185,16 +236,3 @@ def _cause(error):
         if inner is None:
             return error
         error = inner
-
-
-def _tensors(infos):
-    return {
-        name: {"dtype": info["dtype"], "shape": _shape(info["tensor_shape"])}
-        for name, info in infos.items()
-    }
-
-
-def _shape(shape):
-    if shape.get("unknown_rank"):
-        return None
-    return [int(dimension["size"]) for dimension in shape.get("dim", [])]

@@ -25,7 +25,7 @@ class ServedModel:
     """A model that a model server has under a name.
 
     Args:
-        address: `http://...`, `https://...` or `grpc://...`.
+        connection: the `Connection`, with its address.
         model: the model's name.
         version: int, or None for the latest.
         timeout: seconds that a request waits.
@@ -36,11 +36,12 @@ class ServedModel:
             classes of it.
     """
 
-    def __init__(self, address, model, version, *, timeout, retries, backoff):
+    def __init__(self, connection, model, version, *, timeout, retries, backoff):
+        address = connection.address
         self.place = f"{address}, model `{model}`"
         self._address, self._model, self._version = address, model, version
         self._timeout, self._retries, self._backoff = timeout, retries, backoff
-        self._transport = _transport_class(address)(address, model, version)
+        self._transport = _transport_class(address)(connection, model, version)
         self._is_closed = False
 
     def predict(self, signature, inputs):
@@ -139,15 +140,18 @@ class ServedModel:
             return ServerUnavailable(str(error))
         return VersionNotFound(
             f"{self.place}: the server has no version {self._version}. It has "
-            f"{', '.join(map(str, loaded))}."
+            f"{one_line(', '.join(map(str, loaded)))}."
         )
 
     def _not_ready(self, states):
         described = ", ".join(
-            f"version {version} is {state}" + (f" ({one_line(message)})" if message else "")
+            f"version {version} is {one_line(state)}"
+            + (f" ({one_line(message)})" if message else "")
             for version, state, message in states
         )
-        return ModelNotReady(f"{self.place}: no version is loaded: {described or 'it has none'}.")
+        return ModelNotReady(
+            f"{self.place}: no version is loaded: {one_line(described) or 'it has none'}."
+        )
 
 
 def _transport_class(address):
@@ -157,7 +161,7 @@ def _transport_class(address):
         ServingError: a package that it needs is not installed.
     """
     try:
-        if address.startswith("grpc://"):
+        if address.startswith("grpc"):
             from keras_transformer.serving.tensorflow_grpc_transport import GrpcTransport
 
             return GrpcTransport

@@ -1,7 +1,5 @@
 """A client of translators that a TensorFlow model server serves."""
 
-import math
-
 from keras_transformer.argument_checks import (
     check_non_negative_int,
     check_non_negative_number,
@@ -15,16 +13,22 @@ from keras_transformer.sentence_batches import (
     checked_strings,
     without_surrogates,
 )
+from keras_transformer.serving.answer_values import (
+    check_best_scores,
+    check_scores,
+    checked_column,
+    cut,
+    paired,
+)
 from keras_transformer.serving.client_arguments import (
     check_model,
     check_timeout,
     check_version,
-    checked_address,
     checked_rows,
     padded,
 )
+from keras_transformer.serving.connection import checked_connection
 from keras_transformer.serving.served_model import ServedModel
-from keras_transformer.serving.serving_errors import InvalidAnswer, one_line
 
 # Sentences are sorted by a guess at their number of tokens.
 CHARACTERS_OF_TOKEN = 4
@@ -44,7 +48,9 @@ class TranslationClient:
 
     Args:
         address: `http://host:port`, `https://...` or `host:port` for the REST API, whose port is
-            8501 as a rule; `grpc://host:port` for gRPC, port 8500.
+            8501 as a rule; `grpc://host:port` for gRPC, port 8500, or `grpcs://...` with
+            encryption. `user:password@` before the host is sent as HTTP's basic authorization, and
+            shown nowhere; special characters are written as `%40`.
         model: the model's name on the server, without `/` and `:`.
         version: int >= 0, the version that is to answer; None: the latest.
         timeout: seconds that a request waits for the server until its answer is whole; at most a
@@ -53,6 +59,14 @@ class TranslationClient:
         backoff: seconds before the first repetition.
         batch_size: most sentences of a request. A server that batches (`--enable_batching`) takes
             no more than its `max_batch_size`.
+        token: str, sent with each request as `Authorization: Bearer ...`; over gRPC this and all
+            headers are metadata. Without encryption, whoever is on the way can read it.
+        headers: dict of further headers, str by name.
+        ca_certificates: path of a PEM file, the authorities one of which must have signed the
+            server's certificate; None: those that `requests` or gRPC knows.
+        client_certificate: `(path of the certificate, path of its key)`, PEM files, for servers
+            that ask for one.
+        netrc: whether the file `.netrc` is asked for user and password (REST alone).
 
     Raises:
         ValueError: an argument breaks its rule.
@@ -68,15 +82,36 @@ class TranslationClient:
     """
 
     def __init__(
-        self, address, model, *, version=None, timeout=30.0, retries=3, backoff=0.2, batch_size=32
+        self,
+        address,
+        model,
+        *,
+        version=None,
+        timeout=30.0,
+        retries=3,
+        backoff=0.2,
+        batch_size=32,
+        token=None,
+        headers=None,
+        ca_certificates=None,
+        client_certificate=None,
+        netrc=False,
     ):
-        self.address = checked_address(address)
+        connection = checked_connection(
+            address,
+            token=token,
+            headers=headers,
+            ca_certificates=ca_certificates,
+            client_certificate=client_certificate,
+            netrc=netrc,
+        )
         check_model(model)
         check_version(version)
         check_timeout(timeout)
         check_non_negative_int("retries", retries)
         check_non_negative_number("backoff", backoff)
         check_positive_int("batch_size", batch_size)
+        self.address = connection.address
         self.model = model
         self.version = version
         self.timeout = timeout
@@ -84,8 +119,9 @@ class TranslationClient:
         self.backoff = backoff
         self.batch_size = batch_size
         self._served_model = ServedModel(
-            self.address, model, version, timeout=timeout, retries=retries, backoff=backoff
+            connection, model, version, timeout=timeout, retries=retries, backoff=backoff
         )
+        self._place = self._served_model.place
 
     def translate(self, sentences, progress=False):
         """The best translation of each sentence.
@@ -100,7 +136,7 @@ class TranslationClient:
         sentences = _sendable("sentences", sentences)
         outputs = {"outputs": str, "scores": float}
         texts, scores = self._predict_text("translate", {"inputs": sentences}, outputs, progress)
-        self._check_scores(scores)
+        check_best_scores(self._place, scores)
         return texts
 
     def translate_nbest(self, sentences, n=None, progress=False):
@@ -124,13 +160,14 @@ class TranslationClient:
         )
         if n is not None and texts and n > len(texts[0]):
             raise UserInputError(
-                f"{self._served_model.place}: `n` must be at most the export's `num_results`, "
-                f"{len(texts[0])}. Received: n={n}"
+                f"{self._place}: `n` must be at most the export's `num_results`, {len(texts[0])}. "
+                f"Received: n={n}"
             )
-        self._check_scores([row[0] if row else NO_SCORE for row in scores])
+        check_best_scores(self._place, [row[0] if row else NO_SCORE for row in scores])
+        check_scores(self._place, [score for row in scores for score in row])
         return [
-            [pair for pair in zip(*row, strict=False) if pair[1] > NO_SCORE][:n]
-            for row in zip(texts, scores, strict=True)
+            [pair for pair in pairs if pair[1] > NO_SCORE][:n]
+            for pairs in paired(self._place, texts, scores)
         ]
 
     def score(self, sources, targets, progress=False):
@@ -149,7 +186,9 @@ class TranslationClient:
         targets = _sendable("targets", targets)
         check_equal_numbers("sources", sources, "targets", targets)
         inputs = {"inputs": sources, "targets": targets}
-        return self._predict_text("score", inputs, {"log_probs": float}, progress)[0]
+        (scores,) = self._predict_text("score", inputs, {"log_probs": float}, progress)
+        check_scores(self._place, scores)
+        return scores
 
     def tokenize(self, sentences, progress=False):
         """The source ids of each sentence, without end of sentence.
@@ -164,7 +203,7 @@ class TranslationClient:
         sentences = _sendable("sentences", sentences)
         outputs = {"ids": [int], "lengths": int}
         rows = self._predict_text("tokenize", {"inputs": sentences}, outputs, progress)
-        return [ids[:length] for ids, length in zip(*rows, strict=True)]
+        return cut(self._place, *rows)
 
     def translate_ids(self, rows, progress=False):
         """The best translation of each sentence, from ids to ids.
@@ -185,7 +224,7 @@ class TranslationClient:
             outputs,
             progress,
         )
-        return [ids[:length] for ids, length in zip(*found, strict=True)]
+        return cut(self._place, *found)
 
     def ready(self):
         """Whether the server is there and the model is loaded, in the client's version."""
@@ -225,14 +264,6 @@ class TranslationClient:
     def __exit__(self, *_):
         self.close()
 
-    def _check_scores(self, scores):
-        """Require that each sentence has a translation."""
-        if not all(math.isfinite(score) and score > NO_SCORE for score in scores):
-            raise InvalidAnswer(
-                f"{self._served_model.place}: the model's scores are not finite numbers: its "
-                "weights are damaged, or its training has diverged."
-            )
-
     def _predict_text(self, signature, columns, outputs, progress):
         """Columns of results for columns of strings, a dict by the input's name."""
         longest = [max(map(len, row)) for row in zip(*columns.values(), strict=True)]
@@ -258,30 +289,12 @@ class TranslationClient:
         for indices in batches_by_length(range(len(lengths)), lengths, self.batch_size, progress):
             found = self._served_model.predict(signature, inputs_of(indices))
             for name, kind in outputs.items():
-                values = self._column(signature, found, name, kind, len(indices))
+                values = checked_column(self._place, signature, found, name, kind, len(indices))
                 for i, value in zip(indices, values, strict=True):
                     results[name][i] = value
         return list(results.values())
-
-    def _column(self, signature, found, name, kind, num_rows):
-        """One output of an answer, if it is what the signature promises."""
-        values = found.get(name, found.get(None))
-        if not _is_of(values, [kind]) or len(values) != num_rows:
-            raise InvalidAnswer(
-                f"{self._served_model.place}: the signature `{signature}` must answer {num_rows} "
-                f"rows of `{name}`. Received: {one_line(repr(values))[:80]}. Is it a model of "
-                "`export_saved_model`?"
-            )
-        return values
 
 
 def _sendable(name, strings):
     """A list of strings that a request can hold."""
     return [without_surrogates(string) for string in checked_strings(name, strings)]
-
-
-def _is_of(value, kind):
-    """Whether a value is of a type, or a list of entries of the type in a list of one."""
-    if isinstance(kind, list):
-        return isinstance(value, list) and all(_is_of(entry, kind[0]) for entry in value)
-    return isinstance(value, (int, float) if kind is float else kind)

@@ -18,11 +18,12 @@ from tests.serving.scripted_server import ScriptedServer, answer
         ("grpc://10.0.0.7:8500", "grpc://10.0.0.7:8500"),
         ("grpc://[::1]:8500/", "grpc://[::1]:8500"),
         ("GRPC://localhost:8500", "grpc://localhost:8500"),
+        ("grpcs://localhost:8500", "grpcs://localhost:8500"),
         ("Https://Example.org/Models", "https://Example.org/Models"),
     ],
 )
 def test_addresses(address, expected):
-    assert checked_address(address) == expected
+    assert checked_address(address) == (expected, None)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,7 @@ def test_addresses(address, expected):
         "", "localhost", "grpc://localhost", "ftp://localhost:21", "http://", "localhost:port",
         "localhost:99999", "http://localhost:8501?x=1", "grpc://localhost:8500/x", "host :8501",
         "http://host\n:8501", "http://\ud800:8501", "http://host:8501/\udfff", 8501, None,
+        "grpcs://localhost", "grpcs://localhost:8500/x", "http://host\\x:8501", "http://h\x7f:1",
     ],
 )  # fmt: skip
 def test_what_is_no_address(address):

@@ -5,6 +5,7 @@ import socket
 
 import pytest
 
+from keras_transformer.serving.connection import Connection
 from keras_transformer.serving.served_model import ServedModel
 from keras_transformer.serving.serving_errors import ClientClosed
 
@@ -19,7 +20,8 @@ def silent_address():
 
 
 def served_model(address, version=None):
-    return ServedModel(address, "en_de", version, timeout=60, retries=0, backoff=0.0)
+    connection = Connection(address)
+    return ServedModel(connection, "en_de", version, timeout=60, retries=0, backoff=0.0)
 
 
 def test_a_request_that_cannot_be_made_is_no_answer_of_the_server(silent_address):
@@ -33,7 +35,7 @@ def test_a_request_that_cannot_be_made_is_no_answer_of_the_server(silent_address
 def test_a_channel_that_is_closed_just_before_a_request(silent_address):
     from keras_transformer.serving.tensorflow_grpc_transport import GrpcTransport
 
-    transport = GrpcTransport(silent_address, "en_de", None)
+    transport = GrpcTransport(Connection(silent_address), "en_de", None)
     transport.close()
     for request in (transport.status, transport.metadata):
         with pytest.raises(ClientClosed, match="en_de`: the client is closed"):
@@ -48,4 +50,4 @@ def test_closing_while_a_request_runs(silent_address):
             found.result(0.3)
         model.close()
         with pytest.raises(ClientClosed, match="en_de`: the client is closed"):
-            found.result(10)
+            found.result()

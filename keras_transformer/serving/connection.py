@@ -1,0 +1,199 @@
+"""How a client reaches its server: the address, what proves who asks, certificates."""
+
+import base64
+import dataclasses
+import os
+import re
+import ssl
+
+from keras_transformer.serving.client_arguments import checked_address
+
+ENCRYPTED = ("https", "grpcs")
+# Both APIs take these: HTTP/2, under gRPC, has no others.
+HEADER_NAME = re.compile(r"[0-9A-Za-z_.-]+")
+# They say how a message is sent, which is not the user's to say.
+OWN_HEADERS = re.compile(r"grpc-.*|.*-bin|content-.*|transfer-encoding|connection|upgrade|te|host")
+# Printable ASCII, not empty, without white space at its ends.
+HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
+TOKEN = re.compile(r"[!-~]+")
+# What is shorter may be a part of any word.
+LEAST_SECRET = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Connection:
+    """Where a model server is, and what opens the way to it; its repr shows no secret.
+
+    Attributes:
+        address: `http://...`, `https://...`, `grpc://...` or `grpcs://...`, without user and
+            password.
+        headers: dict of what each request carries, by name in small letters.
+        secrets: what no message may show.
+        ca_certificates: path of the authorities' certificates, or None.
+        client_certificate: `(path of the certificate, path of its key)`, or None.
+        netrc: whether a `.netrc` may say who asks.
+    """
+
+    address: str
+    headers: dict = dataclasses.field(default_factory=dict, repr=False)
+    secrets: tuple = dataclasses.field(default=(), repr=False)
+    ca_certificates: str | None = None
+    client_certificate: tuple | None = None
+    netrc: bool = False
+
+    @property
+    def hint(self):
+        """What to ask beside, where nobody answers at an encrypted address."""
+        if self.address.partition("://")[0] not in ENCRYPTED:
+            return ""
+        return (
+            " Is its certificate for this very host and of an authority in `ca_certificates`, and "
+            "does it want a `client_certificate`?"
+        )
+
+    def without_secrets(self, text):
+        """A server's words, which may repeat what it was sent, without it."""
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+def checked_connection(
+    address,
+    *,
+    token=None,
+    headers=None,
+    ca_certificates=None,
+    client_certificate=None,
+    netrc=False,
+):
+    """The `Connection` of what a `TranslationClient` is given: see there.
+
+    Raises:
+        ValueError: an argument breaks its rule; the message shows no secret.
+
+    Example:
+        >>> checked_connection("http://me:secret@localhost:8501").address
+        'http://localhost:8501'
+    """
+    address, user = checked_address(address)
+    headers = _checked_headers(headers)
+    # Of a value such as `Bearer TOKEN`, the latter alone is a secret too.
+    secrets = [*headers.values(), *(value.rpartition(" ")[2] for value in headers.values())]
+    for kind, value in (("Basic", _basic(user)), ("Bearer", _checked_token(token))):
+        if value is not None:
+            if "authorization" in headers:
+                raise ValueError(
+                    "`token`, a user in `address` and the header `Authorization` exclude each "
+                    "other. Received: more than one of them"
+                )
+            headers["authorization"] = f"{kind} {value}"
+            secrets.append(value)
+    secrets += [] if user is None else [user[1]]
+    if not isinstance(netrc, bool):
+        raise ValueError(f"`netrc` must be True or False. Received: netrc={netrc!r}")
+    scheme = address.partition("://")[0]
+    if netrc and scheme.startswith("grpc"):
+        raise ValueError("`netrc` must be False for gRPC. Received: netrc=True")
+    certificates = {"ca_certificates": ca_certificates, "client_certificate": client_certificate}
+    for name, value in certificates.items():
+        if value is not None and scheme not in ENCRYPTED:
+            raise ValueError(
+                f"`{name}` needs an address with https:// or grpcs://. Received: address={address}"
+            )
+    return Connection(
+        address,
+        headers,
+        tuple(sorted((one for one in secrets if len(one) >= LEAST_SECRET), key=len, reverse=True)),
+        _checked_authorities(ca_certificates),
+        _checked_certificate(client_certificate),
+        netrc,
+    )
+
+
+def _basic(user):
+    """The value of HTTP's basic authorization; `user` is None or `(name, password)`."""
+    return None if user is None else base64.b64encode(":".join(user).encode()).decode()
+
+
+def _checked_token(token):
+    if token is not None and not (isinstance(token, str) and TOKEN.fullmatch(token)):
+        raise ValueError(
+            "`token` must be None or a string of printable ASCII characters without spaces and "
+            "line ends. Received: one that breaks the rule"
+        )
+    return token
+
+
+def _checked_headers(headers):
+    """The headers by their names in small letters."""
+    if headers is not None and not isinstance(headers, dict):
+        raise ValueError(
+            "`headers` must be None or a dict of strings by name. "
+            f"Received: a {type(headers).__name__}"
+        )
+    checked = {}
+    for name, value in (headers or {}).items():
+        key = name.lower() if isinstance(name, str) else ""
+        if not HEADER_NAME.fullmatch(key) or OWN_HEADERS.fullmatch(key) or key in checked:
+            raise ValueError(
+                "`headers` must have names of letters, digits, `-`, `_` and `.`, each once, that "
+                f"are not the protocol's own. Received: {name!r}"
+            )
+        if not isinstance(value, str) or not HEADER_VALUE.fullmatch(value):
+            raise ValueError(
+                "`headers` must have values of printable ASCII characters, without white space "
+                f"at the ends and line ends. Received: headers[{name!r}] that breaks the rule"
+            )
+        checked[key] = value
+    return checked
+
+
+def _checked_authorities(path):
+    """The path of a file that has certificates, or None."""
+    if path is None:
+        return None
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cafile=_file(path))
+        if not context.cert_store_stats()["x509"]:
+            raise ValueError("it has no certificate")
+    except (OSError, TypeError, ValueError) as error:
+        raise ValueError(
+            "`ca_certificates` must be the path of a PEM file of certificates "
+            f"({_reason(error)}). Received: ca_certificates={path!r}"
+        ) from error
+    return os.fspath(path)
+
+
+def _checked_certificate(paths):
+    """The paths of a certificate and of its key, or None."""
+    if paths is None:
+        return None
+    try:
+        if not isinstance(paths, (tuple, list)):
+            raise TypeError("no pair")
+        certificate, key = map(_file, paths)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # Without a password, OpenSSL would ask for that of an encrypted key at the terminal.
+        context.load_cert_chain(certificate, key, password="")
+    except (OSError, TypeError, ValueError) as error:
+        raise ValueError(
+            "`client_certificate` must be the paths of a certificate and of its key, PEM files, "
+            f"the key without a password ({_reason(error)}). "
+            f"Received: client_certificate={paths!r}"
+        ) from error
+    return certificate, key
+
+
+def _file(path):
+    """The path of a regular file, as str: OpenSSL would wait for a pipe, or read a device."""
+    path = os.fspath(path)
+    if not isinstance(path, str) or not os.path.isfile(path):
+        raise ValueError(f"{path!r} is no file")
+    return path
+
+
+def _reason(error):
+    """What was wrong, in OpenSSL's words or Python's."""
+    return getattr(error, "reason", None) or getattr(error, "strerror", None) or error
