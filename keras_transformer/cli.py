@@ -6,6 +6,7 @@ from keras_transformer.command_errors import CommandParser, run_command
 from keras_transformer.commands import (
     align_command,
     average_command,
+    check_command,
     evalb_command,
     evaluate_command,
     export_command,
@@ -25,6 +26,7 @@ COMMANDS = (
     score_command,
     align_command,
     average_command,
+    check_command,
     export_command,
     serve_command,
     parse_command,

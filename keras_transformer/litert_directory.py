@@ -4,10 +4,14 @@ It needs neither Keras nor TensorFlow: the reader runs where neither is installe
 """
 
 import dataclasses
-import json
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.checksum_list import check_files
+from keras_transformer.files.json_files import read_json, to_record
 from keras_transformer.files.whole_files import checksum, write_json
 from keras_transformer.text import SentencePieceTokenizer
 
@@ -15,6 +19,26 @@ LITERT_FORMAT = "keras_transformer LiteRT model"
 FORMAT_VERSION = 1
 SIDES = ("source", "target")
 TRANSLATE_IDS = "translate_ids"  # the signature that a translator calls
+_ADVICE = "Copy the export anew."
+FileName = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\0]+$")]  # of the directory itself
+
+
+class _Vocabulary(msgspec.Struct):
+    tokenizer: FileName
+
+
+class _Limits(msgspec.Struct):
+    max_source_length: Annotated[int, msgspec.Meta(ge=2)]
+
+
+class _Record(msgspec.Struct):
+    """What a reader needs of translation.json."""
+
+    format_version: Annotated[int, msgspec.Meta(ge=1)]
+    checksums: dict[FileName, str]
+    limits: _Limits
+    source: _Vocabulary
+    target: _Vocabulary
 
 
 class LiteRTDirectory:
@@ -25,6 +49,7 @@ class LiteRTDirectory:
     tokenizer.model         the SentencePiece model
     source_tokenizer.model  that of the source, where it has a vocabulary of its own
     translation.json        special ids, vocabulary sizes, limits, search options, checksums
+    SHA256SUMS              checksums of all files, that one too
     ```
 
     Args:
@@ -72,6 +97,7 @@ class LiteRTDirectory:
                 are missing or damaged.
         """
         record = self._read_record()
+        check_files(self.path, [self.settings_path.name])
         for name, expected in record["checksums"].items():
             path = self.path / name
             try:
@@ -79,7 +105,7 @@ class LiteRTDirectory:
             except OSError as error:
                 raise UserInputError(f"Cannot read {path}: {error.strerror}.") from error
             if found != expected:
-                raise UserInputError(f"{path} is damaged: copy the export anew.")
+                raise UserInputError(f"{path} is damaged: its checksum is wrong. {_ADVICE}")
         return record
 
     def load_tokenizers(self, settings):
@@ -99,64 +125,26 @@ class LiteRTDirectory:
 
     def _read_record(self):
         """The content of `translation.json`, which has all that a reader needs."""
-        try:
-            record = json.loads(self.settings_path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        path = self.settings_path
+        if not path.exists():
             raise UserInputError(
-                f"{self.path} holds no LiteRT export: there is no {self.settings_path.name}. Make "
-                f"one with `keras-transformer export litert RUN {self.path}`."
-            ) from None
-        except OSError as error:
-            raise UserInputError(f"Cannot read {self.settings_path}: {error.strerror}.") from error
-        except (ValueError, RecursionError) as error:
-            raise UserInputError(
-                f"{self.settings_path} is damaged: it is not JSON. Copy the export anew."
-            ) from error
+                f"{self.path} holds no LiteRT export: there is no {path.name}. Make one with "
+                f"`keras-transformer export litert RUN {self.path}`."
+            )
+        record = read_json(path, _ADVICE)
         if not isinstance(record, dict) or record.get("format") != LITERT_FORMAT:
-            raise UserInputError(f"{self.settings_path} is not of a LiteRT export.")
-        self._check_version(record)
-        self._check_entries(record)
-        return record
-
-    def _check_version(self, record):
-        """Require a format version that this code reads; what else a newer one has is unknown."""
+            raise UserInputError(f"{path} is not of a LiteRT export.")
         version = record.get("format_version")
-        self._check("format_version", _is_int(version, 1))
-        if version > FORMAT_VERSION:
+        if isinstance(version, int) and version > FORMAT_VERSION:
             raise UserInputError(
                 f"{self.path} has format version {version}; this version of keras_transformer "
                 f"reads {FORMAT_VERSION} and older. Update it."
             )
-
-    def _check_entries(self, record):
-        checksums, limits = record.get("checksums"), record.get("limits")
-        self._check(
-            "checksums",
-            isinstance(checksums, dict)
-            and self.model_path.name in checksums
-            and all(map(_is_file_name, checksums)),
-        )
-        for side in SIDES:
-            name = record[side].get("tokenizer") if isinstance(record.get(side), dict) else None
-            self._check(side, isinstance(name, str) and name in checksums)
-        is_dict = isinstance(limits, dict)
-        self._check("limits", is_dict and _is_int(limits.get("max_source_length"), 2))
-
-    def _check(self, entry, holds):
-        if not holds:
-            raise UserInputError(
-                f"{self.settings_path} is damaged: `{entry}` is missing or wrong. Copy the export "
-                "anew."
-            )
-
-
-def _is_int(value, least):
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _is_file_name(name):
-    """Whether a string names a file of the directory itself."""
-    return name == Path(name).name and "\0" not in name
+        found = to_record(path, record, _Record, _ADVICE)
+        needed = {self.model_path.name, found.source.tokenizer, found.target.tokenizer}
+        for name in sorted(needed - found.checksums.keys()):
+            raise UserInputError(f"{path} is damaged: it has no checksum of {name}. {_ADVICE}")
+        return record
 
 
 def _vocabulary(tokenizer, name):

@@ -79,6 +79,7 @@ def add_parser(verbs):
 def serve(options):
     """Run the verb with the parsed command line."""
     model = ExportedModel(options.directory, options.name)
+    model.check_files()
     settings = ServerOptions(
         port=options.port,
         rest_port=options.rest_port,

@@ -7,6 +7,7 @@ from keras_transformer.argument_checks import check_one_of
 from keras_transformer.errors import UserInputError
 from keras_transformer.export.model_card import write_model_card
 from keras_transformer.export.new_directory import write_new_directory
+from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.models import TransformerLayers
 
 PRECISIONS = ("float32", "float16", "int16", "int8")
@@ -64,6 +65,7 @@ def export_ctranslate2(translator, directory, *, precision="float32"):
             options={"max_positions": layers.max_length or NUM_POSITIONS},
             precision=precision,
         )
+        write_checksums(path)
 
     return write_new_directory(directory, write)
 

@@ -11,6 +11,7 @@ from keras_transformer.export.new_directory import write_new_directory
 from keras_transformer.export.required_backend import check_tensorflow_backend
 from keras_transformer.export.search_options import SearchOptions
 from keras_transformer.export_contract import NO_SCORE
+from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.litert_directory import LiteRTDirectory
 
 PRECISIONS = ("float32", "float16", "int8")
@@ -96,6 +97,7 @@ def export_litert(
             options=dataclasses.asdict(options),
             precision=precision,
         )
+        write_checksums(path)
 
     return write_new_directory(directory, write)
 

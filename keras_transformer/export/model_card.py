@@ -3,7 +3,10 @@
 import datetime
 import json
 import re
+from typing import Any
 
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.json_files import read_json, to_record
 from keras_transformer.files.whole_files import checksum, write_json, write_text
 from keras_transformer.runs.environment import package_versions
 
@@ -105,8 +108,8 @@ def _origin(run, weights):
 def _scores(run):
     """The content of the run's scores.json, or None where the training did not reach its end."""
     try:
-        return json.loads(run.scores_path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return to_record(run.scores_path, read_json(run.scores_path), dict[str, Any])
+    except UserInputError:
         return None
 
 

@@ -12,6 +12,7 @@ from keras_transformer.export.model_card import write_model_card
 from keras_transformer.export.model_server_files import write_model_server_files
 from keras_transformer.export.required_backend import check_tensorflow_backend
 from keras_transformer.export.search_options import SearchOptions
+from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.whole_files import write_directory
 
 PRECISIONS = ("float32", "bfloat16")
@@ -106,6 +107,7 @@ def export_saved_model(
             precision=precision,
         )
         write_model_server_files(Path(directory), version)
+        write_checksums(version)
 
     def next_version():
         return str(max(_taken_numbers(Path(directory)), default=0) + 1)

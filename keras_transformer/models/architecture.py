@@ -11,6 +11,9 @@ import keras
 _CLASSES = {
     ("keras.src.models.functional", "Functional"),
     ("keras.layers", "InputLayer"),
+    ("keras.layers", "LayerNormalization"),
+    ("keras.initializers", "Ones"),
+    ("keras.initializers", "Zeros"),
     ("keras", "DTypePolicy"),
     (None, "__keras_tensor__"),
 }

@@ -59,6 +59,19 @@ class RunChecksums:
         expected = self._expected(path)
         return expected is not None and checksum(path) not in expected
 
+    def check_files(self):
+        """Compare all files that have checksums and are there; returns their number.
+
+        Raises:
+            UserInputError: files are damaged; the message names them.
+        """
+        paths = [*self.path.iterdir(), *self.checkpoints_path.glob("*")]
+        listed = [path for path in paths if path.is_file() and self._expected(path) is not None]
+        damaged = [str(path) for path in listed if self.is_damaged(path)]
+        if damaged:
+            raise UserInputError(f"Damaged: {', '.join(damaged)}. Copy the run anew.")
+        return len(listed)
+
     def check_content(self, path, content, advice="Copy the run anew."):
         """Require that bytes that were read from a file are those that were written to it.
 

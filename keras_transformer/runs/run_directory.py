@@ -158,6 +158,8 @@ class RunDirectory(RunCheckpoints):
             write_json(self.starting_path, {"format": RUN_FORMAT})
         self._clear()
         record = RunRecord(
+            format=RUN_FORMAT,
+            format_version=FORMAT_VERSION,
             tokenizer_fingerprint=tokenizer.fingerprint,
             vocabulary_size=tokenizer.vocabulary_size,
             output=tokenizer.output,

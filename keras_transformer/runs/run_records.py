@@ -12,7 +12,7 @@ Step = Annotated[int, msgspec.Meta(ge=0)]
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
-class RunRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
+class RunRecord(msgspec.Struct, kw_only=True):
     """run.json: what the directory is.
 
     Args:
@@ -27,8 +27,8 @@ class RunRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
         origin: what the weights started from, such as another run's path; "from" in the file.
     """
 
-    format: Literal[RUN_FORMAT] = RUN_FORMAT
-    format_version: PositiveInt = FORMAT_VERSION
+    format: Literal[RUN_FORMAT]
+    format_version: PositiveInt
     tokenizer_fingerprint: Sha256
     vocabulary_size: PositiveInt
     versions: dict[str, str]
@@ -38,9 +38,9 @@ class RunRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     origin: str | None = msgspec.field(name="from", default=None)
 
     def as_json(self):
-        """The record as a JSON-compatible dictionary."""
-        required = {"format": self.format, "format_version": self.format_version}
-        return required | msgspec.to_builtins(self) | {"output": self.output}
+        """The record as a JSON-compatible dictionary, without what is None."""
+        values = msgspec.to_builtins(self)
+        return {name: value for name, value in values.items() if value is not None}
 
 
 class KeptCheckpoint(TypedDict):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.export_contract import BATCHING_CONFIG
+from keras_transformer.files.checksum_list import check_files
 from keras_transformer.serving.client_arguments import MOST_SECONDS
 
 BINARY = "tensorflow_model_server"
@@ -92,6 +93,14 @@ class ExportedModel:
                 "`name` must be letters, digits, `_`, `-` and `.` alone: `--name` gives another "
                 f"than the directory's. Received: name={self.name!r}"
             )
+
+    def check_files(self):
+        """Compare the files of the newest version, which is served, with their checksums.
+
+        Raises:
+            UserInputError: a file is missing or damaged.
+        """
+        check_files(self.directory / str(self.versions[-1]))
 
     def server_command(self, options):
         """The words that start `tensorflow_model_server`.

@@ -75,6 +75,7 @@ def test_a_directory_with_anything_in_it_stays_as_it_is(tokenizer, tmp_path):
     path = export_ctranslate2(translator, tmp_path / "link")
     assert path == tmp_path / "link"
     assert sorted(path.name for path in (tmp_path / "empty").iterdir()) == [
+        "SHA256SUMS",
         "config.json",
         "model.bin",
         "model_card.json",

@@ -68,4 +68,4 @@ def test_the_files_it_lists_are_those_that_are_written(tmp_path):
     )
     table = PAGE.read_text("utf-8").partition("| file | what |")[2].partition("\n\n")[0]
     files = {path.name for directory in (shared, separate) for path in directory.iterdir()}
-    assert set(re.findall(r"`([\w.]+\.\w+)`", table)) == files
+    assert set(re.findall(r"`([\w.]+\.\w+|SHA256SUMS)`", table)) == files

@@ -169,6 +169,7 @@ def test_int8_translates_as_well(trained_run):
 
 def test_what_lies_beside_the_model(unusual, unusual_path):
     assert sorted(path.name for path in unusual_path.iterdir()) == [
+        "SHA256SUMS",
         "model.tflite",
         "model_card.json",
         "model_card.md",

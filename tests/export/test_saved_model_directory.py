@@ -82,8 +82,8 @@ def test_a_version_is_the_one_after_the_largest_and_what_is_there_stays(translat
 def test_the_first_version_has_all_that_a_server_reads(path):
     assert path.name == "1"
     assert {file.name for file in path.iterdir()} == {
-        "assets", "assets.extra", "fingerprint.pb", "model_card.json", "model_card.md",
-        "saved_model.pb", "variables",
+        "SHA256SUMS", "assets", "assets.extra", "fingerprint.pb", "model_card.json",
+        "model_card.md", "saved_model.pb", "variables",
     }  # fmt: skip
     card = json.loads((path / "model_card.json").read_text("utf-8"))
     assert card["kind"] == "SavedModel"

@@ -35,7 +35,9 @@ def test_the_same_model_is_made(model, architecture):
     assert made(made.input).shape == model.output.shape
 
 
-@pytest.mark.parametrize("options", [{"positions": "learned"}, {"dtype": "mixed_bfloat16"}])
+@pytest.mark.parametrize(
+    "options", [{"positions": "learned"}, {"dtype": "mixed_bfloat16"}, {"normalize_first": True}]
+)
 def test_other_kinds_of_models_are_made(options):
     model = build_transformer(
         "tiny", vocabulary_size=20, source_vocabulary_size=24, num_decoder_layers=1,

@@ -1,0 +1,62 @@
+"""`keras-transformer check`: whether every file of a run or an export is what was written."""
+
+import pathlib
+
+from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.checksum_list import CHECKSUMS, check_files
+
+
+def add_parser(verbs):
+    """Add the verb to the `argparse` subparsers `verbs`."""
+    parser = verbs.add_parser(
+        "check",
+        help="compare the files of runs and exports with their checksums",
+        description="Compare every file of runs and of exports with the checksum that was written "
+        "with it, as after a copy, and load the weights of runs. A file that is damaged is named, "
+        "and the exit code is 2.",
+    )
+    parser.set_defaults(verb=check)
+    parser.add_argument(
+        "directories",
+        nargs="+",
+        metavar="DIRECTORY",
+        help="a run, an export, or a directory with versions of a SavedModel",
+    )
+
+
+def check(options):
+    """Run the verb with the parsed command line."""
+    errors = []
+    for directory in map(pathlib.Path, options.directories):
+        try:
+            for path in _exports(directory) or [directory]:
+                print(f"{path}: {_check(path)}")
+        except UserInputError as error:
+            errors.append(str(error))
+    if errors:
+        raise UserInputError(" ".join(errors))
+
+
+def _exports(directory):
+    """The exports at a path or one level below it, such as versions of a SavedModel."""
+    paths = (directory / CHECKSUMS, *sorted(directory.glob(f"*/{CHECKSUMS}")))
+    return [path.parent for path in paths if path.is_file()]
+
+
+def _check(directory):
+    """Check an export or a run; returns a report."""
+    if (directory / CHECKSUMS).is_file():
+        return f"{check_files(directory)} files are whole"
+    start_backend_quietly()
+    from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+    from keras_transformer.runs.run_directory import RunDirectory
+    from keras_transformer.text import SentencePieceTokenizer
+
+    run = RunDirectory.open(directory)
+    number = run.check_files()
+    classes = {each.output: each for each in (SentencePieceTokenizer, TreeTokenizer)}
+    run.load_tokenizers(classes[run.record().output])
+    if run.weights_path.is_file():
+        run.load_model()
+    return f"{number} files are whole"

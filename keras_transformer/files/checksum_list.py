@@ -1,0 +1,69 @@
+"""SHA256SUMS: the checksums of a directory's files, as `sha256sum --check` reads them."""
+
+from pathlib import Path
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.json_files import read_small_file
+from keras_transformer.files.whole_files import checksum, write_text
+
+CHECKSUMS = "SHA256SUMS"
+_ADVICE = "Copy the export anew."
+
+
+def write_checksums(directory):
+    """Write the checksums of all files in a directory, and in those within it, to `SHA256SUMS`."""
+    directory = Path(directory)
+    files = (path for path in directory.rglob("*") if path.is_file())
+    paths = sorted(path for path in files if path != directory / CHECKSUMS)
+    lines = [f"{checksum(path)}  {path.relative_to(directory).as_posix()}\n" for path in paths]
+    write_text(directory / CHECKSUMS, "".join(lines))
+
+
+def read_checksums(directory):
+    """Return what `SHA256SUMS` says: dictionary of names to checksums.
+
+    Raises:
+        UserInputError: it cannot be read, is damaged, or names a file outside of the directory.
+    """
+    path = Path(directory) / CHECKSUMS
+    sums = {}
+    for line in read_small_file(path).decode("utf-8", "replace").splitlines():
+        digest, gap, name = line.partition("  ")
+        if not gap or len(digest) != 64 or not _is_inside(name):
+            raise UserInputError(f"{path} is damaged: {line[:80]!r} is no checksum. {_ADVICE}")
+        sums[name] = digest
+    return sums
+
+
+def check_files(directory, names=None):
+    """Compare files of a directory with `SHA256SUMS`.
+
+    Args:
+        directory: an export; one of before there were checksums has none, and is not compared.
+        names: which of the files; None: all of them.
+
+    Returns:
+        The number of files that were compared.
+
+    Raises:
+        UserInputError: a file is missing or differs, or `SHA256SUMS` is damaged.
+    """
+    directory = Path(directory)
+    if not (directory / CHECKSUMS).exists():
+        return 0
+    sums = read_checksums(directory)
+    names = sums.keys() if names is None else names
+    for name in names:
+        path = directory / name
+        try:
+            found = checksum(path)
+        except OSError as error:
+            raise UserInputError(f"Cannot read {path}: {error.strerror}. {_ADVICE}") from error
+        if found != sums.get(name):
+            raise UserInputError(f"{path} is damaged: its checksum is wrong. {_ADVICE}")
+    return len(names)
+
+
+def _is_inside(name):
+    path = Path(name)
+    return bool(name) and not path.is_absolute() and ".." not in path.parts and "\0" not in name

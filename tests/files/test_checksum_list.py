@@ -1,0 +1,70 @@
+"""SHA256SUMS: as `sha256sum` reads it, and what of a directory it finds."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from keras_transformer import cli
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.checksum_list import CHECKSUMS, check_files, write_checksums
+
+
+@pytest.fixture
+def export(tmp_path):
+    """An export with a file in a directory of its own, and one with an odd name."""
+    (tmp_path / "variables").mkdir()
+    (tmp_path / "variables" / "data").write_bytes(b"weights")
+    (tmp_path / "größer  x").write_bytes(b"")
+    write_checksums(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.skipif(shutil.which("sha256sum") is None, reason="needs the program sha256sum")
+def test_sha256sum_reads_it(export):
+    subprocess.run(["sha256sum", "--check", "--strict", CHECKSUMS], cwd=export, check=True)
+
+
+def test_all_files_are_compared(export, capsys):
+    assert check_files(export) == 2
+    assert cli.main(["check", str(export)]) == 0
+    assert capsys.readouterr().out == f"{export}: 2 files are whole\n"
+    (export / "more").touch()  # none of the export's
+    assert check_files(export) == 2
+
+
+@pytest.mark.parametrize("damage", ["weighty", None])
+def test_what_is_damaged_or_missing_is_named(export, capsys, damage):
+    path = export / "variables" / "data"
+    path.write_text(damage) if damage else path.unlink()
+    with pytest.raises(UserInputError, match="variables/data.* Copy the export anew"):
+        check_files(export)
+    assert check_files(export, ["größer  x"]) == 1
+    assert cli.main(["check", str(export)]) == 2
+    assert "variables/data" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", ["x  y", f"{'0' * 64}  ../passwords", f"{'0' * 64}  /etc/hosts"])
+def test_a_damaged_list_is_told(export, line):
+    (export / CHECKSUMS).write_text(f"{line}\n")
+    with pytest.raises(UserInputError, match="SHA256SUMS is damaged: .* is no checksum"):
+        check_files(export)
+
+
+def test_an_export_of_before_is_not_compared(export):
+    os.unlink(export / CHECKSUMS)
+    assert check_files(export) == 0
+
+
+def test_a_damaged_version_is_not_served(export, tmp_path_factory, capsys):
+    model = tmp_path_factory.mktemp("model")
+    version = shutil.copytree(export, model / "3")
+    (version / "saved_model.pb").write_bytes(b"graphs")
+    write_checksums(version)
+    assert cli.main(["serve", str(model), "--print"]) == 0
+    (version / "saved_model.pb").write_bytes(b"Graphs")
+    capsys.readouterr()
+    assert cli.main(["serve", str(model), "--print"]) == 2
+    assert "saved_model.pb is damaged" in capsys.readouterr().err
+    assert cli.main(["check", str(model)]) == 2

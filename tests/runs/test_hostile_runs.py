@@ -1,0 +1,225 @@
+"""Damaged and hostile runs, through the verbs: the right result, or one line and exit code 2."""
+
+import contextlib
+import io
+import json
+import math
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+
+from keras_transformer import cli
+from keras_transformer.runs.run_directory import RunDirectory
+
+
+@pytest.fixture
+def run(trained_run, tmp_path):
+    return RunDirectory.open(shutil.copytree(trained_run, tmp_path / "run"))
+
+
+@pytest.fixture
+def call(run, tmp_path, monkeypatch):
+    """Function of a verb's name: its exit code, stdout and stderr on the run."""
+    (tmp_path / "one.en").write_text("one two\n" * 20)
+    (tmp_path / "one.de").write_text("eins zwei\n" * 20)
+    pair = ["--source", tmp_path / "one.en"]
+    words = {
+        "translate": ["translate", run.path],
+        "evaluate": ["evaluate", run.path, *pair, "--reference", tmp_path / "one.de"],
+        "score": ["score", run.path, *pair, "--target", tmp_path / "one.de"],
+        "align": ["align", run.path, *pair, "--target", tmp_path / "one.de"],
+        "export": ["export", "saved-model", run.path, tmp_path / "saved_model"],
+        "average": ["average", run.path, "--last", "1"],
+        "check": ["check", run.path],
+        "train": ["train", *pair, "--target", tmp_path / "one.de", "--from", run.path,
+                  "--run", tmp_path / "new", "--steps", "1"],
+        "resume": ["train", *pair, "--target", tmp_path / "one.de", "--run", run.path, "--resume"],
+    }  # fmt: skip
+
+    def call(verb):
+        stdin = io.TextIOWrapper(io.BytesIO(b"one two\n"))
+        out, errors = io.TextIOWrapper(io.BytesIO()), io.StringIO()
+        monkeypatch.setattr("sys.stdin", stdin)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+            code = cli.main(list(map(str, words[verb])))
+            out.flush()
+        return code, out.buffer.getvalue().decode(), errors.getvalue()
+
+    return call
+
+
+def assert_refused(answer, reason):
+    code, out, errors = answer
+    line = errors.splitlines()[-1]
+    assert (code, out) == (2, "")
+    assert line.startswith("error: ")
+    assert reason in line
+
+
+def flip(path, place=None):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 if place is None else place] ^= 1
+    path.write_bytes(content)
+
+
+USING_WEIGHTS = ["translate", "evaluate", "score", "align", "export", "train", "check"]
+
+
+@pytest.mark.parametrize("verb", USING_WEIGHTS)
+def test_a_flipped_bit_of_the_final_weights_is_told(run, call, verb):
+    flip(run.weights_path)
+    assert_refused(call(verb), "model.weights.h5")
+
+
+@pytest.mark.parametrize("verb", USING_WEIGHTS)
+def test_weights_that_are_not_finite_are_refused(run, call, verb):
+    for path in (run.weights_path, run.best_path):
+        with h5py.File(path, "r+") as file:
+            file["layers/positional_embedding/token_embedding/vars/0"][7, 0] = math.nan
+        run.keep_checksum(path)
+    assert_refused(call(verb), "are not finite numbers")
+
+
+def test_the_mean_of_weights_that_are_not_finite_is_refused(run, call):
+    path = run.checkpoints()[-1]
+    with h5py.File(path, "r+") as file:
+        file["layers/positional_embedding/token_embedding/vars/0"][7, 0] = math.inf
+    run.keep_checksum(path)
+    assert_refused(call("average"), "are not finite numbers")
+
+
+def test_complex_weights_are_refused(run, call):
+    name = "layers/positional_embedding/token_embedding/vars/0"
+    with h5py.File(run.weights_path, "r+") as file:
+        value = np.array(file[name]).astype("complex64")
+        del file[name]
+        file[name] = value
+    run.keep_checksum(run.weights_path)
+    assert_refused(call("score"), "is of type complex64")
+
+
+@pytest.mark.parametrize("name", ["run.json", "settings.json", "model.json", "tokenizer.model"])
+@pytest.mark.parametrize("verb", ["check", "train"])
+def test_a_flipped_bit_of_metadata_is_told(run, call, name, verb):
+    flip(run.path / name)
+    assert_refused(call(verb), f"{name}")
+
+
+def test_another_checkpoint_translates_where_the_final_weights_are_damaged(run, call, capsys):
+    flip(run.weights_path)
+    assert "--checkpoint" in call("translate")[2]
+    assert RunDirectory.open(run.path).load_model("best")
+
+
+NESTED = "[" * 200_000
+RUN_JSON = [
+    "[]", "null", "", "{", NESTED, '"text"', "\x00",
+    *({field: value}
+      for field, values in {
+          "format_version": ("1", None, [], math.nan, 0, 1.5, True),
+          "tokenizer_fingerprint": (None, 5, "short", "x" * 64),
+          "vocabulary_size": ("40", None, -1, 1e999, {}),
+          "output": (None, "pictures", 3),
+          "versions": (None, [], {"keras": 3}),
+          "from": (3, []),
+          "source_tokenizer_fingerprint": (3, "short"),
+      }.items()
+      for value in values),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", RUN_JSON, ids=lambda damage: str(damage)[:40])
+def test_damaged_run_json(run, call, damage):
+    if isinstance(damage, dict):
+        damage = json.dumps(json.loads(run.record_path.read_text()) | damage)
+    run.record_path.write_text(damage)
+    run.checksums_path.unlink()
+    for verb in ("translate", "average", "resume"):
+        assert_refused(call(verb), "run")
+
+
+def test_missing_fields_of_run_json(run, call):
+    run.checksums_path.unlink()
+    record = json.loads(run.record_path.read_text())
+    for field in record.keys() - {"output"}:  # an older run has none
+        rest = {name: value for name, value in record.items() if name != field}
+        run.record_path.write_text(json.dumps(rest))
+        assert_refused(call("translate"), "run")
+
+
+BEST_JSON = ["", "[]", "null", '"../../x"', NESTED, '{"kept": 5}', '{"keep_last": "x"}',
+             '{"kept": [{"step": "../../x", "value": 1}]}', '{"kept": [{"step": -1, "value": 1}]}',
+             '{"kept": [[]]}', '{"keep_last": 0}', '{"keep_last": 1e999}']  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", BEST_JSON, ids=lambda damage: damage[:30])
+def test_damaged_best_json(run, call, damage):
+    run.best_record_path.write_text(damage)
+    assert_refused(call("average"), "best.json is damaged")  # by its checksum
+    run.checksums_path.unlink()
+    assert_refused(call("average"), "best.json is damaged")
+
+
+@pytest.mark.parametrize(
+    "damage", ["[]", "null", NESTED, '{"model.weights.h5": null}', '{"model.weights.h5": ["x"]}']
+)
+def test_damaged_checksums(run, call, damage):
+    run.checksums_path.write_text(damage)
+    for verb in ("translate", "average", "resume", "check"):
+        assert_refused(call(verb), "checksums.json is damaged")
+
+
+@pytest.mark.parametrize("damage", ["[]", "null", NESTED, '{"steps": []}', '{"steps": {}}', ""])
+def test_damaged_settings(run, call, damage):
+    run.settings_path.write_text(damage)
+    run.checksums_path.unlink()
+    for verb in ("resume", "train", "export"):
+        assert_refused(call(verb), "settings.json is damaged")
+
+
+MODEL_JSON = {
+    "nested": NESTED,
+    "list": "[]",
+    "no layers": '{"config": {}}',
+    "wrapper": '{"module": "keras.layers", "class_name": "TorchModuleWrapper", '
+    '"config": {"module": "gASVAAAA", "layers": []}}',
+}
+
+
+@pytest.mark.parametrize("damage", MODEL_JSON.values(), ids=MODEL_JSON)
+def test_damaged_model_json(run, call, damage):
+    run.model_path.write_text(damage)
+    run.checksums_path.unlink()
+    assert_refused(call("translate"), "model.json")
+
+
+@pytest.mark.parametrize(("field", "value"), [("vocabulary_size", 10**9), ("hidden_dim", 10**7)])
+def test_a_model_of_another_size_is_refused_with_both(run, call, field, value):
+    text = run.model_path.read_text()
+    layers = json.loads(text)["config"]["layers"]
+    old = next(each["config"][field] for each in layers if field in each["config"])
+    run.model_path.write_text(text.replace(f'"{field}": {old}', f'"{field}": {value}'))
+    run.checksums_path.unlink()
+    assert_refused(call("translate"), "model.json")
+
+
+def test_damaged_scores_are_left_out_of_a_model_card(run, call):
+    run.scores_path.write_text(NESTED)
+    run.checksums_path.unlink()
+    code, out, _ = call("export")
+    assert code == 0
+    card = json.loads((run.path.parent / "saved_model" / "1" / "model_card.json").read_text())
+    assert card["models"][0]["scores"] is None
+    assert out.endswith("saved_model/1\n")
+
+
+def test_a_run_of_before_there_were_checksums_is_used(run, call):
+    run.checksums_path.unlink()
+    assert call("translate")[0] == 0
+    assert call("check")[:2] == (0, f"{run.path}: 0 files are whole\n")
+
+
+def test_check_counts_what_it_compared(run, call):
+    assert call("check") == (0, f"{run.path}: 11 files are whole\n", "")
