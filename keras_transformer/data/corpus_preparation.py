@@ -15,12 +15,18 @@ import tqdm
 
 from keras_transformer.data.corpus_writer import CorpusWriter
 from keras_transformer.data.pair_filters import PairFilters, PairSieve
-from keras_transformer.data.parallel_corpus import FORMAT_VERSION, ParallelCorpus, drop_listing
+from keras_transformer.data.parallel_corpus import (
+    FORMAT_VERSION,
+    ParallelCorpus,
+    advice,
+    drop_listing,
+)
 from keras_transformer.data.parallel_text import ParallelText
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.file_lock import file_lock
 
 _CHUNK_PAIRS = 10_000
+_CONTENT_VERSION = 2  # of what becomes of a text: with another one, other pairs
 
 
 def prepare_corpus(
@@ -64,11 +70,18 @@ def prepare_corpus(
             f"Received: {special_tokens[1]}, {special_tokens[0]}"
         )
     cache_directory = pathlib.Path(cache_directory)
-    directory = cache_directory / _content_key(text, tokenizers, filters, keep_text)
+    content = _content_key(text, tokenizers, filters, keep_text)
+    directory = cache_directory / f"{content}-{FORMAT_VERSION}"
+    known = _known_metadata(content, tokenizers)
     if not directory.is_dir():
         cache_directory.mkdir(parents=True, exist_ok=True)
-        _prepare_once(directory, text, tokenizers, filters, keep_text)
+        _prepare_once(directory, text, tokenizers, filters, keep_text, known)
     corpus = ParallelCorpus.open(directory, name=text.name, unit=text.unit)
+    if any(corpus.metadata.get(key) != value for key, value in known.items()):
+        raise UserInputError(
+            f"The prepared corpus in {directory} is of another text or tokenizer. "
+            + advice(directory)
+        )
     if filters != PairFilters() or any(corpus.dropped.values()):
         print(f"{text.name}: {corpus.report()}", file=sys.stderr)
     return corpus
@@ -90,7 +103,7 @@ def _prepare_once(directory, text, *arguments):
                 shutil.rmtree(left, ignore_errors=True)
         partial.mkdir()
         try:
-            _write_corpus(text, *arguments, partial, directory.name)
+            _write_corpus(text, *arguments, partial)
             _publish(partial, directory)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
@@ -98,7 +111,7 @@ def _prepare_once(directory, text, *arguments):
 
 def _content_key(text, tokenizers, filters, keep_text):
     content = {
-        "format_version": FORMAT_VERSION,
+        "format_version": _CONTENT_VERSION,
         "text": text.fingerprint(),
         "tokenizers": [tokenizers[side].fingerprint for side in ("source", "target")],
         "filters": dataclasses.asdict(filters),
@@ -107,7 +120,18 @@ def _content_key(text, tokenizers, filters, keep_text):
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _write_corpus(text, tokenizers, filters, keep_text, directory, content):
+def _known_metadata(content, tokenizers):
+    """What the metadata of the corpus must say of where it is from."""
+    return {
+        "content": content,
+        "vocabulary_size": tokenizers["target"].vocabulary_size,
+        "tokenizer_fingerprint": tokenizers["target"].fingerprint,
+        "source_vocabulary_size": tokenizers["source"].vocabulary_size,
+        "source_tokenizer_fingerprint": tokenizers["source"].fingerprint,
+    }
+
+
+def _write_corpus(text, tokenizers, filters, keep_text, known, directory):
     sieve = PairSieve(filters)
     with CorpusWriter(directory, keep_text) as writer:
         for numbers, texts in _chunks(text):
@@ -123,14 +147,7 @@ def _write_corpus(text, tokenizers, filters, keep_text, directory, content):
                 if dropped
                 else f"{text.name} holds no sentence pairs"
             )
-        writer.finish(
-            content=content,
-            dropped=sieve.dropped,
-            vocabulary_size=tokenizers["target"].vocabulary_size,
-            tokenizer_fingerprint=tokenizers["target"].fingerprint,
-            source_vocabulary_size=tokenizers["source"].vocabulary_size,
-            source_tokenizer_fingerprint=tokenizers["source"].fingerprint,
-        )
+        writer.finish(dropped=sieve.dropped, **known)
 
 
 def _chunks(text):

@@ -1,6 +1,7 @@
 """Writes the files of a prepared corpus, chunk by chunk."""
 
 import contextlib
+import hashlib
 import itertools
 import json
 
@@ -27,6 +28,7 @@ class CorpusWriter(contextlib.ExitStack):
         super().__init__()
         self.pairs = 0
         self._directory = directory
+        self._files = {}
         self._keep_text = keep_text
         self._ids = {side: self._rows(f"{side}_ids") for side in SIDES}
         self._texts = {side: self._rows(f"{side}_text") for side in SIDES} if keep_text else {}
@@ -55,6 +57,7 @@ class CorpusWriter(contextlib.ExitStack):
             "pairs": self.pairs,
             **{f"{side}_tokens": self._ids[side].stop for side in SIDES},
             "keep_text": self._keep_text,
+            "checksums": {name: file.sha256.hexdigest() for name, file in self._files.items()},
             **metadata,
         }
         path = self._directory / METADATA_FILE
@@ -64,7 +67,21 @@ class CorpusWriter(contextlib.ExitStack):
         return _RowsWriter(self._file(f"{name}.bin"), self._file(f"{name}_offsets.bin"))
 
     def _file(self, name):
-        return self.enter_context(open(self._directory / name, "wb"))
+        file = open(self._directory / name, "wb")  # noqa: SIM115 - closed with the context
+        self._files[name] = _SummedFile(self.enter_context(file))
+        return self._files[name]
+
+
+class _SummedFile:
+    """A file that is written, and the SHA-256 of what was."""
+
+    def __init__(self, file):
+        self.sha256 = hashlib.sha256()
+        self._file = file
+
+    def write(self, data):
+        self.sha256.update(data)
+        self._file.write(data)
 
 
 class _RowsWriter:

@@ -93,8 +93,12 @@ def test_chunks_leave_no_trace(tmp_path, monkeypatch):
 def test_metadata(tmp_path):
     corpus = prepared(tmp_path, source_tokenizer=LetterTokenizer("source letters"))
     assert corpus.metadata == {
-        "format_version": 2,
-        "content": next(tmp_path.iterdir()).name,
+        "format_version": 3,
+        "content": next(tmp_path.iterdir()).name.removesuffix("-3"),
+        "checksums": {
+            path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in tmp_path.glob("*/*.bin")
+        },
         "pairs": 3,
         "source_tokens": 6,
         "target_tokens": 7,
@@ -251,7 +255,7 @@ def test_without_locks_a_faster_process_wins(tmp_path, monkeypatch):
 
     corpus = prepared(tmp_path, tokenizer=Overtaken())
     assert len(corpus) == 3
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(list(filter(pathlib.Path.is_dir, tmp_path.iterdir()))) == 1
 
 
 def test_folder_that_cannot_be_made(tmp_path):
@@ -313,12 +317,14 @@ def test_open_of_a_damaged_corpus(tmp_path, damage):
     prepared(tmp_path, keep_text=True)
     (directory,) = tmp_path.iterdir()
     damage(directory)
-    with pytest.raises(UserInputError, match="is damaged: delete it"):
+    with pytest.raises(UserInputError, match="is damaged: .* Delete .*: it is then prepared anew"):
         ParallelCorpus.open(directory)
 
 
 def test_large_ids_survive(tmp_path):
     class LargeIds(LetterTokenizer):
+        vocabulary_size = 2**31
+
         def encode(self, sentences):
             return [[257, 65_537, 2**31 - 1] for _ in sentences]
 
@@ -327,6 +333,8 @@ def test_large_ids_survive(tmp_path):
 
 class OtherLetters(LetterTokenizer):
     """Letters from 200 on."""
+
+    vocabulary_size = 256
 
     def encode(self, sentences):
         return [[token + 103 for token in row] for row in super().encode(sentences)]
@@ -340,7 +348,9 @@ def test_sources_may_have_a_tokenizer_of_their_own(tmp_path):
 def test_kept_text_is_the_text_as_it_was(tmp_path):
     sources = ["  a  b ", "", "Grüße\u2028\U0001f600", "c\td"]
     targets = ["x", "y", "z\n", "\u00e9 e\u0301"]
-    corpus = prepared(tmp_path, sources, targets, keep_text=True)
+    tokenizer = LetterTokenizer()
+    tokenizer.vocabulary_size = 0x110000
+    corpus = prepared(tmp_path, sources, targets, tokenizer, keep_text=True)
     assert corpus.source_text([0, 1, 2]) == [sources[0], sources[2], sources[3]]
     assert corpus.target_text(np.array([2, 0, 2])) == [targets[3], targets[0], targets[3]]
     assert corpus.source_text([]) == []

@@ -1,12 +1,10 @@
 """What tells a resumed training that it reads the same batches."""
 
 import dataclasses
-import json
 
 import numpy as np
 
 from keras_transformer.data import (
-    ParallelCorpus,
     SentencePairs,
     SubwordSampling,
     plan_batches,
@@ -71,11 +69,5 @@ def test_a_prepared_corpus_knows_its_content_without_reading_it(tmp_path):
 
     first, again, other = prepared(lines), prepared(lines), prepared(lines[::-1])
     assert first.fingerprint == again.fingerprint != other.fingerprint
-    # Prepared before the content was noted: told by the tokens.
-    for path in tmp_path.glob("*/corpus.json"):
-        metadata = json.loads(path.read_text())
-        del metadata["content"]
-        path.write_text(json.dumps(metadata))
-    old = [ParallelCorpus.open(path.parent) for path in tmp_path.glob("*/corpus.json")]
-    assert len({corpus.fingerprint for corpus in old}) == 2
+    assert first.fingerprint == first.metadata["content"]
     np.testing.assert_array_equal(prepared(lines).source_ids, first.source_ids)
