@@ -30,6 +30,7 @@ def average(options):
     from keras_transformer.training.averaging import average_checkpoints
 
     run = RunDirectory.open(options.run)
+    run.check_no_links()
     kind, n = ("last", options.last) if options.last else ("best", options.best)
     there = run.last_checkpoints() if kind == "last" else run.best_checkpoints()
     there = run.whole_checkpoints(there)

@@ -7,15 +7,16 @@ import threading
 
 import keras
 
-# Beside the layers of this package: all that an architecture of `build_transformer` names.
+# Beside the layers of this package: what its models name, and a few more of Keras's own. None of
+# them runs code or reads files that an architecture names.
+_LAYERS = ("Dense", "Dropout", "Embedding", "InputLayer", "LayerNormalization")
+_INITIALIZERS = ("GlorotUniform", "Ones", "RandomNormal", "RandomUniform", "Zeros")
 _CLASSES = {
     ("keras.src.models.functional", "Functional"),
-    ("keras.layers", "InputLayer"),
-    ("keras.layers", "LayerNormalization"),
-    ("keras.initializers", "Ones"),
-    ("keras.initializers", "Zeros"),
     ("keras", "DTypePolicy"),
     (None, "__keras_tensor__"),
+    *(("keras.layers", name) for name in _LAYERS),
+    *(("keras.initializers", name) for name in _INITIALIZERS),
 }
 _PACKAGE = "keras_transformer>"
 

@@ -152,6 +152,7 @@ class RunDirectory(RunCheckpoints):
             origin: what the weights started from, such as another run's path, or None.
         """
         self.path.mkdir(parents=True, exist_ok=True)
+        self.check_no_links()
         if self.record_path.is_file():
             os.replace(self.record_path, self.starting_path)  # it is no run until all is written
         else:
@@ -178,6 +179,19 @@ class RunDirectory(RunCheckpoints):
         self.checkpoints_path.mkdir()
         self.write_json(self.record_path, record.as_json())
         self.starting_path.unlink()
+
+    def check_no_links(self):
+        """Refuse a run whose directories are links: who writes it writes nothing outside of it.
+
+        Raises:
+            UserInputError: one is a link.
+        """
+        for directory in (self.checkpoints_path, self.tensorboard_path):
+            if directory.is_symlink():
+                raise UserInputError(
+                    f"{directory} is a symbolic link: nothing is written outside of a run. Move "
+                    "the directory there, or make the whole run a link."
+                )
 
     def _clear(self):
         """Remove an older run's files; a file that is none of ours stays."""

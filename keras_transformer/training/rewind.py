@@ -2,6 +2,7 @@
 
 import csv
 
+from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import remove_left_over, write_text
 from keras_transformer.runs.run_checkpoints import step_of
 
@@ -35,11 +36,19 @@ def cut_rows(path, step):
     """
     if not path.is_file():
         return
-    text = path.read_text(encoding="utf-8")
-    header, *rows = [line for line in text.splitlines(keepends=True) if line.endswith("\n")] or [""]
-    kept = header + "".join(row for row in rows if int(next(csv.reader([row]))[0]) <= step)
-    if kept != text:
-        write_text(path, kept)
+    try:
+        text = path.read_text(encoding="utf-8")
+        lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")] or [""]
+        cells = list(csv.reader(lines, strict=True))
+        if any(len(row) != len(cells[0]) for row in cells):
+            raise ValueError("its rows have other columns than its header")
+        kept = [line for line, row in zip(lines[1:], cells[1:], strict=True) if int(row[0]) <= step]
+    except (ValueError, IndexError, csv.Error) as error:
+        raise UserInputError(
+            f"{path} is damaged: {' '.join(str(error).split())}. Mend it, or remove it: it is a "
+            "log, and the training does without."
+        ) from error
+    write_text(path, lines[0] + "".join(kept))  # even where nothing goes: it may have been a link
 
 
 def _restore_best(run, record):

@@ -61,6 +61,7 @@ def open_run(path, devices, *, settings, may_change=(), overwrite=False, resume=
         if resume and devices.is_chief:
             print(f"There is no state in {run.path}: the training begins.", file=sys.stderr)
         return run, None
+    run.check_no_links()
     _check_backend(run)
     check_same_settings(state.settings, settings, may_change)
     if devices.is_chief:
