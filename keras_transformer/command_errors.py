@@ -2,11 +2,16 @@
 
 import argparse
 import math
-import os
 import signal
 import sys
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.standard_streams import (
+    full_output,
+    output_fault,
+    replace_missing_streams,
+    tell,
+)
 
 USER_ERROR = 2
 INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
@@ -35,6 +40,13 @@ class CommandParser(argparse.ArgumentParser):
             prepare(self)
         args = sys.argv[1:] if args is None else args
         return super().parse_known_args([_dashed(argument) for argument in args], namespace)
+
+    def _print_message(self, message, file=None):
+        # That of `argparse` passes over a full device.
+        if file is sys.stdout:
+            file.write(message)
+        else:
+            tell(message.removesuffix("\n"))
 
     def error(self, message):
         self.exit(USER_ERROR, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
@@ -93,35 +105,53 @@ def run_command(main):
 
     Args:
         main: a function without arguments that returns an exit code, or None for success. A
-            `UserInputError` or a file that cannot be opened is told on stderr in one line (exit
-            code 2), Ctrl-C ends with 130, and a reader that closed our output early (`| head`)
-            ends it without a word.
+            `UserInputError`, or a file or standard stream that cannot be read or written, is told
+            on stderr in one line (exit code 2), Ctrl-C ends with 130, and a reader that closed our
+            output early (`| head`) ends it without a word.
 
     Example:
         >>> run_command(lambda: None)
         0
     """
+    replace_missing_streams()
     try:
-        code = main()
-        sys.stdout.flush()
+        code = _code_of(main)
+    except SystemExit as exit:  # of `argparse`, which has printed its help, or an error
+        code = _sent_on(exit.code or 0)
+        if code != (exit.code or 0):
+            return code
+        raise
+    return _sent_on(code)
+
+
+def _code_of(main):
+    """Call `main()`; its exit code, or that of an error, which is told."""
+    try:
+        return main() or 0
     except UserInputError as error:
         return _user_error(str(error))
     except BrokenPipeError:
-        # The interpreter flushes stdout once more as it ends: there is nobody left to read it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        output_fault()  # drops what is left to be printed: there is nobody left to read it
         return 0
     except OSError as error:
-        if error.filename is None:
-            raise
-        return _user_error(f"{error.strerror}: {error.filename}")
+        if error.filename is not None:
+            return _user_error(f"{error.strerror}: {error.filename}")
+        return _sent_on(0) or _user_error(f"Cannot read or write: {error.strerror or error}")
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        tell("interrupted")
         return INTERRUPTED
-    return code or 0
+
+
+def _sent_on(code):
+    """The exit code of a command that ends with `code`, once what it printed has gone out."""
+    fault = output_fault()
+    if fault is None or isinstance(fault, BrokenPipeError) or code:
+        return code
+    return _user_error(str(full_output(fault)))
 
 
 def _user_error(message):
-    print("error:", " ".join(message.split()), file=sys.stderr)
+    tell(f"error: {' '.join(message.split())}")
     return USER_ERROR
 
 

@@ -11,6 +11,9 @@ import types
 import typing
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.input_files import read_input
+
+_MOST_BYTES = 1 << 20  # of a settings file
 
 
 def setting(default, reason, *, choices=None, minimum=None, below=None):
@@ -113,13 +116,11 @@ def read_settings_file(path):
     Raises:
         UserInputError: the file cannot be read, or holds no table of names and values.
     """
-    path = pathlib.Path(path)
+    content = read_input(path, _MOST_BYTES)
     try:
-        text = path.read_text(encoding="utf-8")
-        values = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except OSError as error:
-        raise UserInputError(f"Cannot read the settings {path}: {error.strerror}") from error
-    except ValueError as error:  # of both formats, and of text that is not UTF-8
+        text = content.decode("utf-8")
+        values = tomllib.loads(text) if pathlib.Path(path).suffix == ".toml" else json.loads(text)
+    except (ValueError, RecursionError) as error:  # of both formats; of text that is not UTF-8
         raise UserInputError(f"{path} is no settings file: {error}") from error
     if not isinstance(values, dict):
         raise UserInputError(f"{path} must hold a JSON object. Received: {text.strip()[:60]}")

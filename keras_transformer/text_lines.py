@@ -1,13 +1,16 @@
 """Text files, plain or gzip: their bytes and lines, and one clear sentence for every fault."""
 
 import contextlib
+import functools
 import gzip
 import pathlib
 import zlib
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.input_files import open_input
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+MAX_LINE_BYTES = 1 << 24  # what is longer is no text: a device, a binary file, a gzip bomb
 
 
 def text_lines(path):
@@ -17,17 +20,20 @@ def text_lines(path):
     vertical tab) stay in the text, as they do for every tool that counts lines with `wc`.
 
     Args:
-        path: a file; one whose name ends in `.gz` is decompressed.
+        path: a file or a pipe; one whose name ends in `.gz` is decompressed.
 
     Yields:
         Strings without line ends.
 
     Raises:
-        UserInputError: the file is missing, empty, damaged, or not UTF-8 (with the line's number).
+        UserInputError: the file is missing, empty or damaged, or a line, whose number is told, is
+            not UTF-8 or longer than `MAX_LINE_BYTES`.
     """
     number = 0
     with open_bytes(path) as file:
-        for number, line in enumerate(file, start=1):
+        lines = iter(functools.partial(file.readline, MAX_LINE_BYTES + 1), b"")
+        for number, line in enumerate(lines, start=1):
+            check_line_length(f"{path}, line {number}", len(line) - line.endswith(b"\n"))
             yield _decode(path, number, line)
     if not number:
         raise UserInputError(f"{path} is empty")
@@ -38,22 +44,31 @@ def open_bytes(path):
     """Open a file of bytes, and say in one line what is wrong with it.
 
     Args:
-        path: a file; one whose name ends in `.gz` is decompressed.
+        path: as of `open_input`; one whose name ends in `.gz` is decompressed.
 
     Yields:
         The file, opened for reading.
 
     Raises:
-        UserInputError: the file is missing or damaged, also when that shows while it is read.
+        UserInputError: as `open_input`, or it is damaged, also when that shows while it is read.
     """
-    open_file = gzip.open if pathlib.Path(path).suffix == ".gz" else open
-    try:
-        with open_file(path, "rb") as file:
+    with open_input(path) as file:
+        if pathlib.Path(path).suffix != ".gz":
             yield file
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserInputError(f"{path} is not a whole gzip file: {error}") from error
-    except OSError as error:
-        raise UserInputError(f"Cannot read {path}: {error.strerror or error}") from error
+            return
+        try:
+            with gzip.GzipFile(fileobj=file) as text:
+                yield text
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise UserInputError(f"{path} is not a whole gzip file: {error}") from error
+
+
+def check_line_length(place, num_bytes):
+    """Require a line, which `place` names, of at most `MAX_LINE_BYTES`, its end not counted."""
+    if num_bytes > MAX_LINE_BYTES:
+        raise UserInputError(
+            f"{place}: longer than {MAX_LINE_BYTES:,} bytes, the limit of a line of text."
+        )
 
 
 def _decode(path, number, line):

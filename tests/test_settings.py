@@ -116,7 +116,7 @@ def test_a_file_that_holds_no_settings_is_refused(tmp_path, name, content, messa
 
 
 def test_a_missing_settings_file_is_told(tmp_path):
-    with pytest.raises(UserInputError, match="Cannot read the settings .*none.json: No such file"):
+    with pytest.raises(UserInputError, match="Cannot read .*none.json: No such file"):
         parse_with_file(tmp_path / "none.json")
 
 

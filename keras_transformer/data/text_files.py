@@ -5,7 +5,13 @@ import itertools
 import pathlib
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.text_lines import BYTE_ORDER_MARK, open_bytes, text_lines
+from keras_transformer.files.input_files import is_read_once
+from keras_transformer.text_lines import (
+    BYTE_ORDER_MARK,
+    check_line_length,
+    open_bytes,
+    text_lines,
+)
 
 _BLOCK_BYTES = 1 << 20
 
@@ -74,17 +80,20 @@ def text_blocks(path):
         Bytes. Together they have as many `\n` as the file has lines.
 
     Raises:
-        UserInputError: the file is missing, empty or damaged.
+        UserInputError: the file is missing, empty or damaged, or one of its lines is much longer
+            than `text_lines` takes.
     """
-    block = b""
+    block, lines, unfinished = b"", 0, 0
     with open_bytes(path) as file:
-        block = file.read(_BLOCK_BYTES)
-        if not block:
-            raise UserInputError(f"{path} is empty")
-        yield block.removeprefix(BYTE_ORDER_MARK)
         while following := file.read(_BLOCK_BYTES):
+            yield following if block else following.removeprefix(BYTE_ORDER_MARK)
             block = following
-            yield block
+            lines += block.count(b"\n")
+            end = block.rfind(b"\n")
+            unfinished = unfinished + len(block) if end < 0 else len(block) - end - 1
+            check_line_length(f"{path}, line {lines + 1}", unfinished)
+    if not block:
+        raise UserInputError(f"{path} is empty")
     if not block.endswith(b"\n"):
         yield b"\n"
 
@@ -102,12 +111,14 @@ def parallel_lines(source_path, target_path):
     Raises:
         UserInputError: as `text_lines`, or the files differ in their number of lines.
     """
-    lines = itertools.zip_longest(text_lines(source_path), text_lines(target_path))
-    for source, target in lines:
+    sources, targets = text_lines(source_path), text_lines(target_path)
+    for number, (source, target) in enumerate(itertools.zip_longest(sources, targets)):
         if source is None or target is None:
-            raise unequal_lines(
-                source_path, count_lines(source_path), target_path, count_lines(target_path)
+            rest = 1 + sum(1 for _ in (sources if target is None else targets))
+            source_lines, target_lines = (
+                number + (0 if line is None else rest) for line in (source, target)
             )
+            raise unequal_lines(source_path, source_lines, target_path, target_lines)
         yield source, target
 
 
@@ -154,7 +165,7 @@ def _expand(path):
         if not files:
             raise UserInputError(f"No file matches {path}")
         return files
-    if path.exists() and not path.is_dir():
+    if is_read_once(path):
         raise UserInputError(f"{path} is no ordinary file: a text is read more than once")
     with open_bytes(path):  # says why it cannot be read
         return [path]

@@ -1,8 +1,13 @@
 """BLEU as sacrebleu computes it."""
 
+import contextlib
+import socket
+
 import sacrebleu
 
 from keras_transformer.errors import UserInputError
+
+_NETWORK_SECONDS = 30  # how long a server may say nothing
 
 
 def bleu(hypotheses, references, tokenize="13a", lowercase=False):
@@ -41,10 +46,26 @@ def bleu_metric(tokenize="13a", lowercase=False):
         names = ", ".join(sacrebleu.BLEU.TOKENIZERS)
         raise UserInputError(f"`tokenize` must be one of {names}. Received: tokenize={tokenize!r}")
     try:
-        # `force` only drops sacrebleu's advice to detokenize, which "none" has decided already.
-        return sacrebleu.BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+        with _network_timeout(_NETWORK_SECONDS):
+            # `force` only drops sacrebleu's advice to detokenize, which "none" has decided already.
+            return sacrebleu.BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
     except (ImportError, RuntimeError) as error:  # a tokenizer of another package: it says which
         raise UserInputError(f"tokenize={tokenize!r}: {' '.join(str(error).split())}") from error
+    except (OSError, SystemExit) as error:
+        raise UserInputError(
+            f"tokenize={tokenize!r}: sacrebleu cannot download its model, or not read it: {error}"
+        ) from error
+
+
+@contextlib.contextmanager
+def _network_timeout(seconds):
+    """Let no connection that is opened here wait for ever: sacrebleu sets no limit of its own."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(seconds)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)
 
 
 def check_paired(hypotheses, references):

@@ -1,6 +1,9 @@
 import math
+import socket
+import urllib.error
 
 import pytest
+from sacrebleu.tokenizers import tokenizer_spm
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation import bleu, exact_match
@@ -41,3 +44,16 @@ def test_lists_that_do_not_pair_are_refused(score, hypotheses, references):
 
 def test_exact_match_is_a_share():
     assert exact_match(["a", "b ", "c"], ["a", "b", "c"]) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("fault", [urllib.error.URLError("no network"), SystemExit(1)])
+def test_a_tokenizer_that_cannot_be_downloaded_is_one_line(fault, tmp_path, monkeypatch):
+    def download(*_):
+        assert socket.getdefaulttimeout() == 30
+        raise fault
+
+    monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
+    monkeypatch.setattr(tokenizer_spm, "download_file", download)
+    with pytest.raises(UserInputError, match="tokenize='flores200': sacrebleu cannot download"):
+        bleu(["a"], ["a"], tokenize="flores200")
+    assert socket.getdefaulttimeout() is None

@@ -1,0 +1,117 @@
+"""Where a user's `--output` goes: one rule for files, links, pipes and devices.
+
+A regular file, or a new name, is written whole: beside its name, and renamed. A link stays; what it
+points to is written. A pipe or a device is written to, never replaced.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.whole_files import write_text, writing
+
+READER_SECONDS = 10  # how long a named pipe may have no reader
+_POLL_SECONDS = 0.05
+
+
+class Output(NamedTuple):
+    """A place to write to.
+
+    Args:
+        path: the `Path` to write to; for a regular file or a new name, behind all links.
+        is_stream: whether it is a pipe or a device.
+    """
+
+    path: Path
+    is_stream: bool
+
+
+def find_output(path):
+    """What a user's `--output` names.
+
+    Args:
+        path: a string or a path.
+
+    Returns:
+        An `Output`.
+
+    Raises:
+        UserInputError: it is empty, a directory or in none, the file that standard output goes to,
+            or cannot be looked at.
+    """
+    name = os.fspath(path)
+    if not name or name.endswith(os.sep) or os.path.isdir(name):
+        raise UserInputError(f"`--output` must be a file. Received: {name!r}")
+    try:
+        status = os.stat(name)
+    except FileNotFoundError:
+        status = None
+    except OSError as error:
+        raise UserInputError(f"Cannot write {name}: {error.strerror}.") from error
+    if status is not None and not stat.S_ISREG(status.st_mode):
+        return Output(Path(name), is_stream=True)
+    if status is not None and _is_standard_output(status):
+        raise UserInputError(f"`--output` must not be the file of standard output: {name}")
+    found = Path(os.path.realpath(name))
+    if not found.parent.is_dir():
+        raise UserInputError(f"`--output` must be in a folder that exists. Received: {name!r}")
+    return Output(found, is_stream=False)
+
+
+@contextlib.contextmanager
+def open_stream(path):
+    """Open a pipe or a device for writing bytes; it is neither made nor emptied.
+
+    Raises:
+        CannotWrite: an error of the operating system, also while it is written.
+        UserInputError: nobody reads from the pipe.
+    """
+    with writing(path), os.fdopen(_descriptor(path), "wb", buffering=0) as file:
+        yield file
+
+
+def write_output(path, text):
+    """Write a text to what a user's `--output` names; raises as `find_output` and `open_stream`."""
+    output = find_output(path)
+    if not output.is_stream:
+        write_text(output.path, text)
+        return
+    with open_stream(output.path) as file:
+        write_all(file, text.encode("utf-8"))
+
+
+def write_all(file, content):
+    """Write bytes to an unbuffered file, which may take them in parts."""
+    content = memoryview(content)
+    while content:
+        content = content[file.write(content) :]
+
+
+def _descriptor(path):
+    deadline = time.monotonic() + READER_SECONDS
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        except OSError as error:
+            if error.errno != errno.ENXIO or not stat.S_ISFIFO(os.stat(path).st_mode):
+                raise
+            if time.monotonic() > deadline:
+                raise UserInputError(
+                    f"Cannot write {path}: it is a pipe, and nobody opened it for reading within "
+                    f"{READER_SECONDS} seconds."
+                ) from error
+            time.sleep(_POLL_SECONDS)
+        else:
+            os.set_blocking(descriptor, True)
+            return descriptor
+
+
+def _is_standard_output(status):
+    with contextlib.suppress(OSError):
+        return os.path.samestat(status, os.fstat(1))
+    return False

@@ -1,0 +1,112 @@
+"""What a user may name for reading."""
+
+import gzip
+import os
+import threading
+
+import pytest
+
+from keras_transformer import text_lines
+from keras_transformer.data.text_files import count_lines, parallel_lines, text_blocks
+from keras_transformer.errors import UserInputError
+from keras_transformer.files import input_files
+from keras_transformer.files.input_files import is_read_once, open_input, read_input
+from keras_transformer.settings import read_settings_file
+from keras_transformer.text import SentencePieceTokenizer
+from tests.written_files import error_of, write
+
+
+@pytest.fixture
+def pipe(tmp_path):
+    """A function that makes a pipe, and writes to it as another process would."""
+    writers = []
+
+    def make(name, content):
+        os.mkfifo(tmp_path / name)
+        writers.append(threading.Thread(target=(tmp_path / name).write_bytes, args=[content]))
+        writers[-1].start()
+        return tmp_path / name
+
+    yield make
+    for writer in writers:
+        writer.join()
+
+
+def test_a_file_and_a_pipe_are_read(tmp_path, pipe):
+    assert read_input(write(tmp_path / "file", b"text"), 4) == b"text"
+    assert read_input(pipe("pipe", b"text"), 4) == b"text"
+    assert [is_read_once(tmp_path / name) for name in ("file", "pipe", "none", ".")] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_a_pipe_may_be_compressed(pipe):
+    path = pipe("pipe.gz", gzip.compress(b"one\ntwo\n"))
+    assert list(text_lines.text_lines(path)) == ["one", "two"]
+
+
+def test_a_pipe_without_a_writer_is_told_and_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(input_files, "WRITER_SECONDS", 0.05)
+    os.mkfifo(tmp_path / "pipe")
+    threads = threading.active_count()
+    message = error_of(lambda: read_input(tmp_path / "pipe", 4))
+    assert message == (
+        f"Cannot read {tmp_path / 'pipe'}: it is a pipe, and nobody opened it for writing within "
+        "0.05 seconds."
+    )
+    for thread in threading.enumerate():  # nothing waits for a writer any more
+        if thread.daemon and thread is not threading.current_thread():
+            thread.join(10)
+    assert threading.active_count() <= threads
+
+
+@pytest.mark.parametrize("name", ["none", "."])
+@pytest.mark.parametrize("read", [read_settings_file, SentencePieceTokenizer.load, count_lines])
+def test_every_reader_of_what_a_user_names_says_what_is_wrong(tmp_path, read, name):
+    path = tmp_path / name
+    assert error_of(lambda: read(path)).startswith(f"Cannot read {path}: ")
+
+
+@pytest.mark.parametrize("read", [read_settings_file, SentencePieceTokenizer.load])
+def test_an_endless_device_is_refused(read):
+    assert "/dev/zero must have at most" in error_of(lambda: read("/dev/zero"))
+
+
+def test_a_body_that_fails_closes_the_file(tmp_path):
+    path = write(tmp_path / "file", b"text")
+    with pytest.raises(ZeroDivisionError), open_input(path) as file:
+        _ = 1 / 0
+    assert file.closed
+
+
+class TestLongLines:
+    """Lines of more than `MAX_LINE_BYTES`."""
+
+    @pytest.fixture(autouse=True)
+    def limit_of_four(self, monkeypatch):
+        monkeypatch.setattr(text_lines, "MAX_LINE_BYTES", 4)
+
+    def test_the_end_does_not_count(self, tmp_path):
+        path = write(tmp_path / "a", "xxxx\nxxx\r\nxxxx")
+        assert list(text_lines.text_lines(path)) == ["xxxx", "xxx", "xxxx"]
+
+    @pytest.mark.parametrize("text", ["x\nyyyyy\nz", "x\nyyyyy"])
+    def test_a_longer_line_is_named(self, tmp_path, text):
+        message = error_of(lambda: list(text_lines.text_lines(write(tmp_path / "a", text))))
+        assert message.endswith("a, line 2: longer than 4 bytes, the limit of a line of text.")
+
+    def test_blocks_of_a_line_without_an_end_are_refused(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("keras_transformer.data.text_files._BLOCK_BYTES", 3)
+        assert count_lines(write(tmp_path / "a", "xxx\nyyyy\nzz")) == 3
+        message = error_of(lambda: list(text_blocks(write(tmp_path / "b", "x\nx\n" + "y" * 9))))
+        assert message.startswith(f"{tmp_path / 'b'}, line 3: longer than 4 bytes")
+
+
+@pytest.mark.parametrize(("sources", "targets"), [(3, 5), (5, 3), (1, 2)])
+def test_pipes_of_different_lengths_are_counted_as_they_are_read(pipe, sources, targets):
+    paths = pipe("a", b"a\n" * sources), pipe("b", b"b\n" * targets)
+    with pytest.raises(UserInputError, match=f"a has {sources}, .*b has {targets}"):
+        list(parallel_lines(*paths))
