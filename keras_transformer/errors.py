@@ -15,3 +15,27 @@ class CannotWrite(UserInputError):
 
 class WorkerLost(UserInputError):
     """Another machine of the training has gone; the message says how all go on together."""
+
+
+class AboutLongSentence:
+    """What an error and a warning about a sentence with too many tokens know of it.
+
+    Args:
+        name: the argument that holds the sentence.
+        index: its number there, from 0.
+        fault: what is wrong, without a subject.
+    """
+
+    def __init__(self, name, index, fault):
+        super().__init__(f"`{name}[{index}]` {fault}")
+        self.name = name
+        self.index = index
+        self.fault = fault
+
+
+class SentenceTooLong(AboutLongSentence, UserInputError):
+    """A sentence has more tokens than may be."""
+
+
+class LongSentenceWarning(AboutLongSentence, UserWarning):
+    """A sentence was cut or split because it has more tokens than may be."""

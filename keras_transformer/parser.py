@@ -11,16 +11,17 @@ from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.compiled_tree_generator import CompiledTreeGenerator
 from keras_transformer.decoding.length_penalty import check_alpha
 from keras_transformer.decoding.tree_constraint import TreeTokens
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.graph_compilation import pad_ids
 from keras_transformer.parsing import Tree, repair, source_text
 from keras_transformer.parsing.leaf import WHITE_SPACE
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer, tree_tokens
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.sentence_batches import (
-    batches_by_length,
+from keras_transformer.sentence_batches import batches_by_length
+from keras_transformer.sentence_encoding import (
+    MAX_SOURCE_LENGTH,
+    check_max_source_length,
     encode_sentences,
-    without_surrogates,
 )
 
 # As in files of trees: a no-break space in a word does not part it.
@@ -59,6 +60,8 @@ class Parser:
         batch_size: most sentences of a batch.
         constrained: whether the search gives well-formed trees with the right number of words
             alone. Else what it gives is repaired.
+        max_source_length: most tokens of a sentence, end of sentence counted; a longer one is
+            refused. A model with fewer positions has that limit.
 
     Raises:
         ValueError: an argument breaks its rule, or the target has no tokens of trees.
@@ -83,14 +86,17 @@ class Parser:
         extra_length=300,
         batch_size=16,
         constrained=True,
+        max_source_length=MAX_SOURCE_LENGTH,
     ):
         check_positive_int("beam_size", beam_size)
         check_alpha(alpha)
         check_positive_int("extra_length", extra_length)
         check_positive_int("batch_size", batch_size)
+        check_max_source_length(max_source_length)
         self.tokenizer = tokenizer
         self.source_tokenizer = source_tokenizer
         self.batch_size = batch_size
+        self.max_source_length = max_source_length
         self._model = model
         self._generator = CompiledTreeGenerator(
             [model],
@@ -143,8 +149,9 @@ class Parser:
 
         Raises:
             ValueError: `sentences` is one string, or an entry is no sentence.
-            UserInputError: a sentence, or a tree over its words, is longer than the model's learned
-                positions; or the model has no finite score for it, nor finite weights.
+            SentenceTooLong: a sentence has more tokens than `max_source_length` or than the model
+                has learned positions, or a tree over its words has. It is a `UserInputError`.
+            UserInputError: the model has no finite score for a sentence, nor finite weights.
         """
         if isinstance(sentences, (str, bytes)):
             raise ValueError(
@@ -175,19 +182,21 @@ class Parser:
             )
 
     def _encode(self, words):
-        """The ids of sentences, lists of words; `UserInputError` where positions do not suffice."""
-        texts = [without_surrogates(source_text(words_of_one)) for words_of_one in words]
+        """The ids of sentences, lists of words."""
         positions = self._generator.max_length
-        rows = encode_sentences("sentences", texts, self.source_tokenizer, positions)
+        limit = min(self.max_source_length, positions or self.max_source_length)
+        texts = map(source_text, words)
+        rows = encode_sentences("sentences", texts, self.source_tokenizer, limit)
         if positions is None or not self._constrained:
             return rows
         most = positions - 1 - 2  # BOS and the two brackets of a flat tree have theirs
-        for text, words_of_one in zip(texts, words, strict=True):
+        for i, words_of_one in enumerate(words):
             if len(words_of_one) > most:
-                raise UserInputError(
-                    f"A sentence must have at most {most} words: its tree must fit into the "
-                    f"model's {positions} positions. Received: {len(words_of_one)} words: "
-                    f"{text[:40]!r}..."
+                raise SentenceTooLong(
+                    "sentences",
+                    i,
+                    f"has {len(words_of_one)} words, and may have at most {most}: its tree must "
+                    f"fit into the model's {positions} positions.",
                 )
         return rows
 

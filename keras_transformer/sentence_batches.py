@@ -1,4 +1,4 @@
-"""From strings to rows of ids, and to batches of rows of similar lengths."""
+"""Lists of sentences: what they must be, and batches of them of similar lengths."""
 
 from tqdm import tqdm
 
@@ -6,33 +6,6 @@ from keras_transformer.errors import UserInputError
 
 # Memory grows with length squared: a batch of longer sentences than these has fewer of them.
 FULL_BATCH_LENGTH = 256
-
-
-def encode_sentences(name, sentences, tokenizer, max_length=None):
-    """The ids of sentences, without begin or end of sentence.
-
-    Args:
-        name: what an error calls them.
-        sentences: iterable of strings.
-        tokenizer: a `SentencePieceTokenizer`.
-        max_length: the number of positions of the model, EOS counted; None: no limit.
-
-    Returns:
-        A list of lists of int.
-
-    Raises:
-        ValueError: `sentences` is one string, or an entry is none.
-        UserInputError: a sentence is too long.
-    """
-    sentences = checked_strings(name, sentences)
-    rows = tokenizer.encode(sentences)
-    for sentence, row in zip(sentences, rows, strict=True):
-        if max_length is not None and len(row) >= max_length:
-            raise UserInputError(
-                f"A sentence must have fewer tokens than the model has positions, {max_length}. "
-                f"Received: {len(row)} tokens: {sentence[:40]!r}..."
-            )
-    return rows
 
 
 def checked_strings(name, strings):

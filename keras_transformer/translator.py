@@ -3,7 +3,11 @@
 import numpy as np
 
 from keras_transformer.alignment import Alignment
-from keras_transformer.argument_checks import check_non_negative_int, check_positive_int
+from keras_transformer.argument_checks import (
+    check_non_negative_int,
+    check_one_of,
+    check_positive_int,
+)
 from keras_transformer.compiled_generator import CompiledGenerator
 from keras_transformer.decoding.length_penalty import check_alpha
 from keras_transformer.errors import UserInputError
@@ -13,7 +17,13 @@ from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.sentence_batches import (
     batches_by_length,
     check_equal_numbers,
+)
+from keras_transformer.sentence_encoding import (
+    LONG_SENTENCES,
+    MAX_SOURCE_LENGTH,
+    check_max_source_length,
     encode_sentences,
+    split_sentences,
 )
 
 # A model's vocabulary may be padded to a multiple of 8.
@@ -41,6 +51,14 @@ class Translator:
         min_length: least number of output tokens, end of sentence not counted. A sentence whose
             limit is less has that.
         no_repeat_ngram: no output has the same so many tokens in a row twice; 0: it may.
+        max_source_length: most tokens of a sentence, end of sentence counted; also of a prefix, and
+            of a target that is scored or aligned. Models with fewer positions have that limit.
+        long_sentences: what becomes of a longer sentence: `"refuse"` raises `SentenceTooLong`,
+            `"cut"` drops what is beyond the limit, and `"split"` translates the sentences in it one
+            by one (`translate` alone, without prefixes). Both warn with a `LongSentenceWarning`.
+            Prefixes, and what is scored or aligned, are refused always.
+        source_language: code of the source's language, by whose rules `"split"` finds where a
+            sentence ends; general rules where that has none.
 
     The arguments are attributes, `models` always a list; so is `origins`, a list with the
     `RunDirectory` and the file of weights of each model that was loaded from a run.
@@ -67,6 +85,9 @@ class Translator:
         batch_size=32,
         min_length=0,
         no_repeat_ngram=0,
+        max_source_length=MAX_SOURCE_LENGTH,
+        long_sentences="refuse",
+        source_language="en",
     ):
         check_positive_int("beam_size", beam_size)
         check_alpha(alpha)
@@ -74,6 +95,8 @@ class Translator:
         check_positive_int("batch_size", batch_size)
         check_non_negative_int("min_length", min_length)
         check_non_negative_int("no_repeat_ngram", no_repeat_ngram)
+        check_max_source_length(max_source_length)
+        check_one_of("long_sentences", long_sentences, LONG_SENTENCES)
         self.tokenizer = tokenizer
         self.source_tokenizer = source_tokenizer or tokenizer
         self.beam_size = beam_size
@@ -82,6 +105,9 @@ class Translator:
         self.batch_size = batch_size
         self.min_length = min_length
         self.no_repeat_ngram = no_repeat_ngram
+        self.max_source_length = max_source_length
+        self.long_sentences = long_sentences
+        self.source_language = source_language
         self.origins = []
         self.models = list(model) if isinstance(model, (list, tuple)) else [model]
         if not self.models:
@@ -146,8 +172,15 @@ class Translator:
 
         Returns:
             A list of strings, in the order of `sentences`. A prefix is part of the translation, as
-            the tokenizer spells it.
+            the tokenizer spells it. The translations of a split sentence's parts have a space
+            between them.
+
+        Raises:
+            SentenceTooLong: a sentence, or a prefix, is longer than `max_source_length` and is to
+                be refused. It is a `UserInputError`, and all methods raise it.
         """
+        if self.long_sentences == "split" and prefixes is None:
+            return self._translate_parts(sentences, progress)
         found = self._search(sentences, 1, prefixes, progress)
         return [best[0] for best, *_ in found]
 
@@ -274,8 +307,33 @@ class Translator:
                 )
         return alignments
 
+    def check_lengths(self, sources, targets=()):
+        """Raise `SentenceTooLong` where a source, or one of the targets, would be refused.
+
+        Args:
+            sources: iterable of strings, of which none is cut or split here.
+            targets: iterable of strings: translations to be scored or aligned, or prefixes.
+        """
+        self._encode("sources", sources, self.source_tokenizer)
+        self._encode("targets", targets, self.tokenizer)
+
+    def _translate_parts(self, sentences, progress):
+        """As `translate`, of sentences that are split where they are too long."""
+        limit, language = self._max_source_length, self.source_language
+        parts = split_sentences("sentences", sentences, self.source_tokenizer, limit, language)
+        rows = [row for rows_of_one in parts for row in rows_of_one]
+        found = iter(
+            self._generate_of_rows(self._searcher(1), rows, [[] for _ in rows], 1, progress)
+        )
+        texts = [[next(found)[0][0] for _ in rows_of_one] for rows_of_one in parts]
+        return [" ".join(filter(None, texts_of_one)) for texts_of_one in texts]
+
     def _search(self, sentences, n, prefixes, progress):
         """The n best `(text, score)` of each sentence."""
+        return self._generate(self._searcher(n), sentences, 1, prefixes, progress)
+
+    def _searcher(self, n):
+        """The function for `_generate` that finds the n best."""
 
         def search(indices, source_ids, prefix_ids):
             return self._generator.search(
@@ -286,15 +344,25 @@ class Translator:
                 num_results=n,
             )
 
-        return self._generate(search, sentences, 1, prefixes, progress)
+        return search
 
     def _generate(self, generate, sentences, num_of_empty, prefixes, progress):
         """Lists of `(text, score)` by `generate(indices, source_ids, prefix_ids)` of each batch."""
-        rows = self._encode("sentences", sentences, self.source_tokenizer)
+        if self.long_sentences == "split":
+            raise UserInputError(
+                '`long_sentences="split"` goes with `translate` alone, and without prefixes: there '
+                "is no one list of results, and no one prefix, of several sentences."
+            )
+        tokenizer, long = self.source_tokenizer, self.long_sentences
+        rows = self._encode("sentences", sentences, tokenizer, long)
         prefix_rows = [[] for _ in rows]
         if prefixes is not None:
             prefix_rows = self._encode("prefixes", prefixes, self.tokenizer)
             check_equal_numbers("sentences", rows, "prefixes", prefix_rows)
+        return self._generate_of_rows(generate, rows, prefix_rows, num_of_empty, progress)
+
+    def _generate_of_rows(self, generate, rows, prefix_rows, num_of_empty, progress):
+        """As `_generate`, of sentences and prefixes as lists of ids."""
         results = [[(text, 0.0)] * num_of_empty for text in self.tokenizer.decode(prefix_rows)]
         not_empty = [i for i, row in enumerate(rows) if row]
         lengths = [1 + len(row) for row in rows]
@@ -315,8 +383,13 @@ class Translator:
                 results[i] = list(zip(texts, scores_of_one[found].tolist(), strict=True))
         return results
 
-    def _encode(self, name, sentences, tokenizer):
-        return encode_sentences(name, sentences, tokenizer, self.max_length)
+    def _encode(self, name, sentences, tokenizer, long_sentences="refuse"):
+        return encode_sentences(name, sentences, tokenizer, self._max_source_length, long_sentences)
+
+    @property
+    def _max_source_length(self):
+        """Most tokens of a sentence, EOS counted: as was asked for, or as the models can read."""
+        return min(self.max_source_length, self.max_length or self.max_source_length)
 
     def _encode_pairs(self, sources, targets):
         source_rows = self._encode("sources", sources, self.source_tokenizer)

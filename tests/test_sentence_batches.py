@@ -6,15 +6,9 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.sentence_batches import (
     batches_by_length,
     check_equal_numbers,
-    encode_sentences,
+    checked_strings,
+    without_surrogates,
 )
-
-
-class Letters:
-    """A tokenizer whose tokens are characters."""
-
-    def encode(self, sentences):
-        return [[ord(letter) for letter in sentence] for sentence in sentences]
 
 
 def test_every_sentence_is_in_one_batch_the_longest_first():
@@ -39,15 +33,17 @@ def test_the_bar_counts_sentences(capsys):
     assert "3/3" in capsys.readouterr().err
 
 
-def test_sentences_are_strings_that_fit():
-    assert encode_sentences("sentences", iter(["ab", ""]), Letters()) == [[97, 98], []]
+def test_sentences_are_strings():
+    assert checked_strings("sentences", iter(["ab", ""])) == ["ab", ""]
     with pytest.raises(ValueError, match="`sources` must be a list of strings. Received: sources="):
-        encode_sentences("sources", "ab", Letters())
+        checked_strings("sources", "ab")
     with pytest.raises(ValueError, match=r"Received: sources\[1\]=None"):
-        encode_sentences("sources", ["ab", None], Letters())
-    assert len(encode_sentences("sources", ["abcd"], Letters(), max_length=5)[0]) == 4
-    with pytest.raises(UserInputError, match="fewer tokens than the model has positions, 4. Rec"):
-        encode_sentences("sources", ["abcd"], Letters(), max_length=4)
+        checked_strings("sources", ["ab", None])
+
+
+def test_half_a_surrogate_pair_is_the_replacement_character():
+    assert without_surrogates("a\ud800 \udc00b") == "a\ufffd \ufffdb"
+    assert without_surrogates("\ud83d\ude00 ä") == "\U0001f600 ä"
 
 
 def test_different_numbers_are_named():

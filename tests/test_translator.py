@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.decoding import length_penalty
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.sequence_generation import SequenceGenerator
 from keras_transformer.text import SentencePieceTokenizer
@@ -142,13 +142,82 @@ def test_refuses_a_sentence_longer_than_the_learned_positions(tokenizer):
     model = build(tokenizer, positions="learned", max_length=8)
     translator = Translator(model, tokenizer)
     assert len(translator.translate(["old tree"])) == 1
-    with pytest.raises(UserInputError, match="fewer tokens than the model has positions, 8. Rec"):
+    with pytest.raises(SentenceTooLong, match=r"`sentences\[1\]` has more than 8 tokens, end of"):
         translator.translate(["old tree", "house " * 9])
+
+
+class TestLongSentences:
+    """`max_source_length` and `long_sentences`."""
+
+    @pytest.fixture(scope="class")
+    def limited(self, model, tokenizer):
+        return lambda **options: Translator(model, tokenizer, extra_length=4, **options)
+
+    def test_the_limit_counts_the_end_of_sentence(self, limited, tokenizer):
+        (row,) = tokenizer.encode(["old tree"])
+        assert limited(max_source_length=len(row) + 1).translate(["old tree"])
+        with pytest.raises(SentenceTooLong) as caught:
+            limited(max_source_length=len(row)).translate(["", "old tree"])
+        assert (caught.value.name, caught.value.index) == ("sentences", 1)
+
+    def test_every_method_refuses_on_either_side(self, limited):
+        translator, short, long = limited(max_source_length=12), ["old"], ["old tree " * 9]
+        for call in [
+            lambda: translator.translate(short, prefixes=long),
+            lambda: translator.translate_nbest(long, 2),
+            lambda: translator.sample(long),
+            lambda: translator.score(long, short),
+            lambda: translator.score(short, long),
+            lambda: translator.align(short, long),
+            lambda: translator.check_lengths(long),
+            lambda: translator.check_lengths(short, long),
+        ]:
+            with pytest.raises(SentenceTooLong, match="has more than 12 tokens, end of sentence"):
+                call()
+        translator.check_lengths(short, short)
+
+    def test_a_cut_sentence_is_translated_as_its_first_tokens_are(self, limited, tokenizer):
+        (row,) = tokenizer.encode(["old tree"])
+        translator = limited(max_source_length=len(row) + 1, long_sentences="cut")
+        with pytest.warns(LongSentenceWarning, match=r"`sentences\[1\]` .*its end is cut off"):
+            found = translator.translate(["old", "old tree green house"])
+        assert found == limited().translate(["old", "old tree"])
+
+    def test_a_split_sentence_is_the_translations_of_its_parts(self, limited, tokenizer):
+        parts = ["Old tree.", "Green house by the river.", "Small lamp."]
+        limit = max(map(len, tokenizer.encode(parts))) + 1
+        translator = limited(max_source_length=limit, long_sentences="split")
+        with pytest.warns(LongSentenceWarning, match=r"`sentences\[0\]` .*it is split into 3"):
+            found = translator.translate([" ".join(parts), "old", ""])
+        *translations, old = limited().translate([*parts, "old"])
+        assert found == [" ".join(translations), old, ""]
+
+    def test_a_split_sentence_has_one_translation_alone(self, limited):
+        translator = limited(long_sentences="split")
+        for call in [
+            lambda: translator.translate_nbest(["old"], 2),
+            lambda: translator.sample(["old"]),
+            lambda: translator.translate(["old"], prefixes=["tree"]),
+        ]:
+            with pytest.raises(UserInputError, match="goes with `translate` alone"):
+                call()
+
+
+def test_half_a_surrogate_pair_is_the_replacement_character(translator):
+    broken, whole = ["old \ud800 tree"], ["old \ufffd tree"]
+    assert translator.translate(broken) == translator.translate(whole)
+    assert translator.translate(whole, broken) == translator.translate(whole, whole)
+    assert translator.sample(broken) == translator.sample(whole)
+    assert translator.score(broken, broken) == translator.score(whole, whole)
+    (first,), (second,) = translator.align(broken, broken), translator.align(whole, whole)
+    assert first.target_pieces == second.target_pieces
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"max_source_length": 1}, "`max_source_length` must be an integer that leaves room"),
+        ({"long_sentences": "drop"}, "`long_sentences` must be one of"),
         ({"beam_size": 0}, "`beam_size` must be a positive integer. Received: beam_size=0"),
         ({"alpha": -1}, "`alpha` must be a number >= 0. Received: alpha=-1"),
         ({"batch_size": 2.5}, "`batch_size` must be a positive integer. Received: batch_size=2.5"),

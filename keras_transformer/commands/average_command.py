@@ -39,5 +39,5 @@ def average(options):
         raise UserInputError(f"The run {run.path} has {len(there)} {noun}. Received: --{kind} {n}")
     chosen = sorted(there[-n:] if kind == "last" else there[:n])
     destination = run.average_path(kind, n, step_of(chosen[-1]))
-    average_checkpoints(chosen, destination, run.keeping(destination))
+    average_checkpoints(chosen, destination)
     print(destination.name.removesuffix(".weights.h5"))

@@ -7,8 +7,12 @@ import sys
 
 from keras_transformer.command_errors import number_from_zero, positive_int
 from keras_transformer.commands.line_stream import one_line
+from keras_transformer.commands.long_lines import told_by_line
+from keras_transformer.commands.model_arguments import add_length_argument
 from keras_transformer.commands.scorecard_text import scorecard_text
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.output_files import find_output, write_output
+from keras_transformer.files.standard_streams import require_standard_output
 
 
 def add_parser(verbs):
@@ -52,6 +56,7 @@ def add_parser(verbs):
         metavar="N",
         help="most sentences a batch (default: 32)",
     )
+    add_length_argument(parser)
     add(
         "--against",
         metavar="FILE|RUN",
@@ -107,23 +112,26 @@ def checked_input(options):
         `(sources, references, against)`: two lists of strings, and a dict that holds the system
         `against` or nothing.
     """
-    from keras_transformer.data.text_files import read_parallel_text
+    from keras_transformer.data.text_files import read_parallel_text, read_text, unequal_lines
     from keras_transformer.evaluation.bleu import bleu_metric
     from keras_transformer.evaluation.tokenized_compound_split_bleu import check_language
 
     bleu_metric(options.tokenize)
     check_language(options.language)
+    require_standard_output()
     if options.output is not None:
-        output = pathlib.Path(options.output)
-        if output.is_dir() or not output.parent.is_dir():
-            raise UserInputError(f"`--output` must be a file in an existing folder: {output}")
+        find_output(options.output)
     sources, references = read_parallel_text(options.source, options.reference)
     if options.against is None:
         return sources, references, {}
     if pathlib.Path(options.against).is_dir():
         system = final_weights(options.against)
     else:
-        translations, _ = read_parallel_text(options.against, options.reference)
+        translations = read_text(options.against)
+        if len(translations) != len(references):
+            raise unequal_lines(
+                options.against, len(translations), options.reference, len(references)
+            )
         system = {"path": options.against, "translations": translations}
     return sources, references, {"against": system}
 
@@ -183,7 +191,10 @@ def run_results(system, sources, references, options):
         beam_size=options.beam_size,
         alpha=options.alpha,
         batch_size=options.batch_size,
+        max_source_length=options.max_source_length,
     )
+    with told_by_line(0, {"sources": options.source, "targets": options.reference}):
+        translator.check_lengths(sources, references)
     progress = sys.stderr.isatty()
     translations = translator.translate(sources, progress=progress)
     log_probs = translator.score(sources, references, progress=progress)
@@ -193,9 +204,7 @@ def run_results(system, sources, references, options):
 
 def write_translations(path, translations):
     """Write the translations of `averaged`, or, said on stderr, of `single` where it is missing."""
-    from keras_transformer.files.whole_files import write_text
-
     name = "averaged" if "averaged" in translations else "single"
-    write_text(path, "".join(f"{line}\n" for line in translations[name]))
+    write_output(path, "".join(f"{line}\n" for line in translations[name]))
     if name == "single":
         print(f"{path} holds the translations of `single`.", file=sys.stderr)

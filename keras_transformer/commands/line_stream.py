@@ -1,10 +1,17 @@
 """Lines in and lines out, as they arrive."""
 
 import codecs
+import sys
+
+from tqdm import tqdm
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.standard_streams import full_output
+from keras_transformer.text_lines import check_line_length
 
 READ_BYTES = 1 << 16
+PIECE_CHARACTERS = 1 << 22  # what a piece of lines may hold, or a single line
+STANDARD_INPUT = "standard input"  # as errors call it
 
 
 def chunks_of_lines(stream):
@@ -17,24 +24,58 @@ def chunks_of_lines(stream):
         stream: a buffered binary stream of UTF-8 text, such as `sys.stdin.buffer`.
 
     Raises:
-        UserInputError: a line is not UTF-8; the lines before it have been yielded.
+        UserInputError: a line is not UTF-8 or too long, or the stream cannot be read; the lines
+            before that have been yielded.
     """
-    number, pieces = 0, []
-    while data := stream.read1(READ_BYTES):
+    number, pieces, length = 0, [], 0
+    while data := _read(stream):
         pieces.append(data)
+        length += len(data)
         if b"\n" in data:  # a line may be longer than many pieces
             *complete, rest = b"".join(pieces).split(b"\n")
-            pieces = [rest]
+            pieces, length = [rest], len(rest)
             yield from _decoded(complete, number)
             number += len(complete)
+        check_line_length(f"Line {number + 1:,} of {STANDARD_INPUT}", length)
     if rest := b"".join(pieces):
         yield from _decoded([rest], number)
 
 
 def write_lines(stream, lines):
     """Write lines to a binary stream, such as `sys.stdout.buffer`, and send them on at once."""
-    stream.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
-    stream.flush()
+    try:
+        stream.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
+        stream.flush()
+    except BrokenPipeError:  # a reader that needs no more
+        raise
+    except OSError as error:
+        raise full_output(error) from error
+
+
+def next_piece(lines, most):
+    """The next lines of an iterator, at most so many, and few where they are very long.
+
+    Args:
+        lines: iterator of strings, or of pairs of them.
+        most: number of lines.
+
+    Returns:
+        A list, empty at the end.
+    """
+    piece, characters = [], 0
+    while len(piece) < most and characters < PIECE_CHARACTERS:
+        line = next(lines, None)
+        if line is None:
+            break
+        piece.append(line)
+        characters += len(line) if isinstance(line, str) else sum(map(len, line))
+    return piece
+
+
+def line_bar(total, initial=0, hide=False):
+    """A progress bar of lines on stderr, where a person sees it."""
+    disable = hide or not sys.stderr.isatty()
+    return tqdm(total=total, initial=initial, unit=" lines", disable=disable)
 
 
 def one_line(text):
@@ -45,6 +86,13 @@ def one_line(text):
         'two lines'
     """
     return text.replace("\n", " ").replace("\r", " ")
+
+
+def _read(stream):
+    try:
+        return stream.read1(READ_BYTES)
+    except OSError as error:
+        raise UserInputError(f"Cannot read {STANDARD_INPUT}: {error.strerror}") from error
 
 
 def _decoded(lines, lines_before):
@@ -60,7 +108,7 @@ def _decoded(lines, lines_before):
                 yield decoded
             number = lines_before + len(decoded) + 1
             raise UserInputError(
-                f"Line {number} of standard input is not valid UTF-8 at byte {error.start + 1}"
+                f"Line {number} of {STANDARD_INPUT} is not valid UTF-8 at byte {error.start + 1}"
             ) from error
     if decoded:
         yield decoded

@@ -4,10 +4,11 @@ import hashlib
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_errors import positive_int
+from keras_transformer.sentence_encoding import MAX_SOURCE_LENGTH
 
 
 def add_model_arguments(parser):
-    """Add `RUN [RUN ...]`, `--checkpoint` and `--batch-size` to a verb's parser."""
+    """Add `RUN [RUN ...]`, `--checkpoint`, `--batch-size` and `--max-source-length` to a verb."""
     add_run_arguments(parser)
     parser.add_argument(
         "--batch-size",
@@ -15,6 +16,20 @@ def add_model_arguments(parser):
         default=32,
         metavar="N",
         help="most sentences a batch (default: 32)",
+    )
+    add_length_argument(parser)
+
+
+def add_length_argument(parser):
+    """Add `--max-source-length` to a verb's parser."""
+    parser.add_argument(
+        "--max-source-length",
+        type=positive_int,
+        default=MAX_SOURCE_LENGTH,
+        metavar="N",
+        help="most tokens of a line, end of sentence counted; also of what stands beside a source: "
+        "a target, a reference, a prefix. A longer line is refused, with its number (default: "
+        f"{MAX_SOURCE_LENGTH}; a model with fewer positions has that limit)",
     )
 
 
@@ -38,7 +53,7 @@ def add_run_arguments(parser):
 
 
 def load_translator(options, **settings):
-    """The `Translator` that the options of `add_run_arguments` name.
+    """The `Translator` that the options of `add_run_arguments` or `add_model_arguments` name.
 
     Args:
         options: the parsed command line.

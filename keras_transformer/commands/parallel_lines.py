@@ -1,13 +1,12 @@
 """Verbs that read a file of sources and a file of targets and print a line for each pair."""
 
-import itertools
 import sys
 
-from tqdm import tqdm
-
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.commands.line_stream import write_lines
+from keras_transformer.commands.line_stream import line_bar, next_piece, write_lines
+from keras_transformer.commands.long_lines import answer_lines
 from keras_transformer.commands.model_arguments import add_model_arguments, load_translator
+from keras_transformer.files.input_files import is_read_once
 
 # Lines are printed in pieces of so many batches: enough to sort by length in each.
 BATCHES_A_PIECE = 16
@@ -29,17 +28,35 @@ def print_line_for_each_pair(options, lines_of):
         lines_of: function of a `Translator` and two lists of strings, to a list of strings.
     """
     start_backend_quietly()  # what follows imports Keras
-    from keras_transformer.data.text_files import count_lines, parallel_lines, unequal_lines
+    from keras_transformer.data.text_files import parallel_lines
 
-    paths = options.source, options.target
-    totals = [count_lines(path) for path in paths]
-    if totals[0] != totals[1]:  # told before the first line is printed
-        raise unequal_lines(paths[0], totals[0], paths[1], totals[1])
-    translator = load_translator(options, batch_size=options.batch_size)
-    pairs = parallel_lines(*paths)
-    hide_bar = sys.stdout.isatty() or not sys.stderr.isatty()
-    with tqdm(total=totals[0], unit=" lines", disable=hide_bar) as bar:
-        while piece := list(itertools.islice(pairs, BATCHES_A_PIECE * options.batch_size)):
-            sources, targets = zip(*piece, strict=True)
-            write_lines(sys.stdout.buffer, lines_of(translator, sources, targets))
+    output = sys.stdout.buffer
+    total = _count_pairs(options.source, options.target)
+    translator = load_translator(
+        options, batch_size=options.batch_size, max_source_length=options.max_source_length
+    )
+
+    def answer(pairs):
+        return lines_of(translator, *zip(*pairs, strict=True))
+
+    pairs = parallel_lines(options.source, options.target)
+    places = {"sources": options.source, "targets": options.target}
+    number = 0
+    with line_bar(total, hide=sys.stdout.isatty()) as bar:
+        while piece := next_piece(pairs, BATCHES_A_PIECE * options.batch_size):
+            for lines in answer_lines(answer, piece, number, places):
+                write_lines(output, lines)
+            number += len(piece)
             bar.update(len(piece))
+
+
+def _count_pairs(source, target):
+    """The number of lines of both files, or None where one is a pipe, which is read only once."""
+    from keras_transformer.data.text_files import count_lines, unequal_lines
+
+    if is_read_once(source) or is_read_once(target):
+        return None
+    source_lines, target_lines = count_lines(source), count_lines(target)
+    if source_lines != target_lines:  # told before the first line is printed
+        raise unequal_lines(source, source_lines, target, target_lines)
+    return source_lines

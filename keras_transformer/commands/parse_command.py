@@ -5,7 +5,9 @@ import sys
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_errors import number_from_zero, positive_int
-from keras_transformer.commands.line_stream import chunks_of_lines, write_lines
+from keras_transformer.commands.line_stream import STANDARD_INPUT, chunks_of_lines, write_lines
+from keras_transformer.commands.long_lines import answer_lines
+from keras_transformer.commands.model_arguments import add_length_argument
 
 
 def add_parser(verbs):
@@ -36,6 +38,7 @@ def add_parser(verbs):
         metavar="N",
         help="most sentences a batch (default: 16)",
     )
+    add_length_argument(parser)
     add("--pretty", action="store_true", help="print trees indented, a phrase a line")
     add(
         "--repair",
@@ -47,6 +50,7 @@ def add_parser(verbs):
 
 def parse(options):
     """Run the verb with the parsed command line."""
+    stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     start_backend_quietly()
     from keras_transformer.parser import Parser
 
@@ -57,13 +61,16 @@ def parse(options):
         alpha=options.alpha,
         batch_size=options.batch_size,
         constrained=not options.repair,
+        max_source_length=options.max_source_length,
     )
-    repaired = flat = 0
-    for lines in chunks_of_lines(sys.stdin.buffer):
-        parses = parser.parse_with_scores(lines)
-        repaired += sum(found.repairs > 0 for found in parses)
-        flat += sum(found.score == -math.inf for found in parses)
-        write_lines(sys.stdout.buffer, [_text(found.tree, options.pretty) for found in parses])
+    number = repaired = flat = 0
+    for lines in chunks_of_lines(stdin):
+        places = {"sentences": STANDARD_INPUT}
+        for parses in answer_lines(parser.parse_with_scores, lines, number, places):
+            repaired += sum(found.repairs > 0 for found in parses)
+            flat += sum(found.score == -math.inf for found in parses)
+            write_lines(stdout, [_text(found.tree, options.pretty) for found in parses])
+        number += len(lines)
     if options.repair or repaired:
         print(f"{repaired} trees were repaired.", file=sys.stderr)
     if flat:

@@ -7,11 +7,24 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Annotated
 
-from tqdm import tqdm
+import msgspec
 
+from keras_transformer.commands.line_stream import line_bar
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.whole_files import write_json
+from keras_transformer.files.json_files import parse_json, to_record
+from keras_transformer.files.output_files import write_all
+from keras_transformer.files.own_file import open_own_file
+from keras_transformer.files.whole_files import whole_file, write_json, writing
+
+
+class _Record(msgspec.Struct):
+    """What `.partial-NAME.json` holds."""
+
+    settings: dict
+    lines_read: Annotated[int, msgspec.Meta(ge=0)]
+    bytes: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class ResumableOutput:
@@ -32,7 +45,8 @@ class ResumableOutput:
 
     Raises:
         UserInputError: the output exists, its directory does not, the partial text was made with
-            other settings, or another process is writing it.
+            other settings, is not ours, or another process is writing it.
+        CannotWrite: the disk is full, or the like; the same call goes on when there is room.
 
     Example:
         >>> import tempfile
@@ -57,20 +71,18 @@ class ResumableOutput:
             raise UserInputError(f"There is no directory {self.path.parent} for the output.")
 
     def __enter__(self):
-        self._file = open(self._text_path, "ab")
+        with writing(self.path):
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+            self._file = os.fdopen(open_own_file(self._text_path, flags), "r+b", buffering=0)
         try:
             self._lock()
             num_bytes = self._resume()
+            with writing(self.path):
+                self._file.truncate(num_bytes)  # what was written of an unfinished piece
         except BaseException:
             self._file.close()
             raise
-        self._file.truncate(num_bytes)  # what was written of an unfinished piece
-        self._bar = tqdm(
-            total=self.total,
-            initial=self.lines_read,
-            unit=" lines",
-            disable=not sys.stderr.isatty(),
-        )
+        self._bar = line_bar(self.total, self.lines_read)
         return self
 
     def __exit__(self, exception_type, exception, traceback):
@@ -81,16 +93,13 @@ class ResumableOutput:
 
     def append(self, lines, lines_read):
         """Write the lines that came of the next `lines_read` lines of the input."""
-        self._file.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
-        self._file.flush()
-        os.fsync(self._file.fileno())  # the record must never say more than is on disk
+        with writing(self.path):
+            write_all(self._file, "".join(f"{line}\n" for line in lines).encode("utf-8"))
+            os.fsync(self._file.fileno())  # the record must never say more than is on disk
+            num_bytes = os.fstat(self._file.fileno()).st_size
         self.lines_read += lines_read
-        record = {
-            "settings": self.settings,
-            "lines_read": self.lines_read,
-            "bytes": self._file.tell(),
-        }
-        write_json(self._record_path, record)
+        record = _Record(self.settings, self.lines_read, num_bytes)
+        write_json(self._record_path, msgspec.to_builtins(record))
         self._bar.update(lines_read)
 
     def _lock(self):
@@ -106,19 +115,20 @@ class ResumableOutput:
 
     def _resume(self):
         """Set `lines_read` by the record; returns how many bytes of the partial text count."""
-        if not self._record_path.is_file():
-            return 0
         try:
-            record = json.loads(self._record_path.read_text(encoding="utf-8"))
-            settings, lines, num_bytes = (record[k] for k in ("settings", "lines_read", "bytes"))
-            is_whole = self._text_path.stat().st_size >= num_bytes
-        except (OSError, ValueError, KeyError, TypeError):
-            is_whole = False
-        if not is_whole:
+            with os.fdopen(open_own_file(self._record_path, os.O_RDONLY), "rb") as file:
+                content = file.read()
+        except FileNotFoundError:
+            return 0
+        advice = f"Remove {self._text_path.name} and {self._record_path.name} to begin again."
+        record = parse_json(self._record_path, content, advice)
+        record = to_record(self._record_path, record, _Record, advice)
+        if os.fstat(self._file.fileno()).st_size < record.bytes or record.lines_read > self.total:
             raise UserInputError(
-                f"The partial output {self._text_path} is damaged. Remove it and "
-                f"{self._record_path.name} to begin again."
+                f"The partial output {self._text_path} is damaged: it is shorter than "
+                f"{self._record_path.name} says. {advice}"
             )
+        settings = record.settings
         names = settings.keys() | self.settings.keys()
         other = [name for name in sorted(names) if settings.get(name) != self.settings.get(name)]
         if other:
@@ -127,21 +137,26 @@ class ResumableOutput:
                 f"{', '.join(f'`{name}`' for name in other)}. Give the same to go on, or remove it "
                 f"and {self._record_path.name} to begin again."
             )
-        self.lines_read = lines
-        print(f"{self.path}: going on behind line {lines} of {self.total}", file=sys.stderr)
-        return num_bytes
+        self.lines_read = record.lines_read
+        print(
+            f"{self.path}: going on behind line {self.lines_read} of {self.total}", file=sys.stderr
+        )
+        return record.bytes
 
     def _publish(self):
-        finished = self._text_path
-        if self.path.suffix == ".gz":
-            finished = self.path.with_name(f".partial-{self.path.name}.compressed")
-            # No time stamp: the same lines give the same bytes.
-            with (
-                open(self._text_path, "rb") as text,
-                open(finished, "wb") as raw,
-                gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as compressed,
-            ):
-                shutil.copyfileobj(text, compressed)
-        os.replace(finished, self.path)
-        self._text_path.unlink(missing_ok=True)
-        self._record_path.unlink(missing_ok=True)
+        with writing(self.path):
+            if self.path.suffix == ".gz":
+                self._compress()
+                self._text_path.unlink(missing_ok=True)
+            else:
+                os.replace(self._text_path, self.path)
+            self._record_path.unlink(missing_ok=True)
+
+    def _compress(self):
+        self._file.seek(0)
+        # No time stamp: the same lines give the same bytes.
+        with (
+            whole_file(self.path) as raw,
+            gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as compressed,
+        ):
+            shutil.copyfileobj(self._file, compressed)

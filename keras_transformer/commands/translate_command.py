@@ -5,26 +5,29 @@ import itertools
 import sys
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_errors import (
-    int_from_zero,
-    number_from_zero,
-    positive_int,
-    positive_number,
-    share,
+from keras_transformer.commands.line_stream import (
+    STANDARD_INPUT,
+    chunks_of_lines,
+    next_piece,
+    one_line,
+    write_lines,
 )
-from keras_transformer.commands.line_stream import chunks_of_lines, one_line, write_lines
-from keras_transformer.commands.model_arguments import (
-    add_model_arguments,
-    load_translator,
-    model_digests,
+from keras_transformer.commands.long_lines import answer_lines, told_by_line
+from keras_transformer.commands.model_arguments import load_translator, model_digests
+from keras_transformer.commands.translate_arguments import (
+    SAMPLING,
+    SEARCH,
+    add_translate_arguments,
+    check_combinations,
 )
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.input_files import is_read_once, open_input
+from keras_transformer.files.output_files import find_output
 
 # A file is translated in pieces of so many batches: enough to sort by length in each.
 BATCHES_A_PIECE = 16
 CHANGE_NO_LINE = ("arguments", "batch_size", "output", "verb")  # of the parsed command line
-SAMPLING = ("temperature", "top_k", "top_p", "seed")
-SEARCH = ("beam_size", "alpha")
+LIMITS = ("batch_size", "min_length", "no_repeat_ngram", "max_source_length", "source_language")
 
 
 def add_parser(verbs):
@@ -36,164 +39,99 @@ def add_parser(verbs):
         "line by line, as it arrives. An empty line gives an empty line.",
     )
     parser.set_defaults(verb=translate)
-    add_model_arguments(parser)
-    _add_search_arguments(parser)
-    _add_sampling_arguments(parser.add_argument_group("sampling"))
-    _add_file_arguments(parser.add_argument_group("whole files, for back-translation"))
+    add_translate_arguments(parser)
 
 
 def translate(options):
     """Run the verb with the parsed command line."""
-    _check_combinations(options)
+    check_combinations(options)
     if options.input is None:
-        _translate_stream(_load(options), options)
+        _translate_stream(options)
     else:
         _translate_file(options)
-
-
-def _add_search_arguments(parser):
-    add = parser.add_argument
-    add("--beam-size", type=positive_int, metavar="N", help="default: 4; 1 is greedy search")
-    add(
-        "--alpha",
-        type=number_from_zero,
-        metavar="A",
-        help="exponent of the length penalty (default: 0.6)",
-    )
-    add(
-        "--n-best",
-        type=positive_int,
-        metavar="N",
-        help="print the N best translations of each line, best first, as `index ||| text ||| "
-        "score`: the line's index from 0, the score after the length penalty (N <= beam size); "
-        "with --sample, N samples and their log-probabilities",
-    )
-    add(
-        "--min-length",
-        type=int_from_zero,
-        default=0,
-        metavar="N",
-        help="least number of tokens of a translation (default: 0)",
-    )
-    add(
-        "--no-repeat-ngram",
-        type=int_from_zero,
-        default=0,
-        metavar="N",
-        help="never produce the same N tokens in a row twice in one translation (default: 0, off)",
-    )
-    add(
-        "--tab-prefix",
-        action="store_true",
-        help="input lines are `source TAB prefix`: the translation begins with the prefix; a line "
-        "without TAB has none",
-    )
-
-
-def _add_sampling_arguments(group):
-    add = group.add_argument
-    add(
-        "--sample",
-        action="store_true",
-        help="draw each token by its probability instead of searching for the best translation",
-    )
-    add(
-        "--temperature",
-        type=positive_number,
-        metavar="T",
-        help="below 1 likely tokens become likelier, above 1 less likely (default: 1)",
-    )
-    add("--top-k", type=positive_int, metavar="K", help="draw among the K likeliest tokens")
-    add(
-        "--top-p",
-        type=share,
-        metavar="P",
-        help="draw among the likeliest tokens that together have probability P",
-    )
-    add(
-        "--seed",
-        type=int_from_zero,
-        metavar="N",
-        help="another number gives other samples (default: 0)",
-    )
-
-
-def _add_file_arguments(group):
-    add = group.add_argument
-    add("--input", metavar="FILE", help="translate this file, plain or .gz, not standard input")
-    add(
-        "--output",
-        metavar="FILE",
-        help="where to, plain or .gz; appears when it is whole. The same command goes on where it "
-        "was interrupted",
-    )
-    add(
-        "--tag",
-        metavar="TEXT",
-        help="put TEXT and a space in front of every line that is not empty, as a mark of text "
-        "that was translated by a machine",
-    )
-
-
-def _check_combinations(options):
-    if options.sample:
-        _refuse(options, SEARCH, "is for searching, and `--sample` does not search")
-    else:
-        _refuse(options, SAMPLING, "needs `--sample`")
-        beam_size = options.beam_size or 4
-        if options.n_best is not None and options.n_best > beam_size:
-            raise UserInputError(
-                "`--n-best` must be at most the beam size. "
-                f"Received: --n-best {options.n_best}, --beam-size {beam_size}"
-            )
-    if (options.input is None) != (options.output is None):
-        raise UserInputError("`--input` and `--output` must be given together.")
-    if options.tag is not None:
-        _refuse(options, ("n_best",), "prints no plain lines for `--tag` to mark")
-        if len(options.tag.splitlines()) != 1 or not options.tag.strip():
-            raise UserInputError(f"`--tag` must be one line of text. Received: {options.tag!r}")
-
-
-def _refuse(options, names, reason):
-    for name in names:
-        if getattr(options, name) is not None:
-            raise UserInputError(f"`--{name.replace('_', '-')}` {reason}.")
 
 
 def _load(options):
     settings = {name: getattr(options, name) for name in SEARCH}
     return load_translator(
         options,
-        batch_size=options.batch_size,
-        min_length=options.min_length,
-        no_repeat_ngram=options.no_repeat_ngram,
+        **{name: getattr(options, name) for name in LIMITS},
+        long_sentences=options.long_lines,
         **{name: value for name, value in settings.items() if value is not None},
     )
 
 
-def _translate_stream(translator, options):
+def _translate_stream(options):
+    stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
+    translator = _load(options)
     index = 0
-    for lines in chunks_of_lines(sys.stdin.buffer):
-        write_lines(sys.stdout.buffer, translate_lines(translator, options, lines, index))
+
+    def answer(lines):
+        return translate_lines(translator, options, lines, index)
+
+    for lines in chunks_of_lines(stdin):
+        for found in answer_lines(answer, lines, index, _places(STANDARD_INPUT)):
+            write_lines(stdout, found)
         index += len(lines)
 
 
 def _translate_file(options):
+    target = find_output(options.output)
+    if is_read_once(options.input):
+        raise UserInputError(
+            f"`--input` must be a file: it is read more than once. Received: {options.input}, "
+            "which goes to standard input, without `--output`."
+        )
     start_backend_quietly()  # these import Keras
     from keras_transformer.commands.resumable_output import ResumableOutput
+    from keras_transformer.commands.streamed_output import StreamedOutput
     from keras_transformer.text_lines import text_lines
 
     settings = {name: value for name, value in vars(options).items() if name not in CHANGE_NO_LINE}
-    with open(options.input, "rb") as file:
+    with open_input(options.input) as file:
         settings["input_digest"] = hashlib.file_digest(file, "sha256").hexdigest()
     settings["model_digests"] = model_digests(options)
     total = sum(1 for _ in text_lines(options.input))  # a broken line is told now, not in an hour
-    with ResumableOutput(options.output, settings, total) as output:
-        lines = itertools.islice(text_lines(options.input), output.lines_read, None)
+    output = (
+        StreamedOutput(target.path, total)
+        if target.is_stream
+        else ResumableOutput(target.path, settings, total)
+    )
+    with output:
         translator = _load(options)
-        while piece := list(itertools.islice(lines, BATCHES_A_PIECE * options.batch_size)):
-            found = translate_lines(translator, options, piece, output.lines_read)
+        if not output.lines_read:
+            _check_lines(translator, options)
+        lines = itertools.islice(text_lines(options.input), output.lines_read, None)
+        while piece := next_piece(lines, BATCHES_A_PIECE * options.batch_size):
+            with told_by_line(output.lines_read, _places(options.input)):
+                found = translate_lines(translator, options, piece, output.lines_read)
             output.append(found, len(piece))
+
+
+def _check_lines(translator, options):
+    """Refuse now what would be refused in an hour: a line that is too long."""
+    from keras_transformer.text_lines import text_lines
+
+    if options.long_lines != "refuse":
+        return
+    lines, number = text_lines(options.input), 0
+    while piece := next_piece(lines, BATCHES_A_PIECE * options.batch_size):
+        with told_by_line(number, _places(options.input)):
+            translator.check_lengths(*_parts_of(options, piece))
+        number += len(piece)
+
+
+def _places(file):
+    """Where the arguments come from that a `SentenceTooLong` names."""
+    return dict.fromkeys(("sentences", "sources", "prefixes", "targets"), file)
+
+
+def _parts_of(options, lines):
+    """The sources of lines, and, where they may have prefixes, these: lists of strings."""
+    if not options.tab_prefix:
+        return (lines,)
+    parts = [line.partition("\t") for line in lines]
+    return [source for source, *_ in parts], [prefix for *_, prefix in parts]
 
 
 def translate_lines(translator, options, lines, first_index):
@@ -208,10 +146,7 @@ def translate_lines(translator, options, lines, first_index):
     Returns:
         A list of strings: one a line, or `--n-best` ones.
     """
-    prefixes = None
-    if options.tab_prefix:
-        parts = [line.partition("\t") for line in lines]
-        lines, prefixes = [source for source, *_ in parts], [prefix for *_, prefix in parts]
+    lines, prefixes = (*_parts_of(options, lines), None)[:2]
     if options.sample:
         settings = {name: getattr(options, name) for name in SAMPLING}
         found = translator.sample(

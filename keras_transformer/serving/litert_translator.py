@@ -9,12 +9,8 @@ from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.export_contract import NO_SCORE
 from keras_transformer.litert_directory import TRANSLATE_IDS, LiteRTDirectory
-from keras_transformer.sentence_batches import (
-    batches_by_length,
-    checked_strings,
-    encode_sentences,
-    without_surrogates,
-)
+from keras_transformer.sentence_batches import batches_by_length
+from keras_transformer.sentence_encoding import encode_sentences
 
 
 class LiteRTTranslator:
@@ -22,8 +18,9 @@ class LiteRTTranslator:
 
     Needs `ai-edge-litert` and `sentencepiece` (`pip install 'keras-transformer[litert]'`).
     Sentences are sorted by length, run in batches and returned in the order in which they came. An
-    empty sentence has the empty translation; one that is too long is cut. Half of a surrogate pair,
-    which is no character, is read as the bytes of invalid UTF-8 would be, as U+FFFD.
+    empty sentence has the empty translation; one that is too long is cut, with a warning. Half of a
+    surrogate pair, which is no character, is read as the bytes of invalid UTF-8 would be, as
+    U+FFFD.
 
     Threads may share it: they take turns. `settings` is the content of `translation.json`,
     `source_tokenizer` and `tokenizer` are its `SentencePieceTokenizer`s.
@@ -92,11 +89,8 @@ class LiteRTTranslator:
             ValueError: `sentences` is one string, or an entry is none.
             UserInputError: the model's scores are not finite numbers.
         """
-        sentences = checked_strings("sentences", sentences)
-        sentences = [without_surrogates(sentence) for sentence in sentences]
-        rows = encode_sentences("sentences", sentences, self.source_tokenizer)
-        most = self.settings["limits"]["max_source_length"] - 1  # and EOS
-        rows = [row[:most] for row in rows]
+        most = self.settings["limits"]["max_source_length"]
+        rows = encode_sentences("sentences", sentences, self.source_tokenizer, most, "cut")
         results = [("", 0.0)] * len(rows)
         not_empty = [i for i, row in enumerate(rows) if row]
         lengths = [len(row) for row in rows]

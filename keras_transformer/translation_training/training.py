@@ -128,7 +128,13 @@ def _train(settings, data, run_directory, devices, *, minutes, origin, overwrite
         probed = training.probe(trainer, batches.train, devices, accumulate)
         if devices.is_chief:
             print(probed)
-    greedy = Translator(model, tokenizer, source_tokenizer=source_tokenizer, beam_size=1)
+    greedy = Translator(
+        model,
+        tokenizer,
+        source_tokenizer=source_tokenizer,
+        beam_size=1,
+        long_sentences="cut",  # a validation set is no reason to end a training
+    )
     monitor, mode = settings.monitor
     record = training.fit_model(
         trainer,
@@ -160,7 +166,9 @@ def _train(settings, data, run_directory, devices, *, minutes, origin, overwrite
 
     # Evaluation
     averaged = average_weights(settings, run, tokenizer, batches.dev)
-    translator = Translator.load(run.path, beam_size=settings.beam_size, alpha=settings.alpha)
+    translator = Translator.load(
+        run.path, beam_size=settings.beam_size, alpha=settings.alpha, long_sentences="cut"
+    )
     write_report(
         run,
         translator,

@@ -1,9 +1,11 @@
 """A translator for the tests of commands: its results are known, and it loads in no time."""
 
+import warnings
+
 import numpy as np
 
 from keras_transformer.alignment import Alignment
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
 
 
 def words(text):
@@ -19,7 +21,10 @@ def first_word(source, target):
 
 
 class FakeTranslator:
-    """Its translation is the source in upper case; it notes what it was asked."""
+    """Its translation is the source in upper case; it notes what it was asked.
+
+    A text with the word LONG is too long.
+    """
 
     weights = "digest"  # what tells this model from others
     loaded = None  # arguments of the last `load`
@@ -32,7 +37,19 @@ class FakeTranslator:
         cls.loaded = {"runs": runs, **options}
         return cls()
 
+    def check_lengths(self, sources, targets=()):
+        self.check("sources", sources)
+        self.check("targets", targets)
+
+    def check(self, name, texts):
+        for i, text in enumerate(texts):
+            if "LONG" in text and self.loaded.get("long_sentences", "refuse") == "refuse":
+                raise SentenceTooLong(name, i, "is too long")
+            if "LONG" in text:
+                warnings.warn(LongSentenceWarning(name, i, "was too long"), stacklevel=1)
+
     def translate(self, sentences, prefixes=None):
+        self.check("sentences", sentences)
         self.calls.append(("translate", sentences, prefixes))
         prefixes = [""] * len(sentences) if prefixes is None else prefixes
         return [p + text.upper() for p, text in zip(prefixes, sentences, strict=True)]
@@ -42,11 +59,13 @@ class FakeTranslator:
         return [[(text.upper(), -0.5), (text, -1.25)][:n] for text in sentences]
 
     def score(self, sources, targets, *, normalize):
+        self.check_lengths(sources, targets)
         self.calls.append(("score", list(sources), list(targets)))
         return [-len(target) / (2 if normalize else 1) for target in targets]
 
     def align(self, sources, targets):
         """Every target word belongs to the first source word."""
+        self.check_lengths(sources, targets)
         self.calls.append(("align", list(sources), list(targets)))
         return [
             Alignment([*words(source), "</s>"], words(target), first_word(source, target))

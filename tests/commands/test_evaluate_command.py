@@ -4,7 +4,11 @@ import contextlib
 import gzip
 import io
 import json
+import os
+import pathlib
 import shutil
+import threading
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -15,6 +19,7 @@ from keras_transformer.models import build_transformer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.translator import Translator
+from tests.commands.fake_translator import FakeTranslator
 
 SOURCES = ["a small house by the sea", "the tree", "", "a house"]
 REFERENCES = ["ein kleines Haus am Meer", "der Baum", "nichts", "ein Haus"]
@@ -99,6 +104,12 @@ class KnownTranslator:
         cls.options = options
         return cls(checkpoint.name)
 
+    def check_lengths(self, sources, targets):
+        FakeTranslator.check_lengths(self, sources, targets)
+
+    check = FakeTranslator.check
+    loaded = MappingProxyType({})
+
     def translate(self, sentences, progress=False):
         return self.texts[self.name]
 
@@ -157,7 +168,12 @@ def test_perplexity_counts_the_end_of_each_sentence(evaluate, known):
     # 6 nats on 4 tokens and 4 ends.
     perplexity = json.loads(out)["systems"]["averaged"]["perplexity"]
     assert perplexity == pytest.approx(np.exp(6 / 8))
-    assert KnownTranslator.options == {"beam_size": 2, "alpha": 1.0, "batch_size": 7}
+    assert KnownTranslator.options == {
+        "beam_size": 2,
+        "alpha": 1.0,
+        "batch_size": 7,
+        "max_source_length": 1024,
+    }
 
 
 def test_the_best_checkpoint_goes_before_the_last(evaluate, copied_run, known):
@@ -265,8 +281,9 @@ def test_a_run_without_any_weights_is_refused(evaluate, copied_run):
         (["--against=missing.de"], "Cannot read missing.de"),
         (["--against={files}/short.de"], "short.de has 2"),
         (["--against={files}"], "is no run of keras_transformer"),
-        (["--output={files}"], "`--output` must be a file in an existing folder"),
-        (["--output={files}/new/out"], "`--output` must be a file in an existing folder"),
+        (["--output={files}"], "`--output` must be a file. Received: "),
+        (["--output="], "`--output` must be a file. Received: ''"),
+        (["--output={files}/new/out"], "`--output` must be in a folder that exists. Received: "),
     ],
 )
 def test_what_cannot_work_is_one_line_before_anything_is_translated(
@@ -278,3 +295,30 @@ def test_what_cannot_work_is_one_line_before_anything_is_translated(
     assert (code, out) == (2, "")
     assert complaint in err
     assert err.count("\n") == 1
+
+
+def test_a_line_that_is_too_long_is_named_before_anything_is_translated(
+    evaluate, files, known, monkeypatch
+):
+    monkeypatch.setattr(KnownTranslator, "translate", None)
+    (files / "long.de").write_text("eins\nzwei\nLONG\nvier\n")
+    code, out, err = evaluate(reference="long.de")
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1] == f"error: Line 3 of {files / 'long.de'} is too long"
+
+
+def test_a_device_as_output_is_written_to(evaluate, known):
+    assert evaluate("--output=/dev/null")[0] == 0
+    assert pathlib.Path("/dev/null").is_char_device()
+    code, _, err = evaluate("--output=/dev/full")
+    assert code == 2
+    assert err.splitlines()[-1] == "error: Cannot write /dev/full: No space left on device."
+
+
+def test_the_sentences_of_a_pipe_are_read_once(evaluate, files, known, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[b"a\nb\nc\nd\n"])
+    writer.start()
+    code, out, _ = evaluate("--json", f"--against={tmp_path / 'pipe'}")
+    writer.join()
+    assert (code, json.loads(out)["sentences"]) == (0, 4)

@@ -24,7 +24,8 @@ def test_no_lines_give_no_lines(command):
 
 def test_flags_reach_the_translator(command):
     flags = ["--checkpoint=best", "--beam-size=5", "--alpha=1", "--batch-size=7"]
-    flags += ["--min-length=3", "--no-repeat-ngram=2"]
+    flags += ["--min-length=3", "--no-repeat-ngram=2", "--max-source-length=90"]
+    flags += ["--long-lines=cut", "--source-language=de"]
     assert command("translate", "run", *flags)[0] == 0
     assert FakeTranslator.loaded == {
         "runs": ["run"],
@@ -34,6 +35,9 @@ def test_flags_reach_the_translator(command):
         "batch_size": 7,
         "min_length": 3,
         "no_repeat_ngram": 2,
+        "max_source_length": 90,
+        "long_sentences": "cut",
+        "source_language": "de",
     }
 
 
@@ -114,6 +118,9 @@ def test_missing_run_is_one_line(command):
         (["--input=x"], "`--input` and `--output` must be given together."),
         (["--output=x"], "`--input` and `--output` must be given together."),
         (["--tag=<BT>", "--n-best=2"], "`--n-best` prints no plain lines for `--tag` to mark."),
+        (["--long-lines=split", "--n-best=2"], "`--n-best` goes with one translation of a whole"),
+        (["--long-lines=split", "--sample"], "`--sample` goes with one translation of a whole"),
+        (["--long-lines=split", "--tab-prefix"], "`--tab-prefix` goes with one translation of a"),
         (["--tag", "a\nb"], r"`--tag` must be one line of text. Received: 'a\nb'"),
         (["--tag", " "], "`--tag` must be one line of text. Received: ' '"),
     ],
@@ -242,11 +249,14 @@ class TestFiles:
         self.interrupt(command, tmp_path, monkeypatch)
         record = tmp_path / ".partial-out.txt.json"
         content = json.loads(record.read_text())
-        for text in ["{", "[]", json.dumps(content | {"bytes": 1000})]:
+        broken = [{"bytes": 1000}, {"bytes": -1}, {"lines_read": 6}, {"lines_read": "2"}]
+        broken = [json.dumps(content | change) for change in [*broken, {"settings": []}]]
+        for text in ["{", "[]", "[" * 100_000, *broken]:
             record.write_text(text)
             code, _, err = self.translate(command, tmp_path)
             assert code == 2
-            assert b"is damaged. Remove it and .partial-out.txt.json to begin again." in err
+            assert b"is damaged: " in err
+            assert b" Remove .partial-out.txt and .partial-out.txt.json to begin again." in err
             assert err.count(b"\n") == 1
 
     def test_an_output_is_never_overwritten(self, command, tmp_path):
@@ -263,4 +273,4 @@ class TestFiles:
         assert b"in.txt" in err
         (tmp_path / "in.txt").write_text("a\n")
         flags = [f"--output={tmp_path / 'nowhere' / 'out.txt'}"]
-        assert b"There is no directory" in self.translate(command, tmp_path, *flags)[2]
+        assert b"must be in a folder that exists" in self.translate(command, tmp_path, *flags)[2]

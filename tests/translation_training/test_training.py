@@ -171,7 +171,7 @@ def test_a_run_is_not_overwritten_unasked(learned, capsys):
         ({"batch_tokens": 2}, "`batch_tokens` must hold the longest pair"),
         ({"freeze": "attic"}, "attic"),
         ({"bleu_tokenize": "char13", "bleu_every": 0}, "char13"),
-        ({"tokenizer": "none.model"}, "Cannot read the tokenizer none.model"),
+        ({"tokenizer": "none.model"}, "Cannot read none.model"),
     ],
 )
 def test_what_a_user_can_mend_is_one_line(tmp_path, capsys, settings, message):

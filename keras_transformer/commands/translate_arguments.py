@@ -1,0 +1,165 @@
+"""The flags of `keras-transformer translate`, and which of them go together."""
+
+from keras_transformer.command_errors import (
+    int_from_zero,
+    number_from_zero,
+    positive_int,
+    positive_number,
+    share,
+)
+from keras_transformer.commands.model_arguments import add_model_arguments
+from keras_transformer.errors import UserInputError
+from keras_transformer.sentence_encoding import LONG_SENTENCES
+
+# Names of the parsed command line.
+SAMPLING = ("temperature", "top_k", "top_p", "seed")
+SEARCH = ("beam_size", "alpha")
+
+
+def add_translate_arguments(parser):
+    """Give an `argparse` parser the flags of the verb."""
+    add_model_arguments(parser)
+    _add_search_arguments(parser)
+    _add_long_line_arguments(parser.add_argument_group("long lines"))
+    _add_sampling_arguments(parser.add_argument_group("sampling"))
+    _add_file_arguments(parser.add_argument_group("whole files, for back-translation"))
+
+
+def check_combinations(options):
+    """Refuse flags of the parsed command line that do not go together."""
+    if options.sample:
+        _refuse(options, SEARCH, "is for searching, and `--sample` does not search")
+    else:
+        _refuse(options, SAMPLING, "needs `--sample`")
+        beam_size = options.beam_size or 4
+        if options.n_best is not None and options.n_best > beam_size:
+            raise UserInputError(
+                "`--n-best` must be at most the beam size. "
+                f"Received: --n-best {options.n_best}, --beam-size {beam_size}"
+            )
+    if (options.input is None) != (options.output is None):
+        raise UserInputError("`--input` and `--output` must be given together.")
+    _check_split(options)
+    if options.tag is not None:
+        _refuse(options, ("n_best",), "prints no plain lines for `--tag` to mark")
+        if len(options.tag.splitlines()) != 1 or not options.tag.strip():
+            raise UserInputError(f"`--tag` must be one line of text. Received: {options.tag!r}")
+
+
+def _add_search_arguments(parser):
+    add = parser.add_argument
+    add("--beam-size", type=positive_int, metavar="N", help="default: 4; 1 is greedy search")
+    add(
+        "--alpha",
+        type=number_from_zero,
+        metavar="A",
+        help="exponent of the length penalty (default: 0.6)",
+    )
+    add(
+        "--n-best",
+        type=positive_int,
+        metavar="N",
+        help="print the N best translations of each line, best first, as `index ||| text ||| "
+        "score`: the line's index from 0, the score after the length penalty (N <= beam size); "
+        "with --sample, N samples and their log-probabilities",
+    )
+    add(
+        "--min-length",
+        type=int_from_zero,
+        default=0,
+        metavar="N",
+        help="least number of tokens of a translation (default: 0)",
+    )
+    add(
+        "--no-repeat-ngram",
+        type=int_from_zero,
+        default=0,
+        metavar="N",
+        help="never produce the same N tokens in a row twice in one translation (default: 0, off)",
+    )
+    add(
+        "--tab-prefix",
+        action="store_true",
+        help="input lines are `source TAB prefix`: the translation begins with the prefix; a line "
+        "without TAB has none",
+    )
+
+
+def _add_long_line_arguments(group):
+    add = group.add_argument
+    add(
+        "--long-lines",
+        choices=LONG_SENTENCES,
+        default="refuse",
+        help="what becomes of a line with more tokens than --max-source-length: `refuse` ends the "
+        "command, `cut` drops the rest, `split` translates the sentences of the line one by one "
+        "and joins them with spaces; stderr tells the number of every such line (default: refuse)",
+    )
+    add(
+        "--source-language",
+        default="en",
+        metavar="CODE",
+        help="language of the lines, by whose rules `--long-lines split` tells the end of a "
+        "sentence from an abbreviation (default: en)",
+    )
+
+
+def _add_sampling_arguments(group):
+    add = group.add_argument
+    add(
+        "--sample",
+        action="store_true",
+        help="draw each token by its probability instead of searching for the best translation",
+    )
+    add(
+        "--temperature",
+        type=positive_number,
+        metavar="T",
+        help="below 1 likely tokens become likelier, above 1 less likely (default: 1)",
+    )
+    add("--top-k", type=positive_int, metavar="K", help="draw among the K likeliest tokens")
+    add(
+        "--top-p",
+        type=share,
+        metavar="P",
+        help="draw among the likeliest tokens that together have probability P",
+    )
+    add(
+        "--seed",
+        type=int_from_zero,
+        metavar="N",
+        help="another number gives other samples (default: 0)",
+    )
+
+
+def _add_file_arguments(group):
+    add = group.add_argument
+    add("--input", metavar="FILE", help="translate this file, plain or .gz, not standard input")
+    add(
+        "--output",
+        metavar="FILE",
+        help="where to, plain or .gz; appears when it is whole. The same command goes on where it "
+        "was interrupted. A pipe or a device is written to as lines are done",
+    )
+    add(
+        "--tag",
+        metavar="TEXT",
+        help="put TEXT and a space in front of every line that is not empty, as a mark of text "
+        "that was translated by a machine",
+    )
+
+
+def _check_split(options):
+    if options.long_lines != "split":
+        return
+    reason = "goes with one translation of a whole line, not with `--long-lines split`"
+    _refuse(options, ("n_best",), reason)
+    for name in ("sample", "tab_prefix"):
+        if getattr(options, name):
+            raise UserInputError(f"`--{name.replace('_', '-')}` {reason}.")
+
+
+def _refuse(options, names, reason):
+    for name in names:
+        if getattr(options, name) is not None:
+            raise UserInputError(f"`--{name.replace('_', '-')}` {reason}.")

@@ -1,0 +1,22 @@
+"""`python -m tests.commands.fake_command VERB ...`: the command as a process, with a fake model."""
+
+import sys
+import types
+
+from keras_transformer import backend_start, cli
+from keras_transformer.commands import model_arguments, parallel_lines, translate_command
+from tests.commands.fake_translator import FakeTranslator
+
+
+def main():
+    """Run the command as its own process would, without Keras."""
+    sys.modules["keras_transformer.translator"] = types.SimpleNamespace(Translator=FakeTranslator)
+    for module in (backend_start, model_arguments, parallel_lines, translate_command):
+        module.start_backend_quietly = lambda: None
+    translate_command.model_digests = lambda _: [FakeTranslator.weights]
+    FakeTranslator.calls = []
+    return cli.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
