@@ -6,9 +6,10 @@ from keras import ops
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.weight_files import WeightFile, open_weights, read_weight_file
 from keras_transformer.files.whole_files import write_bytes
+from keras_transformer.runs.run_checksums import keeping_in_run
 
 
-def save_weights(model, path, before_rename=None):
+def save_weights(model, path):
     """Write a functional model's weights to `path`, whole or not at all.
 
     A compiled model's own `save_weights` adds the optimizer's moments, twice the size of the
@@ -16,15 +17,14 @@ def save_weights(model, path, before_rename=None):
 
     Args:
         model: the model.
-        path: the file, `*.weights.h5`.
-        before_rename: as of `whole_files.whole_file`.
+        path: the file, `*.weights.h5`; in a run, its checksum is kept there.
 
     Raises:
         CannotWrite: the disk is full, or another error of the operating system.
     """
     content = WeightFile()
     _without_optimizer(model).save_weights(content)
-    write_bytes(path, content.getbuffer(), before_rename)
+    write_bytes(path, content.getbuffer(), keeping_in_run(path))
 
 
 def load_weights(model, path, content=None):

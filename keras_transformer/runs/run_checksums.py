@@ -10,6 +10,8 @@ from keras_transformer.files.json_files import read_record, read_small_file
 from keras_transformer.files.whole_files import checksum, copy_file, write_json
 from keras_transformer.runs.run_records import Checksums
 
+ADVICE = "Copy the run anew."
+
 
 class RunChecksums:
     """The part of a run directory that knows which bytes its files had when they were written.
@@ -69,10 +71,10 @@ class RunChecksums:
         listed = [path for path in paths if path.is_file() and self._expected(path) is not None]
         damaged = [str(path) for path in listed if self.is_damaged(path)]
         if damaged:
-            raise UserInputError(f"Damaged: {', '.join(damaged)}. Copy the run anew.")
+            raise UserInputError(f"Damaged: {', '.join(damaged)}. {ADVICE}")
         return len(listed)
 
-    def check_content(self, path, content, advice="Copy the run anew."):
+    def check_content(self, path, content, advice=ADVICE):
         """Require that bytes that were read from a file are those that were written to it.
 
         Args:
@@ -108,3 +110,20 @@ class RunChecksums:
             return {}
         advice = "Copy the run anew, or remove this file: nothing is compared then."
         return read_record(self.checksums_path, Checksums, advice)
+
+
+def keeping_in_run(path):
+    """The argument `before_rename` of `whole_files.whole_file` for a file that may be a run's.
+
+    Args:
+        path: where the file goes.
+
+    Returns:
+        What keeps its checksum in the run, or None where it goes elsewhere.
+    """
+    parent = Path(path).parent
+    for directory in (parent, parent.parent):
+        run = RunChecksums(directory)
+        if run.checksums_path.is_file() and parent in (run.path, run.checkpoints_path):
+            return run.keeping(path)
+    return None

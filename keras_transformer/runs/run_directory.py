@@ -3,25 +3,19 @@
 import json
 import os
 import shutil
-import sys
-from pathlib import Path
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json, read_json, to_record
-from keras_transformer.files.weight_files import read_weight_file
 from keras_transformer.files.whole_files import PARTIAL, remove_left_over, write_json
-from keras_transformer.models.architecture import load_architecture
 from keras_transformer.runs.environment import package_versions
-from keras_transformer.runs.model_weights import count_weights, load_weights
-from keras_transformer.runs.run_checkpoints import RunCheckpoints
+from keras_transformer.runs.run_checksums import ADVICE
 from keras_transformer.runs.run_lock import LOCK_NAME
+from keras_transformer.runs.run_models import RunModels
 from keras_transformer.runs.run_records import FORMAT_VERSION, RUN_FORMAT, RunRecord
 from keras_transformer.text import SentencePieceTokenizer
 
-_ADVICE = "Copy the run anew."
 
-
-class RunDirectory(RunCheckpoints):
+class RunDirectory(RunModels):
     """The layout of a run directory, and the only place that knows its file names.
 
     ```
@@ -69,10 +63,8 @@ class RunDirectory(RunCheckpoints):
         self.starting_path = self.path / ".starting-run.json"
         self.record_path = self.path / "run.json"
         self.settings_path = self.path / "settings.json"
-        self.model_path = self.path / "model.json"
         self.tokenizer_path = self.path / "tokenizer.model"
         self.source_tokenizer_path = self.path / "source_tokenizer.model"
-        self.weights_path = self.path / "model.weights.h5"
         self.tensorboard_path = self.path / "tensorboard"
         self.metrics_path = self.path / "metrics.csv"
         self.validation_path = self.path / "validation.csv"
@@ -130,7 +122,7 @@ class RunDirectory(RunCheckpoints):
         """Whether the directory says of itself that it is a run."""
         if not self.record_path.is_file():
             return False
-        record = read_json(self.record_path, _ADVICE)
+        record = read_json(self.record_path, ADVICE)
         return isinstance(record, dict) and record.get("format") == RUN_FORMAT
 
     def has_not_started(self):
@@ -208,89 +200,20 @@ class RunDirectory(RunCheckpoints):
             UserInputError: it is damaged, or of a newer format.
         """
         path = self.record_path
-        record = parse_json(path, self.read_checked(path), _ADVICE)
+        record = parse_json(path, self.read_checked(path), ADVICE)
         version = record.get("format_version") if isinstance(record, dict) else None
         if isinstance(version, int) and version > FORMAT_VERSION:
             raise UserInputError(
                 f"The run {self.path} has format version {version}; this keras_transformer reads "
                 f"{FORMAT_VERSION} and older. A newer one is needed."
             )
-        return to_record(path, record, RunRecord, _ADVICE)
+        return to_record(path, record, RunRecord, ADVICE)
 
     def settings(self):
         """Return the content of settings.json; UserInputError where it cannot be read."""
         path = self.settings_path
-        settings = parse_json(path, self.read_checked(path), _ADVICE)
-        return to_record(path, settings, dict[str, str | int | float | bool | None], _ADVICE)
-
-    def publish(self, checkpoint):
-        """Make a file of weights the run's final ones, those that translate."""
-        self.copy_weights(checkpoint, self.weights_path)
-
-    def find_weights(self, checkpoint=None):
-        """Return the file of weights to load.
-
-        Args:
-            checkpoint: a path, or a name in checkpoints/ such as "best" or "step-00000500". None:
-                the run's final weights, or, said on stderr, the best or last checkpoint of a run
-                that did not reach its end.
-        """
-        if checkpoint is not None:
-            named = self.checkpoints_path / f"{checkpoint}.weights.h5"
-            path = Path(checkpoint) if not named.is_file() else named
-            if not path.is_file():
-                raise UserInputError(f"There is no checkpoint {checkpoint} in {self.path}.")
-            return path
-        if self.weights_path.is_file():
-            return self.weights_path
-        unfinished = [self.best_path] if self.best_path.is_file() else self.checkpoints()[-1:]
-        if not unfinished:
-            raise UserInputError(f"The run {self.path} holds no weights yet.")
-        print(
-            f"The run {self.path} did not reach its end: using {unfinished[0].name}.",
-            file=sys.stderr,
-        )
-        return unfinished[0]
-
-    def load_architecture(self, **rates):
-        """Return the run's `keras.Model` with new weights, such as for a state to replace.
-
-        Args:
-            **rates: dropout rates that replace those it was trained with, such as `dropout=0.2`.
-        """
-        return self._make_model(rates)
-
-    def load_model(self, checkpoint=None, **rates):
-        """Return the run's `keras.Model` with weights.
-
-        Args:
-            checkpoint: as in `find_weights`.
-            **rates: as in `load_architecture`.
-
-        Raises:
-            UserInputError: a file is missing, damaged or refused, or they do not fit each other.
-        """
-        path = self.find_weights(checkpoint)
-        content = read_weight_file(path)
-        other = "Take other weights with --checkpoint, or copy the run anew."
-        self.check_content(path, content.getbuffer(), other)
-        model = self._make_model(rates, count_weights(path, content), weights=path)
-        load_weights(model, path, content)
-        return model
-
-    def _make_model(self, rates, num_weights=None, weights=None):
-        path = self.model_path
-        architecture = parse_json(path, self.read_checked(path), _ADVICE)
-        try:
-            for layer in architecture["config"]["layers"]:
-                config = layer["config"]
-                config.update({name: rates[name] for name in rates if name in config})
-                config["trainable"] = True  # what was frozen is that training's business
-            architecture.pop("compile_config", None)
-            return load_architecture(architecture, num_weights)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            fit = f" The weights {weights} do not fit it." if weights else ""
-            raise UserInputError(f"Cannot read the model {path}: {error}.{fit}") from error
+        settings = parse_json(path, self.read_checked(path), ADVICE)
+        return to_record(path, settings, dict[str, str | int | float | bool | None], ADVICE)
 
     def load_tokenizers(self, target_class=SentencePieceTokenizer):
         """Return the source's and the target's tokenizer, one object where they share it.

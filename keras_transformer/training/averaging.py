@@ -9,9 +9,10 @@ from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.weight_files import make_weight_file, open_weights
 from keras_transformer.files.whole_files import write_bytes
+from keras_transformer.runs.run_checksums import keeping_in_run
 
 
-def average_checkpoints(paths, destination, before_rename=None):
+def average_checkpoints(paths, destination):
     """Write the arithmetic mean of weight files, computed in float64, one tensor at a time.
 
     Only floating-point weights of the model are averaged. Integers, such as the state of random
@@ -19,8 +20,7 @@ def average_checkpoints(paths, destination, before_rename=None):
 
     Args:
         paths: `.weights.h5` files of one model, oldest first.
-        destination: the file to write.
-        before_rename: as of `whole_files.whole_file`.
+        destination: the file to write; in a run, its checksum is kept there.
 
     Raises:
         UserInputError: no files, a file that cannot be read or is refused (see `open_weights`),
@@ -34,10 +34,10 @@ def average_checkpoints(paths, destination, before_rename=None):
         for path, file in zip(paths, files, strict=True):
             _check_alike(path, file, paths[-1], files[-1])
         content = make_weight_file(_means(paths, files))
-    write_bytes(destination, content.getbuffer(), before_rename)
+    write_bytes(destination, content.getbuffer(), keeping_in_run(destination))
 
 
-def average_best(paths, destination, validation_value, most, before_rename=None):
+def average_best(paths, destination, validation_value, most):
     """Write the mean of the last n checkpoints, for the n whose mean is best in validation.
 
     A long training gains from many; in a short one the older of them are still too bad to help.
@@ -48,7 +48,6 @@ def average_best(paths, destination, validation_value, most, before_rename=None)
         validation_value: function from a file of weights to a number, such as its validation
             perplexity; the least is best.
         most: positive integer, the largest n that is tried. Tried are 1, 2, 4, ... and `most`.
-        before_rename: as of `whole_files.whole_file`.
 
     Returns:
         The n that was best.
@@ -68,7 +67,7 @@ def average_best(paths, destination, validation_value, most, before_rename=None)
     finally:
         candidate.unlink(missing_ok=True)
     best = min(values, key=values.get)
-    average_checkpoints(paths[-best:], destination, before_rename)
+    average_checkpoints(paths[-best:], destination)
     return best
 
 

@@ -83,7 +83,7 @@ class Checkpoints(StepCallback):
             raise TrainingDiverged(
                 f"Weights are no longer finite numbers at step {self.step}. {self.last_good()}"
             )
-        save_weights(self.model, path, self.run.keeping(path))
+        save_weights(self.model, path)
         self._saved_step = self.step
         if self.remove_old:
             self.remove_old_files()

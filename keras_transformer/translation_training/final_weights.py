@@ -28,7 +28,7 @@ def average_weights(settings, run, tokenizer, dev):
     paths = run.whole_checkpoints(paths)
     if not settings.choose_average:
         paths = paths[-settings.average :]
-        training.average_checkpoints(paths, run.weights_path, run.keeping(run.weights_path))
+        training.average_checkpoints(paths, run.weights_path)
         return len(paths)
     model = run.load_architecture()
     padding_id = tokenizer.special_tokens.pad
@@ -44,6 +44,4 @@ def average_weights(settings, run, tokenizer, dev):
         values = model.evaluate(fit_batches(dev), steps=steps, verbose=0, return_dict=True)
         return values["perplexity"]
 
-    return training.average_best(
-        paths, run.weights_path, perplexity, settings.average, run.keeping(run.weights_path)
-    )
+    return training.average_best(paths, run.weights_path, perplexity, settings.average)

@@ -131,7 +131,7 @@ def train_parser(options, devices, train_texts, dev_text):
     if record.exit_code is not None or not devices.is_chief:
         return record.exit_code
     last = run.whole_checkpoints(run.checkpoints())[-settings.average :]
-    training.average_checkpoints(last, run.weights_path, run.keeping(run.weights_path))
+    training.average_checkpoints(last, run.weights_path)
 
     # Evaluation
     report(

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.runs.model_weights import save_weights
 from keras_transformer.training import average_best, average_checkpoints
-from tests.training.small_training import batches, small_model
+from tests.training.small_training import batches, small_model, started_run
 
 
 def write(path, **datasets):
@@ -135,3 +136,15 @@ def test_a_failed_validation_leaves_no_candidate(tmp_path):
             [tmp_path / "step-00000001.weights.h5"], tmp_path / "model.weights.h5", fail, most=1
         )
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000001.weights.h5"]
+
+
+def test_a_mean_that_replaces_the_final_weights_of_a_run_is_not_taken_for_damaged(tmp_path):
+    model = small_model()
+    run = started_run(tmp_path / "run", model)
+    for step in (1, 2):
+        save_weights(model, run.checkpoint_path(step))
+        model.set_weights([weight + 1 for weight in model.get_weights()])
+        average_checkpoints(run.checkpoints(), run.weights_path)
+        assert not run.is_damaged(run.weights_path)
+    assert run.check_files() >= 3
+    run.load_model()
