@@ -199,6 +199,14 @@ def test_the_command_tells_of_sentences_without_a_tree(command, run, model, spoi
     assert none.err.count(b"\n") == 1
 
 
+def test_the_command_refuses_a_long_line_after_those_before_it(command):
+    lines = "the house\n" + "the house " * 90
+    refused = command(lines, "--max-source-length", "40", code=2)
+    assert refused.out.startswith(b"(")
+    assert refused.out.count(b"\n") == 1
+    assert refused.err.startswith(b"error: Line 2 of standard input has more than 40 tokens, end")
+
+
 def test_the_command_tells_of_repairs_in_either_search(command, monkeypatch):
     found = Parse(Tree.fromstring("(S (XX one))"), -1.0, repairs=2)
     fake = types.SimpleNamespace(parse_with_scores=lambda lines: [found] * len(lines))
@@ -225,7 +233,9 @@ def test_a_sentence_longer_than_the_learned_positions_is_refused(tokenizers, con
     assert len(found.tree.words()) == 9
     if constrained:
         assert found.repairs == 0
-        with pytest.raises(UserInputError, match=r"`sentences\[1\]` has 10 words, and may have at most 9"):
+        with pytest.raises(
+            UserInputError, match=r"`sentences\[1\]` has 10 words, and may have at most 9"
+        ):
             parser.parse(["tree", "tree " * 10])
     else:
         assert parser.parse(["tree " * 11])[0].words() == ["tree"] * 11

@@ -36,7 +36,7 @@ def chunks_of_lines(stream):
             pieces, length = [rest], len(rest)
             yield from _decoded(complete, number)
             number += len(complete)
-        check_line_length(f"Line {number + 1:,} of {STANDARD_INPUT}", length)
+        check_line_length(f"Line {number + 1} of {STANDARD_INPUT}", length)
     if rest := b"".join(pieces):
         yield from _decoded([rest], number)
 
@@ -100,15 +100,20 @@ def _decoded(lines, lines_before):
     decoded = []
     if lines and not lines_before:
         lines = [lines[0].removeprefix(codecs.BOM_UTF8), *lines[1:]]
-    for line in lines:
+    for number, line in enumerate(lines, start=lines_before + 1):
         try:
-            decoded.append(line.decode("utf-8").removesuffix("\r"))
-        except UnicodeDecodeError as error:
+            decoded.append(_text(line, f"Line {number} of {STANDARD_INPUT}"))
+        except UserInputError:
             if decoded:
                 yield decoded
-            number = lines_before + len(decoded) + 1
-            raise UserInputError(
-                f"Line {number} of {STANDARD_INPUT} is not valid UTF-8 at byte {error.start + 1}"
-            ) from error
+            raise
     if decoded:
         yield decoded
+
+
+def _text(line, place):
+    check_line_length(place, len(line))
+    try:
+        return line.decode("utf-8").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise UserInputError(f"{place} is not valid UTF-8 at byte {error.start + 1}") from error

@@ -56,7 +56,7 @@ def told_by_line(first_index, places):
 
     def line_of(sentence):
         number = first_index + sentence.index + 1
-        return f"Line {number:,} of {places[sentence.name]} {sentence.fault}"
+        return f"Line {number} of {places[sentence.name]} {sentence.fault}"
 
     def show(message, *others, **options):
         if isinstance(message, LongSentenceWarning):

@@ -2,8 +2,15 @@ import io
 
 import pytest
 
+from keras_transformer import text_lines
 from keras_transformer.commands import line_stream
-from keras_transformer.commands.line_stream import chunks_of_lines, one_line, write_lines
+from keras_transformer.commands.line_stream import (
+    chunks_of_lines,
+    next_piece,
+    one_line,
+    write_lines,
+)
+from keras_transformer.errors import CannotWrite, UserInputError
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
@@ -42,3 +49,38 @@ def test_a_line_of_many_pieces_is_read_in_time_that_grows_with_its_length(monkey
 def test_a_byte_order_mark_is_no_text():
     stream = io.BufferedReader(io.BytesIO("\ufeffeins\n\ufeffzwei\n".encode()))
     assert list(chunks_of_lines(stream)) == [["eins", "\ufeffzwei"]]
+
+
+@pytest.mark.parametrize("size", [2, 1000])
+def test_a_line_that_is_too_long_is_named_after_those_before_it(monkeypatch, size):
+    monkeypatch.setattr(line_stream, "READ_BYTES", size)
+    monkeypatch.setattr(text_lines, "MAX_LINE_BYTES", 4)
+    for text in (b"one\nlonger", b"one\nlonger\n"):
+        chunks = chunks_of_lines(io.BufferedReader(io.BytesIO(text)))
+        assert next(chunks) == ["one"]
+        with pytest.raises(UserInputError, match="Line 2 of standard input: longer than 4 bytes"):
+            next(chunks)
+    assert list(chunks_of_lines(io.BufferedReader(io.BytesIO(b"four\nfour")))) != []
+
+
+def test_a_piece_of_long_lines_has_few_of_them(monkeypatch):
+    monkeypatch.setattr(line_stream, "PIECE_CHARACTERS", 6)
+    lines = iter(["aaa", "bb", "cc", "d" * 9, "", "e"])
+    assert [next_piece(lines, 4) for _ in range(4)] == [
+        ["aaa", "bb", "cc"],
+        ["d" * 9],
+        ["", "e"],
+        [],
+    ]
+    pairs = iter([("aaa", "bbb"), ("c", "d")])
+    assert next_piece(pairs, 4) == [("aaa", "bbb")]
+
+
+@pytest.mark.parametrize(("fault", "error"), [(28, CannotWrite), (32, BrokenPipeError)])
+def test_a_full_output_is_told_and_a_reader_that_leaves_is_not(fault, error):
+    class Stream(io.BytesIO):
+        def flush(self):
+            raise OSError(fault, "reason")
+
+    with pytest.raises(error):
+        write_lines(Stream(), ["a"])
