@@ -1,14 +1,18 @@
 """A process that exports without an end, to be killed: python -m tests.export.killed_exports.
 
-Arguments: `small` and a directory, for directories of a few files each; or `saved-model`, a
-directory and a run, for real exports of its translator. A line on stdout says when it begins.
+Arguments: `small` and a directory, for directories of a few files each, and maybe the number of
+the file operation at which it kills itself; or `saved-model`, a directory and a run, for real
+exports of its translator. A line on stdout says when it begins.
 """
 
 import hashlib
+import os
+import signal
 import sys
 from pathlib import Path
 
 from keras_transformer.files.whole_files import write_directory
+from tests.forked_processes import at_operations
 
 FILES = 20
 
@@ -39,12 +43,16 @@ def is_whole(directory):
     return [found[number] for number in range(FILES)] == checksums
 
 
-def main(kind, directory, run=None):
+def kill_itself():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(kind, directory, argument=None):
     if kind == "saved-model":
         from keras_transformer.export.saved_model import export_saved_model
         from keras_transformer.translator import Translator
 
-        translator = Translator.load(run)
+        translator = Translator.load(argument)
 
         def export():
             export_saved_model(translator, directory)
@@ -53,6 +61,8 @@ def main(kind, directory, run=None):
         def export():
             write_directory(directory, lambda: next_name(Path(directory)), write_files)
 
+        if argument is not None:
+            at_operations({int(argument): kill_itself})
     print("begins", flush=True)
     while True:
         export()

@@ -43,14 +43,17 @@ def visible(directory):
     return {path.name: path for path in directory.iterdir() if path.name.isdigit()}
 
 
-def test_directories_of_a_killed_process_are_whole(tmp_path):
+def test_directories_of_a_killed_process_are_whole(tmp_path, random_seed):
+    """At file operations of the first exports, of which each has some 25."""
     from keras_transformer.files.whole_files import write_directory
 
-    moments, seen_left_over = random.Random(1), 0
+    moments, seen_left_over = random.Random(random_seed), 0
     for number in range(KILLS):
-        process = start("small", tmp_path)
-        time.sleep(moments.uniform(0, 0.03))
-        kill(process)
+        operation = moments.randint(1, 60)
+        print(f"kill {number + 1} at operation {operation}")
+        process = start("small", tmp_path, operation)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
         assert all(is_whole(path) for path in visible(tmp_path).values())
         seen_left_over += len(left_over(tmp_path))
         assert len(left_over(tmp_path)) <= 1, f"kill {number}: what the one before left is there"
@@ -76,7 +79,7 @@ def test_two_processes_take_no_name_twice_and_leave_each_other_alone(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-def test_every_version_that_a_killed_export_leaves_runs(trained_run, tmp_path):
+def test_every_version_that_a_killed_export_leaves_runs(trained_run, tmp_path, random_seed):
     """Each process exports on and on, and is killed somewhere in its first or second export."""
     from keras_transformer.export.saved_model import export_saved_model
     from keras_transformer.translator import Translator
@@ -87,11 +90,13 @@ def test_every_version_that_a_killed_export_leaves_runs(trained_run, tmp_path):
     directory = export_saved_model(translator, tmp_path / "digits").parent
     seconds = time.monotonic() - began
     expected = translator.translate(["one two three four"])
-    moments, checked, seen_left_over = random.Random(2), set(), 0
+    moments, checked, seen_left_over = random.Random(random_seed), set(), 0
     for number in range(KILLS):
         process = start("saved-model", directory, trained_run)
         moment = moments.uniform(0, 1.2) * seconds
         time.sleep(moment)
+        while number == 0 and not left_over(directory):
+            time.sleep(0.001)  # one kill at least comes while a directory is being written
         kill(process)
         names = set(visible(directory)) - checked
         print(f"kill {number + 1} after {moment:.2f} s: versions {sorted(names)} are new")
