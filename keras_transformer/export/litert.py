@@ -80,7 +80,7 @@ def export_litert(
     )
 
     def write(path):
-        from keras_transformer.export.tensorflow_write_errors import tensorflow_writing
+        from keras_transformer.files.tensorflow_write_errors import tensorflow_writing
 
         with tensorflow_writing(directory):
             model_bytes = _convert(translator, options, precision, path)

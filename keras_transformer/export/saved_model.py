@@ -94,7 +94,7 @@ def export_saved_model(
     )
 
     def write(version):
-        from keras_transformer.export.tensorflow_write_errors import tensorflow_writing
+        from keras_transformer.files.tensorflow_write_errors import tensorflow_writing
 
         with tensorflow_writing(directory):
             _save(translator, version, options, precision)

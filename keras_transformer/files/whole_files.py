@@ -96,7 +96,11 @@ def write_directory(parent, choose_name, write):
         parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(parent)
         with _partial_directory(parent) as partial:
-            write(partial)
+            try:
+                write(partial)
+            except CannotWrite as error:  # names what is about to be removed
+                message = str(error).replace(str(partial), str(parent / name))
+                raise CannotWrite(message) from error
             for path in [*partial.rglob("*"), partial]:
                 sync(path)
             while not _take_name(partial, parent / name):

@@ -17,6 +17,9 @@ class TensorBoardLog(StepLog):
     `tensorboard --logdir DIRECTORY` shows them. TensorFlow writes the files; where it is not
     installed, as may be on JAX, one line says that there are none.
 
+    Errors of the disk are `CannotWrite`. TensorFlow's own would not do: to Keras's `fit` one that
+    says "out of range", as of a file that is too large, is the end of the data.
+
     Args:
         directory: where the event files go.
         work: the `StepWork` of the training.
@@ -34,23 +37,26 @@ class TensorBoardLog(StepLog):
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
         try:
-            self._writer = _event_writer(self.directory)
+            with self._writing():
+                self._writer = _event_writer(self.directory)
         except ImportError:
             print("TensorFlow is not installed: there are no TensorBoard logs.", file=sys.stderr)
 
     def on_step_end(self, logs):
         if self._writer is not None:
-            super().on_step_end(logs)
+            with self._writing():
+                super().on_step_end(logs)
 
     def on_epoch_end(self, epoch, logs=None):
         if self._writer is None:
             return
         values = validation_values(logs)
-        self._write_scalars(values)
-        if "val_bleu" in values and self._samples is not None:
-            table = [SAMPLE_COLUMNS, *self._samples()]
-            self._write("samples", table, plugin="text", data_class=2)
-        self._writer.flush()
+        with self._writing():
+            self._write_scalars(values)
+            if "val_bleu" in values and self._samples is not None:
+                table = [SAMPLE_COLUMNS, *self._samples()]
+                self._write("samples", table, plugin="text", data_class=2)
+            self._writer.flush()
 
     def write_step(self, values):
         self._write_scalars(values)
@@ -61,8 +67,14 @@ class TensorBoardLog(StepLog):
     def close(self):
         """Close the file; whoever catches an error of `fit` calls this."""
         if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+            writer, self._writer = self._writer, None
+            with self._writing():
+                writer.close()
+
+    def _writing(self):
+        from keras_transformer.files.tensorflow_write_errors import tensorflow_writing
+
+        return tensorflow_writing(self.directory)
 
     def _write_scalars(self, values):
         for name, value in values.items():

@@ -1,18 +1,18 @@
-"""Small trainings in processes of their own that are killed and started again.
+"""Small trainings in forks that are killed, stopped, or lose their disk, and are started again.
 
-TensorFlow is imported once: every training is a fork of this program. It reads jobs as JSON lines
-and answers each with the exit code of its training and what it wrote to stderr. A job is a
-dictionary: `path` of the run, `options` of `train`, and `kill`: None; a number of seconds after
-which to kill it; or the number of the file operation at which it kills itself.
+A job of `tests.forked_processes` has `path`, of the run, and `options` of `train`.
 """
 
-import json
+import builtins
+import errno
+import fcntl
+import io
 import os
-import resource
+import pathlib
+import shutil
 import signal
-import sys
+import termios
 import time
-import traceback
 
 import keras
 
@@ -23,6 +23,7 @@ from keras_transformer.models import build_transformer
 from keras_transformer.optimizers import transformer_adam
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training import find_state, fit_model, make_reproducible
+from tests.forked_processes import fill_the_disk, serve
 from tests.training.small_training import WORK, TokenizerStub
 from tests.training.small_training import batches as token_batches
 
@@ -36,13 +37,13 @@ class Score(keras.callbacks.Callback):
 
 
 class At(keras.callbacks.Callback):
-    """Calls a function at the end of a step of the training or of a validation."""
+    """Calls a function at the n-th event of a kind, such as "train_batch_end"."""
 
     def __init__(self, place, step, function):
         super().__init__()
         self.function = function
         self.left = step
-        setattr(self, f"on_{place}_batch_end", self.count)
+        setattr(self, f"on_{place}", self.count)
 
     def count(self, batch, logs=None):
         self.left -= 1
@@ -50,17 +51,65 @@ class At(keras.callbacks.Callback):
             self.function()
 
 
-def fill_the_disk(left):
-    """From now on no file of this process may become larger than a few bytes."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (left, left))
+def lose_the_terminal():
+    """Have a terminal on stderr, and close its other end: the kernel sends SIGHUP."""
+    os.setsid()
+    master, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+    os.dup2(terminal, 2)
+    os.close(terminal)
+    os.close(master)
+
+
+def stop_and_go_on():
+    """Be stopped, until a child sees it and lets this process go on."""
+    process = os.getpid()
+    if os.fork() == 0:
+        status = pathlib.Path(f"/proc/{process}/status")
+        while "State:\tT" not in status.read_text():
+            time.sleep(0.001)
+        os.kill(process, signal.SIGCONT)
+        os._exit(0)
+    os.kill(process, signal.SIGSTOP)
+
+
+def replace_by_file(path):
+    os.rename(path, f"{path}-moved")
+    pathlib.Path(path).write_text("in the way")
+
+
+def largest_event_file(path):
+    """Its size in bytes, more than that of any other file of the run."""
+    return max(file.stat().st_size for file in pathlib.Path(path, "tensorboard").iterdir())
+
+
+def make_read_only(path):
+    """Refuse what changes files in `path`, as a file system does that became read-only."""
+
+    def refusing(function, changes):
+        def call(name, *arguments, **options):
+            if str(name).startswith(path) and changes(*arguments, **options):
+                raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(name))
+            return function(name, *arguments, **options)
+
+        return call
+
+    builtins.open = io.open = refusing(open, lambda mode="r", **options: not mode.startswith("r"))
+    for name in ("replace", "rename", "unlink", "mkdir"):
+        setattr(os, name, refusing(getattr(os, name), lambda *arguments, **options: True))
 
 
 HAPPENINGS = {
-    "SIGTERM": lambda: signal.raise_signal(signal.SIGTERM),
-    "SIGINT": lambda: signal.raise_signal(signal.SIGINT),
-    "full disk": lambda: fill_the_disk(2000),
-    "no disk": lambda: fill_the_disk(0),
+    "SIGTERM": lambda path: signal.raise_signal(signal.SIGTERM),
+    "SIGINT": lambda path: signal.raise_signal(signal.SIGINT),
+    "closed terminal": lambda path: lose_the_terminal(),
+    "stop": lambda path: stop_and_go_on(),
+    "full disk": lambda path: fill_the_disk(2000),
+    "no disk": lambda path: fill_the_disk(),
+    "full events": lambda path: fill_the_disk(largest_event_file(path)),
+    "deleted": shutil.rmtree,
+    "replaced": replace_by_file,
+    "read-only": make_read_only,
 }
 
 
@@ -86,8 +135,21 @@ def make_model(ema, loss_scale):
     return model
 
 
-def train(path, steps=20, save_every=4, ema=False, loss_scale=False, at=None, **options):
+def train(
+    path,
+    steps=20,
+    save_every=4,
+    ema=False,
+    loss_scale=False,
+    at=None,
+    tensorboard=False,
+    show_progress=False,
+    nohup=False,
+    **options,
+):
     """Train, or go on. `at` is a place, a step of it from here, and what happens there."""
+    if nohup:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     run = RunDirectory.create(path, resume=True)
     state = find_state(run)
     model = make_model(ema, loss_scale)
@@ -106,60 +168,20 @@ def train(path, steps=20, save_every=4, ema=False, loss_scale=False, at=None, **
         validators=[Score()],
         monitor="val_score",
         ema=ema,
-        tensorboard=False,
+        tensorboard=tensorboard,
         log_every=1,
-        show_progress=False,
+        show_progress=show_progress,
         state=state,
         settings={"save_every": save_every},
         data_fingerprint="small",
-        callbacks=[At(*at[:2], HAPPENINGS[at[2]])] if at else (),
+        callbacks=[At(*at[:2], lambda: HAPPENINGS[at[2]](path))] if at else (),
         **options,
     )
 
 
-def kill_at(operation):
-    """Let this process kill itself at its n-th rename, sync or removal of a file."""
-    count = 0
-
-    def counted(function):
-        def call(*arguments, **options):
-            nonlocal count
-            count += 1
-            if count == operation:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return function(*arguments, **options)
-
-        return call
-
-    for name in ("replace", "fsync", "unlink"):
-        setattr(os, name, counted(getattr(os, name)))
-
-
-def run_job(path, options, kill=None):
-    """Run a training in a fork; return its exit code, negative where it was killed, and stderr."""
-    ours, theirs = os.pipe()  # not a file: a full disk must not keep it from telling so
-    child = os.fork()
-    if child == 0:
-        os.dup2(theirs, 2)
-        if isinstance(kill, int):
-            kill_at(kill)
-        code = 1
-        try:
-            code = run_command(lambda: train(path, **options).exit_code)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-    os.close(theirs)
-    if isinstance(kill, float):
-        time.sleep(kill)
-        os.kill(child, signal.SIGKILL)
-    with open(ours, errors="replace") as errors:
-        text = errors.read()
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), text
+def main(path, options):
+    return run_command(lambda: train(path, **options).exit_code)
 
 
 if __name__ == "__main__":
-    for line in sys.stdin:
-        print(json.dumps(run_job(**json.loads(line))), flush=True)
+    serve(main)

@@ -13,5 +13,5 @@ def tensorflow_writing(path):
     try:
         yield
     except tf.errors.OpError as error:
-        reason = error.message.split(";")[-1].split("[Op:")[0]
+        reason = error.message.split(";")[-1].split("[Op:")[0].strip().splitlines()[0]
         raise CannotWrite(f"Cannot write {path}: {' '.join(reason.split())}.") from error
