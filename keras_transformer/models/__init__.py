@@ -2,7 +2,7 @@
 
 from keras_transformer.models.ensemble import TransformerEnsemble
 from keras_transformer.models.presets import PRESETS, Preset
-from keras_transformer.models.transformer import build_transformer
+from keras_transformer.models.transformer import build_transformer, check_model_fits
 from keras_transformer.models.transformer_layers import TransformerLayers
 from keras_transformer.models.vocabulary_padding import padded_vocabulary_size
 
@@ -12,5 +12,6 @@ __all__ = [
     "TransformerEnsemble",
     "TransformerLayers",
     "build_transformer",
+    "check_model_fits",
     "padded_vocabulary_size",
 ]

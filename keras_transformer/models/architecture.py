@@ -2,10 +2,11 @@
 
 import copy
 import math
-import os
 import threading
 
 import keras
+
+from keras_transformer.models.model_size import machine_memory
 
 # Beside the layers of this package: what its models name, and a few more of Keras's own. None of
 # them runs code or reads files that an architecture names.
@@ -39,10 +40,10 @@ def load_architecture(architecture, num_weights=None):
     _check_classes(architecture)
     sizes = _without_values(architecture)
     needed = sum(num * itemsize for num, itemsize in sizes)
-    if needed > _machine_memory():
+    if needed > machine_memory():
         raise ValueError(
             f"its weights take {needed / 1e9:,.0f} GB, and this machine has "
-            f"{_machine_memory() / 1e9:,.0f} GB of memory"
+            f"{machine_memory() / 1e9:,.0f} GB of memory"
         )
     total = sum(num for num, _ in sizes)
     if num_weights is not None and total != num_weights:
@@ -117,7 +118,3 @@ def _is_float(variable):
 def _size(variable):
     bits = {"float64": 64, "float32": 32}.get(str(variable.dtype), 16)
     return math.prod(variable.shape), bits // 8
-
-
-def _machine_memory():
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -13,6 +13,7 @@ from keras_transformer.layers import (
 )
 from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
 from keras_transformer.models import transformer_layers as names
+from keras_transformer.models.model_size import check_fits
 from keras_transformer.models.presets import PRESETS
 from keras_transformer.models.transformer_layers import TransformerLayers
 
@@ -43,6 +44,14 @@ class _Architecture:
     name: str = "transformer"
 
 
+_SIZES = (
+    "num_encoder_layers",
+    "num_decoder_layers",
+    "hidden_dim",
+    "intermediate_dim",
+    "num_heads",
+    "max_length",
+)
 OPTIONS = tuple(field.name for field in dataclasses.fields(_Architecture))
 
 
@@ -73,6 +82,7 @@ def build_transformer(preset="base", *, vocabulary_size, **overrides):
 
     Raises:
         ValueError: an unknown preset or override, or a value that breaks its rule.
+        UserInputError: the weights are more than the memory of this machine.
 
     Example:
         >>> model = build_transformer("tiny", vocabulary_size=100)
@@ -81,8 +91,7 @@ def build_transformer(preset="base", *, vocabulary_size, **overrides):
 
     Reference: Vaswani et al. (2017), section 3.
     """
-    options = _architecture(preset, overrides)
-    check_positive_int("vocabulary_size", vocabulary_size)
+    options = check_model_fits(preset, vocabulary_size=vocabulary_size, **overrides)
 
     # Layers
     layers = _create_layers(options, vocabulary_size)
@@ -99,6 +108,31 @@ def build_transformer(preset="base", *, vocabulary_size, **overrides):
     )
 
 
+def check_model_fits(preset="base", *, vocabulary_size, copies=1, **overrides):
+    """Refuse what `build_transformer` would refuse, before anything is built.
+
+    Args:
+        preset, vocabulary_size, **overrides: as of `build_transformer`.
+        copies: how often the weights are to be in memory: 4 times in a training with Adam.
+
+    Returns:
+        The sizes and options of the model, a record.
+
+    Raises:
+        ValueError, UserInputError: as `build_transformer`.
+
+    Example:
+        >>> check_model_fits("base", vocabulary_size=32_000, num_encoder_layers=2000)
+        Traceback (most recent call last):
+        keras_transformer.errors.UserInputError: A model must have at most 1,000 layers in a stack.
+        Received: 2,000
+    """
+    options = _architecture(preset, overrides)
+    check_positive_int("vocabulary_size", vocabulary_size)
+    check_fits(options, vocabulary_size, copies)
+    return options
+
+
 def _architecture(preset, overrides):
     check_one_of("preset", preset, PRESETS)
     unknown = sorted(set(overrides) - set(OPTIONS))
@@ -110,8 +144,11 @@ def _architecture(preset, overrides):
         if name in OPTIONS
     }
     options = _Architecture(**{**sizes, **overrides})
-    for name in ("num_encoder_layers", "num_decoder_layers", "hidden_dim", "num_heads"):
+    for name in _SIZES:
         check_positive_int(name, getattr(options, name))
+    for name in ("key_dim", "value_dim", "source_vocabulary_size"):
+        if getattr(options, name) is not None:
+            check_positive_int(name, getattr(options, name))
     head_dim = options.hidden_dim // options.num_heads
     if head_dim * options.num_heads != options.hidden_dim and None in (
         options.key_dim,

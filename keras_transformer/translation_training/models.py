@@ -5,6 +5,25 @@ import keras
 from keras_transformer import losses, metrics, models, optimizers, training
 
 
+def check_memory(settings, devices):
+    """Refuse a model that is too large before hours are spent on its text.
+
+    Args:
+        settings: `TranslationSettings`.
+        devices: `training.Devices`. A CPU holds weights, gradients and Adam's two means of them.
+
+    Raises:
+        UserInputError: the memory of the machine does not suffice.
+    """
+    models.check_model_fits(
+        settings.preset,
+        # That of a tokenizer of one's own is known later, and checked when the model is built.
+        vocabulary_size=1 if settings.tokenizer else settings.vocabulary_size,
+        copies=4 if devices.device_name == "CPU" else 1,
+        **settings.model_options(),
+    )
+
+
 def make_model(settings, source_tokenizer, tokenizer, origin=None):
     """Build the model of the settings, or load another run's.
 

@@ -7,6 +7,7 @@ from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.translation_training.corpora import length_filter, make_batches
 from keras_transformer.translation_training.final_weights import average_weights
 from keras_transformer.translation_training.models import (
+    check_memory,
     compile_model,
     make_model,
     resume_model,
@@ -86,6 +87,8 @@ def _train(settings, data, run_directory, devices, *, minutes, origin, overwrite
     origin = _origin_of(run, state, origin, resume, settings)
     bleu_metric(settings.bleu_tokenize)  # an unknown one is refused now, not after the training
     training.make_reproducible(settings.seed, settings.deterministic)
+    if origin is None and state is None:
+        check_memory(settings, devices)
 
     # Text
     source_tokenizer, tokenizer = make_tokenizers(settings, data.train, run if state else origin)

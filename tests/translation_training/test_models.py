@@ -1,9 +1,15 @@
 import keras
 import pytest
 
+from keras_transformer.data import SentencePairs
+from keras_transformer.errors import UserInputError
 from keras_transformer.optimizers import AdamWithGradientNorm
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.translation_training import TranslationSettings
+from keras_transformer.translation_training import (
+    TranslationData,
+    TranslationSettings,
+    train_translation,
+)
 from keras_transformer.translation_training.models import compile_model, make_model
 from tests.translation_training.number_text import ENGLISH, GERMAN, SMALL
 
@@ -33,3 +39,17 @@ def test_the_schedule_is_that_of_the_models_width(tokenizer):
     model = compile_model(make_model(settings, tokenizer, tokenizer), settings, tokenizer)
     rate = model.optimizer.get_config()["learning_rate"]["config"]
     assert (rate["hidden_dim"], rate["warmup_steps"], rate["scale"]) == (32, 100, 2.0)
+
+
+class UnreadText(SentencePairs):
+    """Text that nobody may read."""
+
+    def __iter__(self):
+        raise AssertionError("the text was read")
+
+
+def test_a_model_that_is_too_large_is_refused_before_its_text_is_read(tmp_path):
+    settings = TranslationSettings(preset="tiny", hidden_dim=10_000_000)
+    data = TranslationData([UnreadText(["a"], ["b"])])
+    with pytest.raises(UserInputError, match="too large: its .* weights, 4 times in a training"):
+        train_translation(settings, data, tmp_path / "run")
