@@ -6,15 +6,18 @@ The library tells no piece's type and no model's; its own reader of these bytes 
 import dataclasses
 import struct
 
+from keras_transformer.errors import UserInputError
+
 _MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 # Types of pieces. Those that text may be cut into are normal, user-defined and unused ones.
 _NORMAL, _UNKNOWN, _USER_DEFINED, _UNUSED, _BYTE = 1, 2, 4, 5, 6
 # The format's types of fields.
 _VARINT, _64_BITS, _BYTES, _32_BITS = 0, 1, 2, 5
-# Fields by their numbers in sentencepiece_model.proto.
-_MODEL_PIECE, _MODEL_TRAINER_SPEC = 1, 2
-_PIECE_TEXT, _PIECE_SCORE, _PIECE_TYPE = 1, 2, 3
-_TRAINER_MODEL_TYPE = 3
+_LONGEST_VARINT = 63  # bits before the last byte
+# Fields in sentencepiece_model.proto: number and type. One of another type is an unknown field.
+_MODEL_PIECE, _MODEL_TRAINER_SPEC = (1, _BYTES), (2, _BYTES)
+_PIECE_TEXT, _PIECE_SCORE, _PIECE_TYPE = (1, _BYTES), (2, _32_BITS), (3, _VARINT)
+_TRAINER_MODEL_TYPE = (3, _VARINT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +46,9 @@ class SentencePieceModel:
     def read(cls, model_bytes):
         """Read a serialized model that the library has accepted.
 
+        Raises:
+            UserInputError: the bytes are none, or have parts of an old format.
+
         Example:
             >>> from keras_transformer.text import SentencePieceTokenizer
             >>> tokenizer = SentencePieceTokenizer.train(["a house"] * 3, vocabulary_size=11)
@@ -51,18 +57,26 @@ class SentencePieceModel:
             ('bpe', 4, 3)
         """
         pieces, model_type = [], 1
-        for number, value in _fields(model_bytes):
-            if number == _MODEL_PIECE:
-                pieces.append(_read_piece(value))
-            elif number == _MODEL_TRAINER_SPEC:
-                model_type = dict(_fields(value)).get(_TRAINER_MODEL_TYPE, model_type)
+        try:
+            for field, value in _fields(model_bytes):
+                if field == _MODEL_PIECE:
+                    pieces.append(_read_piece(value))
+                elif field == _MODEL_TRAINER_SPEC:
+                    model_type = dict(_fields(value)).get(_TRAINER_MODEL_TYPE, model_type)
+            return cls._of(pieces, _MODEL_TYPES[model_type])
+        except (IndexError, KeyError, StopIteration, ValueError, struct.error) as error:
+            raise UserInputError("The tokenizer is a damaged SentencePiece model") from error
+
+    @classmethod
+    def _of(cls, pieces, model_type):
+        """The model of this type; pieces are tuples of text, score and type."""
         of_type = {
             kind: {text: number for number, (text, _, type_) in enumerate(pieces) if type_ == kind}
             for kind in (_NORMAL, _UNKNOWN, _USER_DEFINED, _UNUSED, _BYTE)
         }
         ids = of_type[_NORMAL] | of_type[_USER_DEFINED] | of_type[_UNUSED]
         return cls(
-            model_type=_MODEL_TYPES[model_type],
+            model_type=model_type,
             ids=ids,
             scores={text: pieces[number][1] for text, number in ids.items()},
             user_defined=frozenset(of_type[_USER_DEFINED]),
@@ -87,7 +101,7 @@ def _read_piece(value):
 
 
 def _fields(message):
-    """Yield number and value of the fields of a serialized protocol buffer."""
+    """Yield `(number, type)` and value of the fields of a serialized protocol buffer."""
     place = 0
     while place < len(message):
         key, place = _varint(message, place)
@@ -100,11 +114,15 @@ def _fields(message):
         elif kind == _64_BITS:
             (value,) = struct.unpack_from("<d", message, place)
             place += 8
-        else:
+        elif kind == _BYTES:
             length, place = _varint(message, place)
             value = message[place : place + length]
+            if len(value) < length:
+                raise ValueError("a field is cut off")
             place += length
-        yield number, value
+        else:
+            raise ValueError(f"a field has the type {kind}")
+        yield (number, kind), value
 
 
 def _varint(message, place):
@@ -117,3 +135,5 @@ def _varint(message, place):
         if byte < 0x80:
             return value, place
         shift += 7
+        if shift > _LONGEST_VARINT:
+            raise ValueError("an integer has no end")

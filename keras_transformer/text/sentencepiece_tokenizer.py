@@ -2,16 +2,14 @@
 
 import functools
 import hashlib
-import io
 import re
-from dataclasses import asdict
-
-import sentencepiece
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.input_files import read_input
 from keras_transformer.files.whole_files import write_bytes
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.text.sentencepiece_loading import load_processor, special_tokens_of
+from keras_transformer.text.sentencepiece_training import train_model
 from keras_transformer.text.subword_sampling import SPACE, SubwordSampler
 
 MODEL_TYPES = ("bpe", "unigram")
@@ -19,12 +17,7 @@ NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 
 _RESERVED_SYMBOL = re.compile("<pad>|<s>|</s>|<unk>|<0x[0-9A-Fa-f]{2}>")
 
-# SentencePiece's own scale: 0 information, 1 warnings, 2 errors.
-_LOG_ERRORS_ONLY = 2
-# By default SentencePiece leaves out training lines above 4,192 bytes without a word.
-_LONGEST_LINE_BYTES = 1 << 20
-# Unigram training sums floats per thread: the number is part of the result, never the machine's.
-_TRAINING_THREADS = 16
+_MOST_BYTES = 1 << 26  # of a model; one of 256,000 pieces has some 5 million
 
 
 class SentencePieceTokenizer:
@@ -35,7 +28,8 @@ class SentencePieceTokenizer:
             end-of-sentence and unknown tokens.
 
     Raises:
-        UserInputError: the bytes are no SentencePiece model, or one of the four tokens is missing.
+        UserInputError: the bytes are no SentencePiece model, its scores are not finite, or one of
+            the four tokens is missing or is another one's as well.
 
     Example:
         >>> lines = ["a small house", "a small tree", "the house and the tree"]
@@ -51,12 +45,8 @@ class SentencePieceTokenizer:
 
     def __init__(self, model_bytes):
         self.model_bytes = bytes(model_bytes)
-        self._processor = sentencepiece.SentencePieceProcessor()
-        try:
-            self._processor.LoadFromSerializedProto(self.model_bytes)
-        except (RuntimeError, OSError) as error:
-            raise UserInputError("The tokenizer is not a SentencePiece model") from error
-        self.special_tokens = self._read_special_tokens()
+        self._processor = load_processor(self.model_bytes)
+        self.special_tokens = special_tokens_of(self._processor)
         self.vocabulary_size = self._processor.get_piece_size()
         self.fingerprint = hashlib.sha256(self.model_bytes).hexdigest()
 
@@ -100,7 +90,7 @@ class SentencePieceTokenizer:
         _check_coverage(character_coverage)
         check_symbols("user_defined_symbols", user_defined_symbols)
         _refuse_single_string("lines", lines)
-        model_bytes = _train_model(
+        model_bytes = train_model(
             lines,
             vocab_size=vocabulary_size,
             model_type=model_type,
@@ -117,12 +107,8 @@ class SentencePieceTokenizer:
 
     @classmethod
     def load(cls, path):
-        """Load the SentencePiece model file `path`."""
-        try:
-            with open(path, "rb") as file:
-                model_bytes = file.read()
-        except OSError as error:
-            raise UserInputError(f"Cannot read the tokenizer {path}: {error.strerror}") from error
+        """Load the SentencePiece model file `path`, of at most 64 MB."""
+        model_bytes = read_input(path, _MOST_BYTES)
         try:
             return cls(model_bytes)
         except UserInputError as error:
@@ -211,22 +197,6 @@ class SentencePieceTokenizer:
     def _sampler(self):
         return SubwordSampler(self._processor, self.model_bytes)
 
-    def _read_special_tokens(self):
-        processor = self._processor
-        ids = {
-            "pad": processor.pad_id(),
-            "bos": processor.bos_id(),
-            "eos": processor.eos_id(),
-            "unk": processor.unk_id(),
-        }
-        missing = [name for name, value in ids.items() if value < 0]
-        if missing:
-            raise UserInputError(
-                f"The SentencePiece model lacks the special tokens {missing}. Train it with "
-                "--pad_id=0 --bos_id=1 --eos_id=2 --unk_id=3"
-            )
-        return SpecialTokens(**ids)
-
 
 def check_symbols(name, symbols):
     """Require user-defined symbols that differ from each other and from what a model has anyway."""
@@ -251,47 +221,3 @@ def _check_coverage(character_coverage):
 def _refuse_single_string(name, sentences):
     if isinstance(sentences, (str, bytes)):
         raise ValueError(f"`{name}` must be a list of strings. Received: {name}={sentences!r}")
-
-
-def _train_model(lines, *, vocab_size, **options):
-    """Run SentencePiece's trainer, whose names the options bear; returns the model's bytes."""
-    model = io.BytesIO()
-    try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines),
-            model_writer=model,
-            vocab_size=vocab_size,
-            **options,
-            **{f"{name}_id": value for name, value in asdict(SpecialTokens()).items()},
-            max_sentence_length=_LONGEST_LINE_BYTES,
-            num_threads=_TRAINING_THREADS,
-            minloglevel=_LOG_ERRORS_ONLY,
-        )
-    except RuntimeError as error:
-        message = _explain(str(error), vocab_size)
-        if message is None:
-            raise
-        raise UserInputError(message) from error
-    return model.getvalue()
-
-
-def _explain(message, vocabulary_size):
-    """What the trainer says as one clear line, or None where the input is not at fault."""
-    if "!sentences_.empty()" in message or "(all_chars_count) > (0)" in message:
-        return "There is no text to train a vocabulary from"
-    received = f"Received: vocabulary_size={vocabulary_size}"
-    if "insert_id" in message:
-        return f"`vocabulary_size` is too small for the special tokens. {received}"
-    least = re.search(r"required_chars\. \d+ vs (\d+)", message)
-    if least:
-        return (
-            "`vocabulary_size` is too small for the characters of the text, which need at least "
-            f"{least.group(1)}. {received}"
-        )
-    most = re.search(r"set it to a value <= (\d+)", message)
-    if most:
-        return (
-            "`vocabulary_size` is too large for the text, which yields at most "
-            f"{most.group(1)}. {received}"
-        )
-    return None

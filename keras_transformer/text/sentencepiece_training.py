@@ -1,0 +1,65 @@
+"""SentencePiece's trainer, with what it says as one clear line."""
+
+import io
+import re
+from dataclasses import asdict
+
+import sentencepiece
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.special_tokens import SpecialTokens
+
+# SentencePiece's own scale: 0 information, 1 warnings, 2 errors.
+_LOG_ERRORS_ONLY = 2
+# By default SentencePiece leaves out training lines above 4,192 bytes without a word.
+_LONGEST_LINE_BYTES = 1 << 20
+# Unigram training sums floats per thread: the number is part of the result, never the machine's.
+_TRAINING_THREADS = 16
+
+
+def train_model(lines, *, vocab_size, **options):
+    """Run SentencePiece's trainer, whose names the options bear; returns the model's bytes.
+
+    Raises:
+        UserInputError: there is no text, or `vocab_size` does not suit it.
+    """
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            vocab_size=vocab_size,
+            **options,
+            **{f"{name}_id": value for name, value in asdict(SpecialTokens()).items()},
+            max_sentence_length=_LONGEST_LINE_BYTES,
+            num_threads=_TRAINING_THREADS,
+            minloglevel=_LOG_ERRORS_ONLY,
+        )
+    except RuntimeError as error:
+        message = _explain(str(error), vocab_size)
+        if message is None:
+            raise
+        raise UserInputError(message) from error
+    return model.getvalue()
+
+
+def _explain(message, vocabulary_size):
+    """What the trainer says as one clear line, or None where the input is not at fault."""
+    if "!sentences_.empty()" in message or "(all_chars_count) > (0)" in message:
+        return "There is no text to train a vocabulary from"
+    received = f"Received: vocabulary_size={vocabulary_size}"
+    if "insert_id" in message:
+        return f"`vocabulary_size` is too small for the special tokens. {received}"
+    least = re.search(r"required_chars\. \d+ vs (\d+)", message)
+    if least:
+        return (
+            "`vocabulary_size` is too small for the characters of the text, which need at least "
+            f"{least.group(1)}. {received}"
+        )
+    most = re.search(r"set it to a value <= (\d+)", message)
+    if most:
+        return (
+            "`vocabulary_size` is too large for the text, which yields at most "
+            f"{most.group(1)}. {received}"
+        )
+    return None

@@ -1,0 +1,177 @@
+"""Damaged and hostile SentencePiece models: one line, or a tokenizer that works."""
+
+import random
+import struct
+
+import pytest
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.sentencepiece_model import SentencePieceModel
+
+LINES = ["a small house", "das große Haus", "東京 abc def <BT>"] * 3
+SENTENCES = ["the small house ①", "東京 ﬁ <BT> ０１２", "", "a" * 100]
+
+
+@pytest.fixture(scope="module")
+def model_bytes():
+    return trained("identity")
+
+
+def trained(normalization):
+    model = SentencePieceTokenizer.train(
+        LINES,
+        vocabulary_size=300,
+        byte_fallback=True,
+        user_defined_symbols=["<BT>"],
+        normalization=normalization,
+    )
+    return model.model_bytes
+
+
+def as_message(model_bytes):
+    """The model as a protocol buffer, of which every field can be changed."""
+    pytest.importorskip("google.protobuf")
+    from sentencepiece import sentencepiece_model_pb2
+
+    return sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
+
+
+def use(model_bytes):
+    """Everything that a tokenizer is asked for."""
+    tokenizer = SentencePieceTokenizer(model_bytes)
+    for ids in (
+        tokenizer.encode(SENTENCES),
+        tokenizer.sample(SENTENCES, alpha=0.3, seed=1),
+    ):
+        assert all(0 <= id_ < tokenizer.vocabulary_size for row in ids for id_ in row)
+        tokenizer.decode(ids)
+    assert len(tokenizer.pieces(range(tokenizer.vocabulary_size))) == tokenizer.vocabulary_size
+    assert tokenizer.word_starts
+
+
+def refused_or_works(model_bytes):
+    """True where a model is refused."""
+    try:
+        use(model_bytes)
+    except UserInputError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(5000, marks=pytest.mark.slow)])
+def test_flipped_bits_and_bytes(model_bytes, count):
+    generator = random.Random(1)
+    refused = 0
+    for _ in range(count):
+        damaged = bytearray(model_bytes)
+        place = generator.randrange(len(damaged))
+        damaged[place] ^= generator.randrange(1, 256)
+        refused += refused_or_works(bytes(damaged))
+    assert 0 < refused < count
+
+
+def test_cut_off_at_any_place(model_bytes):
+    generator = random.Random(1)
+    for stop in generator.sample(range(len(model_bytes)), 100):
+        refused_or_works(model_bytes[:stop])
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf")])
+def test_scores_that_are_no_numbers(model_bytes, score):
+    message = as_message(model_bytes)
+    message.pieces[-1].score = score
+    with pytest.raises(UserInputError, match="scores that are no finite numbers"):
+        SentencePieceTokenizer(message.SerializeToString())
+
+
+def test_a_piece_that_is_no_utf_8(model_bytes):
+    damaged = model_bytes.replace("東".encode(), b"\xe6\x9d\xff")
+    with pytest.raises(UserInputError, match="is not a SentencePiece model"):
+        SentencePieceTokenizer(damaged)
+
+
+def test_special_tokens_that_are_the_same(model_bytes):
+    message = as_message(model_bytes)
+    message.trainer_spec.pad_piece = "<s>"
+    with pytest.raises(UserInputError, match=r"must differ. Received: .*--pad_id=0"):
+        SentencePieceTokenizer(message.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        struct.pack("<I", 1024) + b"\xff" * 1024 + b"abc\0",  # outside of the trie
+        struct.pack("<I", 1 << 31) + bytes(2048),  # the trie is larger than the table
+        struct.pack("<I", 1024) + bytes(1024),  # no normalized text
+        struct.pack("<I", 0) + b"abc\0",
+        b"\1",
+    ],
+)
+def test_tables_of_the_normalizer_that_point_elsewhere(model_bytes, table):
+    """The library reads them by pointers; before version 0.2.1 it did not look where to."""
+    message = as_message(model_bytes)
+    message.normalizer_spec.precompiled_charsmap = table
+    with pytest.raises(UserInputError, match="is not a SentencePiece model"):
+        SentencePieceTokenizer(message.SerializeToString())
+
+
+def test_values_in_the_table_of_the_normalizer_that_point_elsewhere():
+    message = as_message(trained("nmt_nfkc"))
+    table = bytearray(message.normalizer_spec.precompiled_charsmap)
+    for place in range(7, 4 + struct.unpack_from("<I", table)[0], 4):
+        if table[place] & 0x80:  # a value: where its text begins
+            table[place] = 0xFF
+    message.normalizer_spec.precompiled_charsmap = bytes(table)
+    with pytest.raises(UserInputError, match="is not a SentencePiece model"):
+        SentencePieceTokenizer(message.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        b"\x0b",  # a group, of an old format
+        b"\x0f",  # a type that does not exist
+        b"\x0a\xff\x01",  # 255 bytes that are not there
+        b"\x0d\x00",  # half a number
+        b"\x80" * 20,  # an integer without an end
+        b"\x0a\x02\x1d\x00",  # a piece with half a number
+        b"\x0a\x02\x10\x00",  # a piece without text
+        b"\x12\x02\x18\x09",  # a type of model that does not exist
+    ],
+)
+def test_our_reader_refuses_what_is_no_model(model_bytes, tail):
+    with pytest.raises(UserInputError, match="damaged SentencePiece model"):
+        SentencePieceModel.read(model_bytes + tail)
+
+
+def test_our_reader_passes_over_known_fields_of_another_type(model_bytes):
+    """As the library does: `piece` as an integer, `trainer_spec` as a number."""
+    tail = b"\x08\x07" + b"\x15\0\0\0\0" + b"\x11" + bytes(8)
+    assert SentencePieceModel.read(model_bytes + tail) == SentencePieceModel.read(model_bytes)
+
+
+def test_a_file_of_any_size_is_refused_unread(tmp_path):
+    path = tmp_path / "sparse.model"
+    with open(path, "wb") as file:
+        file.truncate(10 << 30)
+    with pytest.raises(UserInputError, match="sparse.model must have at most 67,108,864 bytes"):
+        SentencePieceTokenizer.load(path)
+
+
+def test_a_directory_or_a_device(tmp_path):
+    with pytest.raises(UserInputError, match="Is a directory"):
+        SentencePieceTokenizer.load(tmp_path)
+    for device in ("/dev/null", "/dev/zero"):
+        with pytest.raises(UserInputError, match=device):
+            SentencePieceTokenizer.load(device)
+
+
+def test_a_link_that_is_planted_for_the_file_is_not_followed(tmp_path, model_bytes):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "new.model.partial").symlink_to(victim)
+    (tmp_path / "new.model").symlink_to(victim)
+    SentencePieceTokenizer(model_bytes).save(tmp_path / "new.model")
+    assert victim.read_text() == "precious"
+    assert (tmp_path / "new.model").read_bytes() == model_bytes
