@@ -4,7 +4,6 @@ import argparse
 import dataclasses
 import difflib
 import json
-import math
 import pathlib
 import tomllib
 import types
@@ -13,7 +12,9 @@ import typing
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import read_input
 
-_MOST_BYTES = 1 << 20  # of a settings file
+_MOST_BYTES = 1 << 16  # of a settings file: Python's reader of TOML takes the square of its length
+_LARGEST = 2**63 - 1
+_SHOWN = 100  # characters of a value in a message
 
 
 def setting(default, reason, *, choices=None, minimum=None, below=None):
@@ -61,6 +62,7 @@ class Settings:
         names = [field.name for field in dataclasses.fields(cls)]
         for name in values:
             if name not in names:
+                name = name[:_SHOWN]  # looking for one like it takes the square of its length
                 close = difflib.get_close_matches(name, names, n=1)
                 hint = f"Did you mean `{close[0]}`?" if close else f"Settings: {', '.join(names)}"
                 raise UserInputError(f"Unknown setting `{name}`. {hint}")
@@ -119,11 +121,23 @@ def read_settings_file(path):
     content = read_input(path, _MOST_BYTES)
     try:
         text = content.decode("utf-8")
-        values = tomllib.loads(text) if pathlib.Path(path).suffix == ".toml" else json.loads(text)
+        if pathlib.Path(path).suffix == ".toml":
+            values = tomllib.loads(text)
+        else:
+            values = json.loads(text, object_pairs_hook=_without_repetition)
     except (ValueError, RecursionError) as error:  # of both formats; of text that is not UTF-8
-        raise UserInputError(f"{path} is no settings file: {error}") from error
+        raise UserInputError(f"{path} is no settings file: {_cut(str(error))}") from error
     if not isinstance(values, dict):
         raise UserInputError(f"{path} must hold a JSON object. Received: {text.strip()[:60]}")
+    return values
+
+
+def _without_repetition(pairs):
+    """The dict of a JSON object; `ValueError` where it has a name twice, as in TOML."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"`{next(name for name in names if names.count(name) > 1)}` stands twice")
     return values
 
 
@@ -154,7 +168,9 @@ def _check(field, value_type, value):
         return
     rule = _broken_rule(field.metadata, value_type.plain, value)
     if rule:
-        raise UserInputError(f"`{field.name}` must be {rule}. Received: {field.name}={value!r}")
+        raise UserInputError(
+            f"`{field.name}` must be {rule}. Received: {field.name}={_cut(repr(value))}"
+        )
 
 
 def _broken_rule(rules, plain, value):
@@ -162,8 +178,10 @@ def _broken_rule(rules, plain, value):
     accepted = (int, float) if plain is float else plain
     if not isinstance(value, accepted) or (isinstance(value, bool) and plain is not bool):
         return {int: "an integer", float: "a number", bool: "true or false", str: "a text"}[plain]
-    if plain is float and not math.isfinite(value):
-        return "a finite number"
+    if plain in (int, float) and not -_LARGEST <= value <= _LARGEST:  # nor is NaN
+        return "a finite number" if plain is float else f"at most {_LARGEST}"
+    if plain is str and not _is_plain(value):
+        return "a text of whole characters without NUL"
     choices, minimum, below = rules.get("choices"), rules.get("minimum"), rules.get("below")
     if choices is not None and value not in choices:
         return f"one of {', '.join(map(str, choices))}"
@@ -172,6 +190,15 @@ def _broken_rule(rules, plain, value):
     if below is not None and value >= below:
         return f"less than {below}"
     return None
+
+
+def _is_plain(text):
+    """Whether a text can be written to a file, and can name one: no NUL, no half of a pair."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _cut(text):
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _argument_form(field, value_type):

@@ -82,6 +82,10 @@ def test_what_a_run_wrote_is_a_settings_file(tmp_path):
         ("lowercase", 1, "true or false"),
         ("tokenizer", 5, "a text"),
         ("norm", None, "a text"),
+        ("steps", 2**63, "at most 9223372036854775807"),
+        ("dropout", math.inf, "a finite number"),
+        ("tokenizer", "a\0b", "a text of whole characters without NUL"),
+        ("tokenizer", "a\ud800", "a text of whole characters without NUL"),
     ],
 )
 def test_wrong_value_names_setting_rule_and_value(name, value, rule):
@@ -113,6 +117,49 @@ def test_a_file_that_holds_no_settings_is_refused(tmp_path, name, content, messa
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserInputError, match=message):
         parse_with_file(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.json", b'{"steps": 1, "steps": 2}', "is no settings file: `steps` stands twice"),
+        ("a.toml", b"steps = 1\nsteps = 2", "is no settings file: Cannot overwrite a value"),
+        ("a.json", b"[" * 60_000, "is no settings file: maximum recursion"),
+        ("a.toml", b"a = " + b"[" * 60_000, "is no settings file: maximum recursion"),
+        ("a.toml", b"a" + b".a" * 10_000 + b" = 1", "Unknown setting `a`"),
+        ("a.json", b'{"steps": 1' + b"0" * 5000 + b"}", "is no settings file: Exceeds the limit"),
+        (
+            "a.json",
+            b'{"steps": 1' + b"0" * 4000 + b"}",
+            r"at most 9223372036854775807. .*00\.\.\.$",
+        ),
+        ("a.json", b'{"dropout": 1' + b"0" * 4000 + b"}", r"a finite number. .*000\.\.\.$"),
+        ("a.json", b'{"dropout": NaN}', "a finite number. Received: dropout=nan"),
+        ("a.json", b'{"dropout": 1e999}', "a finite number. Received: dropout=inf"),
+        ("a.json", b'{"' + b"x" * 50_000 + b'": 1}', "Unknown setting `x{100}`"),
+        (
+            "a.json",
+            b'{"tokenizer": "' + b"x" * 50_000 + b'\\u0000"}',
+            r"without NUL. .*xxx\.\.\.$",
+        ),
+        ("a.json", b" " * (1 << 16) + b"{}", "must have at most 65,536 bytes"),
+        ("a.toml", b"steps = 2020-01-01", "`steps` must be an integer. Received: .*2020"),
+        ("a.toml", b"[steps]\na = 1", "`steps` must be an integer. Received: .*'a': 1"),
+        ("a.json", b'{"norm": ["post"]}', "`norm` must be a text"),
+    ],
+)
+def test_a_hostile_file_is_one_short_line(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserInputError, match=message) as raised:
+        parse_with_file(tmp_path / name)
+    assert len(str(raised.value)) < 400 + len(str(tmp_path))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_directory_or_a_device_is_no_settings_file(tmp_path):
+    for path in (tmp_path, "/dev/zero", "/dev/null"):
+        with pytest.raises(UserInputError):
+            parse_with_file(path)
 
 
 def test_a_missing_settings_file_is_told(tmp_path):
