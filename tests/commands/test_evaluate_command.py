@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import sys
 import threading
 from types import MappingProxyType
 
@@ -15,6 +16,7 @@ import pytest
 
 from keras_transformer import cli
 from keras_transformer.evaluation import bleu, paired_bootstrap, system_scores
+from keras_transformer.files.standard_streams import MissingStream
 from keras_transformer.models import build_transformer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
@@ -322,3 +324,10 @@ def test_the_sentences_of_a_pipe_are_read_once(evaluate, files, known, tmp_path)
     code, out, _ = evaluate("--json", f"--against={tmp_path / 'pipe'}")
     writer.join()
     assert (code, json.loads(out)["sentences"]) == (0, 4)
+
+
+def test_closed_standard_output_is_told_before_anything_is_translated(evaluate, known, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", MissingStream("Standard output", 1))
+    monkeypatch.setattr(KnownTranslator, "load", None)
+    code, _, err = evaluate()
+    assert (code, err) == (2, "error: Standard output is closed.\n")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_transformer import Translator, cli
+from keras_transformer.errors import LongSentenceWarning
 from keras_transformer.runs.run_directory import RunDirectory
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
@@ -58,6 +59,16 @@ def test_bleu_of_the_dev_text_is_measured_while_training(learned):
     assert [int(row["step"]) for row in rows] == [60, 120, 180, 240]
     bleu = [float(row["val_bleu"]) for row in rows]
     assert bleu[-1] > 50 > bleu[0]
+
+
+def test_long_lines_of_the_dev_text_end_no_training(learned, tmp_path, monkeypatch):
+    _, _, origin = learned
+    monkeypatch.setitem(Translator.__init__.__kwdefaults__, "max_source_length", 3)
+    source, target = write_pairs(tmp_path, "train")
+    command = ["train", "--source", source, "--target", target, "--from", str(origin.path)]
+    with pytest.warns(LongSentenceWarning, match="its end is cut off"):
+        code = cli.main([*command, "--run", str(tmp_path / "run"), *flags(steps=2)])
+    assert code == 0
 
 
 def test_a_training_from_a_run_goes_on_and_frozen_parts_stay(learned, tmp_path):
