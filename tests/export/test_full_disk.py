@@ -51,7 +51,7 @@ def test_ctranslate2(translator, tmp_path):
 
 def test_litert(translator, tmp_path, monkeypatch):
     """The files beside the model, whose content does not matter here."""
-    monkeypatch.setattr(litert, "_convert", lambda *_: bytes(1_000_000))
+    monkeypatch.setattr(litert, "_convert", lambda *_: bytes(10))
     assert check(export_litert, translator, tmp_path) >= 5
 
 
