@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import LongSentenceWarning, UserInputError
 from keras_transformer.export.litert import export_litert
 from keras_transformer.serving.litert_translator import LiteRTTranslator
 from keras_transformer.text import SentencePieceTokenizer
@@ -66,6 +66,12 @@ def test_nasty_sentences(trained_run, translator):
     whole = [i for i, row in enumerate(rows) if len(row) < LIMITS["max_source_length"]]
     expected = translator_of(trained_run).translate([texts[i] for i in whole])
     assert [found[i] for i in whole] == expected
+
+
+def test_a_long_sentence_is_cut_and_told_of(translator):
+    with pytest.warns(LongSentenceWarning, match=r"`sentences\[1\]` .*its end is cut off"):
+        _, longer, long = translator.translate(["one", "one " * 1_000_000, "one " * 100])
+    assert longer == long
 
 
 def test_half_a_surrogate_pair_is_what_its_bytes_are_to_a_reader_of_utf_8(translator):
