@@ -7,12 +7,13 @@ import math
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.command_errors import HUNG_UP, INTERRUPTED, TERMINATED
 from keras_transformer.errors import CannotWrite
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.training.bleu_validation import BleuValidation
 from keras_transformer.training.checkpoints import Checkpoints
 from keras_transformer.training.compiled_shapes import CompiledShapes
 from keras_transformer.training.ema_weights import EMAWeights, keeps_average
 from keras_transformer.training.epochs import EpochCallbacks
-from keras_transformer.training.interruption import StopOnInterrupt, tell
+from keras_transformer.training.interruption import StopOnInterrupt
 from keras_transformer.training.limits import StepLimit, StopOnNaN, StopOnPlateau, TimeLimit
 from keras_transformer.training.metrics_log import MetricsLog
 from keras_transformer.training.progress_bar import ProgressBar

@@ -1,12 +1,12 @@
 """Signals that wait for the end of a step, so that the weights they leave are whole."""
 
-import os
+import contextlib
 import signal
-import sys
 import threading
 
 import keras
 
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.training.running_clock import CLOCK
 
 SIGNALS = {
@@ -80,7 +80,8 @@ class StopOnInterrupt(keras.callbacks.Callback):
         if signal_number == signal.SIGINT:
             self._restore_handler(signal_number)
             more = " Press Ctrl-C again to stop at once."
-        tell(f"\nStopping after this step.{more}")
+        with contextlib.suppress(RuntimeError):  # it came in the middle of a write to stderr
+            tell(f"\nStopping after this step.{more}")
 
     def _go_on(self, signal_number, frame):
         CLOCK.went_on()
@@ -98,18 +99,3 @@ class StopOnInterrupt(keras.callbacks.Callback):
                 self._save()
             self.between_steps = True
             raise KeyboardInterrupt
-
-
-def tell(message):
-    """Print a line on stderr; go on where nobody can read it, such as on a closed terminal.
-
-    Args:
-        message: a string.
-    """
-    try:
-        print(message, file=sys.stderr, flush=True)
-    except RuntimeError:
-        pass  # a signal came while the progress was being written: that cannot be written into
-    except OSError:
-        with open(os.devnull, "w") as nowhere:  # what is held back is written once more in the end
-            os.dup2(nowhere.fileno(), sys.stderr.fileno())

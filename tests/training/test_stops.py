@@ -1,9 +1,12 @@
 """A training that is told to stop, or whose directory goes: what can be kept is kept."""
 
 import shutil
+import signal
+import sys
 
 import pytest
 
+from keras_transformer.training.interruption import StopOnInterrupt
 from tests.training.equal_runs import assert_equal_runs, place, rows
 
 
@@ -31,6 +34,21 @@ def test_a_closed_terminal_leaves_a_state(trainings, whole, tmp_path):
     assert place(path) == (6, False)
     assert run(path, ema=True)[0] == 0
     assert_equal_runs(path, whole)
+
+
+class BusyStream:
+    """As stderr is while something is being written to it."""
+
+    def write(self, text):
+        raise RuntimeError("reentrant call")
+
+
+def test_a_signal_in_the_middle_of_a_write_is_no_error(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", BusyStream())
+    interrupt = StopOnInterrupt()
+    with pytest.raises(KeyboardInterrupt), interrupt:
+        signal.raise_signal(signal.SIGTERM)
+    assert interrupt.stopped_because == "terminated"
 
 
 def test_nohup_keeps_a_training_from_the_end_of_its_terminal(trainings, whole, tmp_path):
