@@ -1,15 +1,47 @@
 """Translation data sets that TensorFlow Datasets has prepared, read without it."""
 
-import json
 import os
 import pathlib
-import struct
+import re
+from typing import Annotated
 
+import msgspec
+
+from keras_transformer.data.tfrecords import read_records
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.json_files import read_record
 
-_LENGTH = struct.Struct("<Q")
-_CHECKSUM_BYTES = 4
+_VERSION = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
+_LONGEST_INTEGER = 63  # bits before the last byte
 _SHARDS = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"  # the names of files, if nothing is said
+
+_ADVICE = "Prepare the data set anew."
+
+# Protocol buffers write large integers into JSON as strings.
+_Count = Annotated[str, msgspec.Meta(pattern=r"^\d{1,18}$")] | Annotated[int, msgspec.Meta(ge=0)]
+
+_Name = Annotated[str, msgspec.Meta(max_length=200)]
+
+
+class _Split(msgspec.Struct):
+    name: _Name
+    shardLengths: list[_Count]
+    numBytes: _Count
+    filepathTemplate: _Name = _SHARDS
+
+
+class _Info(msgspec.Struct):
+    name: _Name
+    splits: list[_Split] = []
+    fileFormat: str = "tfrecord"
+
+
+class _Translation(msgspec.Struct):
+    languages: list[str] = []
+
+
+class _Features(msgspec.Struct):
+    translation: _Translation = msgspec.field(default_factory=_Translation)
 
 
 class TfdsFolder:
@@ -29,12 +61,12 @@ class TfdsFolder:
         default = os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")
         self._name = name
         self._path = _latest_version(pathlib.Path(data_dir or default).expanduser(), name)
-        self._info = _read_json(self._path / "dataset_info.json")
-        self._splits = {split["name"]: split for split in self._info.get("splits", [])}
-        self._features = _read_json(self._path / "features.json")
-        file_format = self._info.get("fileFormat", "tfrecord")
+        self._info = read_record(self._path / "dataset_info.json", _Info, _ADVICE)
+        self._splits = {split.name: split for split in self._info.splits}
+        self._features = read_record(self._path / "features.json", _Features, _ADVICE)
+        file_format = self._info.fileFormat
         if file_format != "tfrecord":
-            raise _needs_tfds(f"The data set {name} has files of the format {file_format}")
+            raise _needs_tfds(f"The data set {name} has files of the format {file_format[:60]}")
 
     @property
     def full_name(self):
@@ -44,36 +76,49 @@ class TfdsFolder:
     @property
     def languages(self):
         """List of the languages of a pair."""
-        return list(self._features.get("translation", {}).get("languages", []))
+        return self._features.translation.languages
 
     @property
     def num_bytes(self):
         """Bytes of all splits."""
-        return sum(int(split["numBytes"]) for split in self._splits.values())
+        return sum(int(split.numBytes) for split in self._splits.values())
 
     def prepare(self, download):
         """As the library would; here the data set is prepared, else it could not be opened."""
 
     def num_examples(self, split):
         """Number of pairs of a split."""
-        return sum(map(int, self._find(split)["shardLengths"]))
+        return sum(map(int, self._find(split).shardLengths))
 
     def examples(self, split):
         """Yield the pairs of a split: language -> sentence in UTF-8."""
         found = self._find(split)
-        number = len(found["shardLengths"])
-        for shard in range(number):
-            file_name = found.get("filepathTemplate", _SHARDS).format(
-                DATASET=self._info["name"],
-                SPLIT=split,
-                FILEFORMAT="tfrecord",
-                SHARD_X_OF_Y=f"{shard:05}-of-{number:05}",
-            )
-            for record in _records(self._path / file_name):
+        number = len(found.shardLengths)
+        for shard, count in enumerate(found.shardLengths):
+            path = self._path / self._file_name(found, f"{shard:05}-of-{number:05}")
+            for record in read_records(path, int(count)):
                 try:
                     yield _example(record)
                 except (ValueError, IndexError) as error:
-                    raise UserInputError(f"{self._path / file_name} is damaged") from error
+                    raise UserInputError(f"{path} is damaged. {_ADVICE}") from error
+
+    def _file_name(self, split, shard):
+        """The name of a file; a template may hold anything, and is none of Python's."""
+        name = split.filepathTemplate
+        values = {
+            "DATASET": self._info.name,
+            "SPLIT": split.name,
+            "FILEFORMAT": "tfrecord",
+            "SHARD_X_OF_Y": shard,
+        }
+        for key, value in values.items():
+            name = name.replace(f"{{{key}}}", value)
+        if "\0" in name or pathlib.PurePath(name).name != name:
+            raise UserInputError(
+                f"{self._path / 'dataset_info.json'} is damaged: it names the file {name[:60]!r}. "
+                + _ADVICE
+            )
+        return name
 
     def _find(self, split):
         if split in self._splits:
@@ -89,6 +134,7 @@ class TfdsFolder:
 def _latest_version(data_dir, name):
     """The folder of the highest version of a data set."""
     versions = [path.parent for path in (data_dir / name).glob("*.*.*/dataset_info.json")]
+    versions = [path for path in versions if _VERSION.fullmatch(path.name)]
     if not versions:
         raise _needs_tfds(f"The data set {name} is not prepared in {data_dir}")
     return max(versions, key=lambda path: [int(part) for part in path.name.split(".")])
@@ -99,27 +145,6 @@ def _needs_tfds(reason):
         f"{reason}: that needs TensorFlow Datasets, which is not installed "
         "(pip install keras-transformer[tensorflow])"
     )
-
-
-def _read_json(path):
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserInputError(f"Cannot read {path}: {error}") from error
-
-
-def _records(path):
-    """Yield the records of a TFRecord file: length, its checksum, the bytes, their checksum.
-
-    The checksums are left alone: Python's library has no CRC-32C.
-    """
-    with open(path, "rb") as file:
-        while header := file.read(_LENGTH.size + _CHECKSUM_BYTES):
-            length = _LENGTH.unpack_from(header)[0] if len(header) >= _LENGTH.size else 0
-            record = file.read(length)
-            if len(record) < length or len(file.read(_CHECKSUM_BYTES)) < _CHECKSUM_BYTES:
-                raise UserInputError(f"{path} is cut off")
-            yield record
 
 
 def _example(record):
@@ -144,7 +169,10 @@ def _fields(message):
     while position < len(message):
         tag, position = _integer(message, position)
         length, position = _integer(message, position)
-        yield tag >> 3, message[position : position + length]
+        content = message[position : position + length]
+        if len(content) < length:
+            raise ValueError("a field is cut off")
+        yield tag >> 3, content
         position += length
 
 
@@ -158,3 +186,5 @@ def _integer(message, position):
         if byte < 0x80:
             return value, position
         shift += 7
+        if shift > _LONGEST_INTEGER:
+            raise ValueError("an integer has no end")

@@ -47,7 +47,12 @@ class TfdsPairs(ParallelText):
 
     def __iter__(self):
         for example in self._data_set.examples(self.split):
-            source, target = (example[language].decode("utf-8") for language in self.languages)
+            try:
+                source, target = (example[language].decode("utf-8") for language in self.languages)
+            except (KeyError, UnicodeDecodeError) as error:
+                raise UserInputError(
+                    f"The data set {self.name} is damaged: a pair has no text. Prepare it anew."
+                ) from error
             yield source, target
 
     def fingerprint(self):
@@ -72,7 +77,10 @@ class _TfdsLibrary:
         self._name = name
         try:
             self._builder = tensorflow_datasets.builder(name, data_dir=data_dir and str(data_dir))
-        except (ValueError, AssertionError) as error:
+            self._builder.info.features  # noqa: B018 - read from files, which may be damaged
+        except ImportError:
+            raise
+        except Exception as error:  # whatever a builder or its damaged files may raise
             raise UserInputError(f"TFDS cannot open the data set {name}: {_line(error)}") from error
 
     @property
@@ -135,10 +143,15 @@ class _TfdsLibrary:
             )
         ).batch(_PAIRS_AT_ONCE)
         batches = records.map(lambda batch: tf.io.parse_example(batch, form)).prefetch(2)
-        for batch in batches.as_numpy_iterator():
-            sides = (batch[language].tolist() for language in self.languages)
-            for pair in zip(*sides, strict=True):
-                yield dict(zip(self.languages, pair, strict=True))
+        try:
+            for batch in batches.as_numpy_iterator():
+                sides = (batch[language].tolist() for language in self.languages)
+                for pair in zip(*sides, strict=True):
+                    yield dict(zip(self.languages, pair, strict=True))
+        except tf.errors.OpError as error:
+            raise UserInputError(
+                f"The data set {self._name} is damaged: {_line(error)}. Prepare it anew."
+            ) from error
 
 
 def _open(name, data_dir):
