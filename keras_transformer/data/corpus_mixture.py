@@ -5,6 +5,9 @@ import math
 import numpy as np
 
 from keras_transformer.data.pair_slots import PairSlots
+from keras_transformer.errors import UserInputError
+
+_MOST_PAIRS = 500_000_000  # of an epoch: their plan takes some gigabytes
 
 
 class CorpusMixture:
@@ -21,6 +24,7 @@ class CorpusMixture:
     Raises:
         ValueError: there is no corpus, the corpora were prepared with different tokenizers, or the
             weights break their rule.
+        UserInputError: the weights make an epoch of more than 500 million pairs.
 
     Example:
         >>> from keras_transformer.data import ParallelCorpus
@@ -40,6 +44,7 @@ class CorpusMixture:
         self._check_weights()
         self._check_tokenizers()
         self._starts = np.cumsum([0, *map(len, self.corpora)])
+        self._check_epoch()
 
     def __len__(self):
         return int(self._starts[-1])
@@ -129,6 +134,17 @@ class CorpusMixture:
                 raise ValueError(
                     f"`weights` must be finite numbers > 0. Received: weights={self.weights}"
                 )
+
+    def _check_epoch(self):
+        pairs = sum(
+            len(corpus) * weight for corpus, weight in zip(self.corpora, self.weights, strict=True)
+        )
+        if pairs > max(_MOST_PAIRS, len(self)):  # without weights there is no plan of them
+            raise UserInputError(
+                f"An epoch must have at most {_MOST_PAIRS:,} pairs: take smaller weights. "
+                f"Received: weights={self.weights}, of {[len(corpus) for corpus in self.corpora]} "
+                "pairs"
+            )
 
     def _check_tokenizers(self):
         for key in ("tokenizer_fingerprint", "source_tokenizer_fingerprint"):

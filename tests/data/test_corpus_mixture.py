@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.data.corpus_mixture import CorpusMixture
+from keras_transformer.errors import UserInputError
 from tests.data.corpora import corpus_of, random_corpus, with_text
 
 
@@ -76,6 +77,12 @@ def test_errors_name_the_line_and_the_corpus():
 def test_wrong_weights(weights, message):
     with pytest.raises(ValueError, match=message):
         CorpusMixture([random_corpus(3)], weights)
+
+
+@pytest.mark.parametrize("weight", [1e300, 2e8, 10**400])
+def test_weights_of_an_endless_epoch(weight):
+    with pytest.raises(UserInputError, match="at most 500,000,000 pairs: take smaller weights"):
+        CorpusMixture([random_corpus(3), random_corpus(3)], [1, weight])
 
 
 def test_no_corpus():
