@@ -5,7 +5,7 @@ import math
 import signal
 import sys
 
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, is_out_of_memory
 from keras_transformer.files.standard_streams import (
     full_output,
     output_fault,
@@ -16,6 +16,7 @@ from keras_transformer.files.standard_streams import (
 USER_ERROR = 2
 INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
 TERMINATED = 128 + signal.SIGTERM  # 143
+_MOST_CHARACTERS = 2000  # of an error: a library's own message may hold a whole file
 HUNG_UP = 128 + signal.SIGHUP  # 129
 
 
@@ -105,9 +106,9 @@ def run_command(main):
 
     Args:
         main: a function without arguments that returns an exit code, or None for success. A
-            `UserInputError`, or a file or standard stream that cannot be read or written, is told
-            on stderr in one line (exit code 2), Ctrl-C ends with 130, and a reader that closed our
-            output early (`| head`) ends it without a word.
+            `UserInputError`, a file or standard stream that cannot be read or written, or a memory
+            that does not suffice is told on stderr in one line (exit code 2). Ctrl-C ends with
+            130, and a reader that closed our output early (`| head`) ends it without a word.
 
     Example:
         >>> run_command(lambda: None)
@@ -140,6 +141,13 @@ def _code_of(main):
     except KeyboardInterrupt:
         tell("interrupted")
         return INTERRUPTED
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        return _user_error(
+            "The memory does not suffice: take a smaller batch, shorter sentences, or a smaller "
+            "model."
+        )
 
 
 def _sent_on(code):
@@ -151,7 +159,8 @@ def _sent_on(code):
 
 
 def _user_error(message):
-    tell(f"error: {' '.join(message.split())}")
+    line = " ".join(message.split())
+    tell(f"error: {line if len(line) <= _MOST_CHARACTERS else line[:_MOST_CHARACTERS] + '...'}")
     return USER_ERROR
 
 

@@ -1,5 +1,14 @@
 """Errors whose message is all that a user needs to go on."""
 
+# What the backends and their libraries say when an allocation fails.
+_OUT_OF_MEMORY = (
+    "resource_exhausted",
+    "resourceexhausted",
+    "out_of_memory",
+    "out of memory",
+    "oom when allocating",
+)
+
 
 class UserInputError(ValueError):
     """Input that a user can mend: the message is one clear line, commands show no traceback."""
@@ -39,3 +48,17 @@ class SentenceTooLong(AboutLongSentence, UserInputError):
 
 class LongSentenceWarning(AboutLongSentence, UserWarning):
     """A sentence was cut or split because it has more tokens than may be."""
+
+
+def is_out_of_memory(error):
+    """Whether an error of a backend says that memory ran out.
+
+    Args:
+        error: an exception.
+
+    Example:
+        >>> is_out_of_memory(MemoryError()), is_out_of_memory(ValueError("No such shape"))
+        (True, False)
+    """
+    said = f"{type(error).__name__}: {error}".lower()
+    return isinstance(error, MemoryError) or any(sign in said for sign in _OUT_OF_MEMORY)

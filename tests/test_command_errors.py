@@ -72,3 +72,14 @@ def test_parser_takes_underscores_and_no_abbreviations(capsys):
     with pytest.raises(SystemExit):
         parser.parse_args(["--batch", "8", "a_b"])
     assert "unrecognized arguments: --batch" in capsys.readouterr().err
+
+
+def test_a_memory_that_does_not_suffice_is_one_line(capsys):
+    class ResourceExhaustedError(Exception):
+        """Named as TensorFlow's."""
+
+    def main():
+        raise ResourceExhaustedError("OOM when allocating tensor\nwith shape[99]")
+
+    assert run_command(main) == 2
+    assert capsys.readouterr().err.startswith("error: The memory does not suffice: ")

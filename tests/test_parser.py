@@ -1,7 +1,6 @@
 """Sentences to trees by models with random weights, whose trees are wild."""
 
 import io
-import json
 import re
 import types
 
@@ -195,7 +194,7 @@ def test_the_command_tells_of_sentences_without_a_tree(command, run, model, spoi
     model.save_weights(path)
     none = command(lines, "--checkpoint", str(path), code=2)
     assert none.out == b""
-    assert none.err.startswith(b"error: The model's scores are not finite")
+    assert none.err.startswith(f"error: The weights {path} are not finite numbers".encode())
     assert none.err.count(b"\n") == 1
 
 
@@ -255,8 +254,8 @@ def test_a_translator_is_no_parser(tmp_path, capsys):
         Parser.load(run.path)
     assert cli.main(["parse", str(run.path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-    record = {key: value for key, value in run.record().items() if key != "output"}
-    run.record_path.write_text(json.dumps(record))  # as older versions wrote it
+    record = {key: value for key, value in run.record().as_json().items() if key != "output"}
+    run.write_json(run.record_path, record)  # as older versions wrote it
     with pytest.raises(UserInputError, match="The outputs of the run .* are text, not trees"):
         Parser.load(run.path)
 

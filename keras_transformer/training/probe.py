@@ -5,17 +5,9 @@ import time
 
 import numpy as np
 
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, is_out_of_memory
 from keras_transformer.training.device_memory import peak_device_memory
 
-# What the backends and their libraries say when an allocation fails.
-OUT_OF_MEMORY = (
-    "resource_exhausted",
-    "resourceexhausted",
-    "out_of_memory",
-    "out of memory",
-    "oom when allocating",
-)
 GIBIBYTE = 2**30
 
 
@@ -87,20 +79,6 @@ def probe(model, reader, devices, accumulate=1):
     seconds = time.perf_counter() - began
     _put_back(model, values)
     return ProbeRecord(**shape, seconds=seconds, peak_bytes=peak_device_memory())
-
-
-def is_out_of_memory(error):
-    """Whether an error of a backend says that memory ran out.
-
-    Args:
-        error: an exception.
-
-    Example:
-        >>> is_out_of_memory(MemoryError()), is_out_of_memory(ValueError("No such shape"))
-        (True, False)
-    """
-    said = f"{type(error).__name__}: {error}".lower()
-    return isinstance(error, MemoryError) or any(sign in said for sign in OUT_OF_MEMORY)
 
 
 def _values(model, devices):
