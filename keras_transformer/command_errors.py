@@ -16,8 +16,8 @@ from keras_transformer.files.standard_streams import (
 USER_ERROR = 2
 INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
 TERMINATED = 128 + signal.SIGTERM  # 143
-_MOST_CHARACTERS = 2000  # of an error: a library's own message may hold a whole file
 HUNG_UP = 128 + signal.SIGHUP  # 129
+_MOST_CHARACTERS = 2000  # of an error: a library's own message may hold a whole file
 
 
 class CommandParser(argparse.ArgumentParser):
