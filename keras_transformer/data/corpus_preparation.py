@@ -24,6 +24,7 @@ from keras_transformer.data.parallel_corpus import (
 from keras_transformer.data.parallel_text import ParallelText
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.file_lock import file_lock
+from keras_transformer.files.whole_files import writing
 
 _CHUNK_PAIRS = 10_000
 _CONTENT_VERSION = 2  # of what becomes of a text: with another one, other pairs
@@ -105,6 +106,11 @@ def _prepare_once(directory, text, *arguments):
         try:
             _write_corpus(text, *arguments, partial)
             _publish(partial, directory)
+        except OSError as error:
+            if error.filename is not None:  # such as that of a text
+                raise
+            with writing(directory):
+                raise
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from keras_transformer.data import (
     corpus_preparation,
     prepare_corpus,
 )
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import CannotWrite, UserInputError
 
 SOURCES = ["a b", "c", "", "d e f", "  "]
 TARGETS = ["x", "y z", "w", "v v v v", ""]
@@ -256,6 +257,19 @@ def test_without_locks_a_faster_process_wins(tmp_path, monkeypatch):
     corpus = prepared(tmp_path, tokenizer=Overtaken())
     assert len(corpus) == 3
     assert len(list(filter(pathlib.Path.is_dir, tmp_path.iterdir()))) == 1
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # of every file, in bytes
+    try:
+        with pytest.raises(CannotWrite) as raised:
+            prepared(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert str(raised.value).startswith(f"Cannot write {tmp_path}{os.sep}")
+    assert str(raised.value).endswith(": File too large.")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_folder_that_cannot_be_made(tmp_path):
