@@ -2,6 +2,7 @@
 # make demo      train a small translator of number words and export it (under 5 minutes on 2 cores)
 # make test      lint and tests (about 12 minutes on 2 cores)
 # make test-full the same with the slow tests
+# make fuzz      10,000 random cases of odd files and commands; ARGS="--cases 300 --seed 7"
 # make lint      ruff alone
 # make benchmark how fast batches are read (about a minute)
 # make benchmark-exports sizes, speed and BLEU of the exports; ARGS="RUN --source FILE --reference FILE"
@@ -17,7 +18,7 @@ BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --durations 5
 
-.PHONY: help install demo test test-full lint benchmark benchmark-exports benchmark-training clean
+.PHONY: help install demo test test-full fuzz lint benchmark benchmark-exports benchmark-training clean
 
 help:
 	@sed -n "s/^# make/make/p" Makefile
@@ -34,6 +35,9 @@ test: lint
 test-full: lint
 	$(PYTEST) --full --doctest-modules tests keras_transformer
 	KERAS_BACKEND=jax $(PYTEST) --full -m core tests
+
+fuzz: .venv/installed-dev
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

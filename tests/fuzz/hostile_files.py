@@ -1,0 +1,238 @@
+"""Cases of damaged and odd files and texts, given to what reads them."""
+
+import gzip
+import json
+import shutil
+
+from hypothesis import strategies as st
+
+from keras_transformer.data.text_files import read_parallel_text
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.array_archives import DAMAGED, open_archive, read_array, read_record
+from keras_transformer.files.checksum_list import check_files
+from keras_transformer.files.weight_files import open_weights
+from keras_transformer.parsing import Tree, clean, linearize, read_trees, rebuild, repair
+from keras_transformer.parsing.evalb_parameters import EvalbParameters
+from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.settings import read_settings_file
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.training.averaging import average_checkpoints
+from keras_transformer.translation_training import TranslationSettings
+from tests.fuzz.damage import BYTES, VALUES, damage, damages
+from tests.fuzz.faults import require, require_good_end, require_json_numbers
+from tests.fuzz.verb_calls import call
+
+ANY_TEXT = st.text(st.characters(), max_size=12)
+LABELS = st.sampled_from(["S", "NP", "TOP", "-NONE-", "", "NP-SBJ-1", "``", ".", "A|B", "X\u00a0"])
+WORDS = st.sampled_from(["a", "-LRB-", "``", "''", ".", "*T*-1", "1\\/2", "ß", "\u2028"])
+WHOLE_TREES = st.recursive(
+    st.tuples(LABELS, WORDS).map(" ".join).map("({})".format),
+    lambda inner: (
+        st.tuples(LABELS, st.lists(inner, max_size=3).map(" ".join))
+        .map(" ".join)
+        .map("({})".format)
+    ),
+    max_leaves=12,
+)
+# Pieces of text and how often each comes: what is long stays short in a case's record.
+TIMES = st.sampled_from([1, 1, 1, 1, 1, 2, 3, 40, 3000])
+PIECES = st.sampled_from(
+    ["(", ")", " ", "(S ", "(NP (DT the) (NN dog))", "(S", "XX", "(XX x)", "-NONE-", "\n", "(A-1=2",
+     "\u00a0", "``", "''", "(TOP ", "( ", "()", "\t", "\r", "\0", "\u2028", "\ud800"]
+) | ANY_TEXT  # fmt: skip
+TREES = st.one_of(
+    st.lists(st.tuples(WHOLE_TREES, st.just(1)), min_size=1, max_size=2),
+    st.lists(st.tuples(WHOLE_TREES | PIECES, TIMES), max_size=12),
+    st.lists(st.tuples(PIECES, TIMES), max_size=12),
+)
+LINES = st.lists(st.tuples(st.sampled_from(["\n", "a\n", "\r\n", "\ufeff"]) | ANY_TEXT, TIMES),
+                 max_size=8)  # fmt: skip
+TOKENS = ["(S", ")S", "(NP", ")NP", "(VP", ")VP", "XX", "", "(", ")", "x", ")", "(S)", " "]
+RULES = ["DEBUG 2\n", "DELETE_LABEL TOP\n", "EQ_LABEL A B\n", "EQ_WORD a\n", "CUTOFF_LEN -1\n",
+         "MAX_ERROR 99999999999\n", "LABELED 0\n", "# x\n", "QUOTE_LABEL ''\n",
+         "DEBUG\n"]  # fmt: skip
+SETTINGS = ["steps", "preset", "vocabulary_size", "x", "deterministic", "hidden_dim"]
+CODED = st.sampled_from(["plain", "plain", "gzip", "broken gzip", "bomb"])
+
+
+def joined(pieces):
+    """The text of a list of pieces and numbers."""
+    return "".join(piece * times for piece, times in pieces)
+
+
+def _write(path, text, coded):
+    """Write a text, compressed or not; returns its path."""
+    content = text.encode("utf-8", "surrogatepass")
+    if coded == "plain":
+        path.write_bytes(content)
+        return path
+    path = path.with_name(f"{path.name}.gz")
+    packed = gzip.compress(content + b"\0" * 20_000_000 if coded == "bomb" else content, 1)
+    path.write_bytes(packed[:-3] if coded == "broken gzip" else packed)
+    return path
+
+
+def _tree(case, *_):
+    try:
+        tree = Tree.fromstring(joined(case["text"]))
+    except ValueError:
+        return
+    require(Tree.fromstring(str(tree)) == tree, "a tree is another one when it is read again")
+    tree.pretty()
+    cleaned = clean(tree)
+    if cleaned is not None:
+        words, tags = cleaned.words(), cleaned.tags()
+        require(rebuild(linearize(cleaned), words, tags) == cleaned, "linearized, rebuilt: another")
+
+
+def _trees(case, _, directory):
+    path = _write(directory / "trees.mrg", joined(case["text"]), case["coded"])
+    for tree in read_trees(path, clean=case["clean"]):
+        str(tree)
+
+
+def _repair(case, *_):
+    tree, _ = repair(case["tokens"] * case["times"], case["words"])
+    require(tree.words() == case["words"], "a repaired tree has other words")
+
+
+def _evalb(case, _, directory):
+    gold = _write(directory / "gold.mrg", joined(case["gold"]), case["coded"])
+    test = _write(directory / "test.mrg", joined(case["test"]), "plain")
+    rules = _write(directory / "rules.prm", joined(case["rules"]), "plain")
+    outcome = call(["evalb", gold, test, *case["flags"], "--params", rules])
+    require_good_end(outcome)
+    if outcome.code == 0 and "--json" in case["flags"]:
+        require_json_numbers(outcome.out)
+
+
+def _parameters(case, _, directory):
+    EvalbParameters.read(_write(directory / "rules.prm", joined(case["text"]), case["coded"]))
+
+
+def _texts(case, _, directory):
+    paths = [
+        _write(directory / f"{side}.txt", joined(case[side]), case["coded"])
+        for side in ("one", "other")
+    ]
+    one, other = read_parallel_text(*paths)
+    require(len(one) == len(other), "parallel text with other numbers of lines")
+
+
+def _settings(case, _, directory):
+    path = directory / f"settings.{case['form']}"
+    if case["form"] == "json":
+        path.write_text(json.dumps(case["values"]), encoding="utf-8")
+    else:
+        path.write_bytes(joined(case["text"]).encode("utf-8", "surrogatepass"))
+    TranslationSettings.from_dict(read_settings_file(path))
+
+
+def _tokenizer(case, material, directory):
+    path = shutil.copy(material.directory / case["of"], directory / "tokenizer.model")
+    damage(directory / "tokenizer.model", case["damage"])
+    tokenizer = (TreeTokenizer if case["trees"] else SentencePieceTokenizer).load(path)
+    ids = tokenizer.encode([case["sentence"]])
+    require(all(0 <= i < tokenizer.vocabulary_size for i in ids[0]), "an id outside")
+    tokenizer.decode(ids)
+    tokenizer.pieces(range(tokenizer.vocabulary_size))
+    require(tokenizer.word_starts is not None, "no word starts")
+
+
+def _weights(case, material, directory):
+    folder = directory / "run" / "checkpoints"
+    folder.mkdir(parents=True)
+    path = folder / "step-00000160.weights.h5"
+    shutil.copy(material.parser / "model.weights.h5", path)
+    for how in case["damages"]:
+        try:
+            damage(path, how)
+        except (OSError, ValueError, KeyError, IndexError, TypeError, RuntimeError):
+            return  # what an earlier damage left cannot be damaged so
+    with open_weights(path) as datasets:
+        for dataset in datasets.values():
+            dataset[()]
+    average_checkpoints([path, path], directory / "average.weights.h5")
+
+
+def _state(case, material, directory):
+    path = directory / "step-00000160.state.npz"
+    shutil.copy(material.run / "checkpoints" / path.name, path)
+    damage(path, case["damage"])
+    try:
+        with open_archive(path) as archive:
+            record = read_record(archive, path)
+            for name, shape, _ in record["variables"][:: max(1, len(record["variables"]) // 5)]:
+                read_array(archive, name, shape, 4)
+    except DAMAGED:
+        return
+
+
+def _checksums(case, material, directory):
+    material.stand_in_export(directory / "export")
+    path = directory / "export" / "1" / "SHA256SUMS"
+    lines = "".join(f"{'0' * 64}  {name}\n" for name in case["names"])
+    text = path.read_text() + lines if case["added"] else joined(case["text"])
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    outcome = call(["check", directory / "export"])
+    require_good_end(outcome)
+    require(not (case["added"] and case["names"]) or outcome.code == 2, "wrong checksums are right")
+    check_files(directory / "export" / "1")
+
+
+def _case(**fields):
+    return st.fixed_dictionaries(fields)
+
+
+READERS = {
+    "tree": (_tree, _case(text=TREES)),
+    "trees": (_trees, _case(text=TREES, coded=CODED, clean=st.booleans())),
+    "repair": (_repair, _case(
+        tokens=st.lists(st.sampled_from(TOKENS), max_size=12),
+        times=st.sampled_from([1, 1, 1, 2, 50]),
+        words=st.lists(st.sampled_from(["a", "(", "-LRB-", "\u2028", "ß"]), min_size=1, max_size=6),
+    )),
+    "evalb": (_evalb, _case(
+        gold=TREES, test=TREES, coded=CODED,
+        rules=st.lists(st.tuples(st.sampled_from(RULES), TIMES), min_size=1, max_size=4),
+        flags=st.sampled_from([[], ["--json"]]),
+    )),
+    "parameters": (_parameters, _case(text=st.lists(st.tuples(st.sampled_from(RULES) | ANY_TEXT,
+                                                              TIMES), max_size=6), coded=CODED)),
+    "texts": (_texts, _case(one=LINES, other=LINES, coded=CODED)),
+    "settings": (_settings, _case(
+        form=st.sampled_from(["json", "toml"]),
+        values=st.dictionaries(st.sampled_from(SETTINGS) | ANY_TEXT, VALUES, max_size=4) | VALUES,
+        text=st.lists(st.tuples(st.sampled_from(["steps = 3\n", "[", "a = ", "{", "x.y = 1\n",
+                                                 '"""', "1e999", "\n"]) | ANY_TEXT, TIMES),
+                      max_size=6),
+    )),
+    "tokenizer": (_tokenizer, _case(
+        of=st.sampled_from(["parser/tokenizer.model", "parser/source_tokenizer.model",
+                            "translator/tokenizer.model"]),
+        damage=BYTES, trees=st.booleans(), sentence=ANY_TEXT,
+    )),
+    "weights": (_weights, _case(damages=st.lists(damages("x.h5"), min_size=1, max_size=2))),
+    "state": (_state, _case(damage=damages("x.npz"))),
+    "checksums": (_checksums, _case(
+        added=st.booleans(), text=LINES,
+        names=st.lists(st.sampled_from(["../x", "/etc/passwd", "x", "", ".", "saved_model.pb",
+                                        "variables", "a" * 300, "\u2028"]), max_size=2),
+    )),
+}  # fmt: skip
+
+
+@st.composite
+def hostile_files(draw):
+    """The strategy of these cases."""
+    reader = draw(st.sampled_from(list(READERS)))
+    return {"reader": reader, **draw(READERS[reader][1])}
+
+
+def run_hostile_file(case, material, directory):
+    """Read what the case holds; raises whatever is no error of the user."""
+    try:
+        READERS[case["reader"]][0](case, material, directory)
+    except UserInputError:
+        return "refused"
+    return None

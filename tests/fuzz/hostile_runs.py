@@ -1,0 +1,147 @@
+"""Cases of damaged runs and exports: a broken disk's, or a stranger's, who adjusts checksums."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from keras_transformer.files.checksum_list import write_checksums
+from keras_transformer.runs.run_directory import RunDirectory
+from tests.fuzz.damage import damage, damages
+from tests.fuzz.faults import require, require_good_end
+from tests.fuzz.verb_calls import call
+
+RECORDS = ["run.json", "settings.json", "model.json", "checksums.json", "checkpoints/best.json"]
+FILES = {
+    "translator": [
+        *RECORDS, "scores.json", "tokenizer.model", "model.weights.h5", "metrics.csv",
+        "validation.csv", "checkpoints/step-00000160.weights.h5", "checkpoints/best.weights.h5",
+        "checkpoints/step-00000160.state.npz", "checkpoints/step-00000080.state.npz",
+    ],
+    "parser": [
+        "run.json", "model.json", "checksums.json", "tokenizer.model", "source_tokenizer.model",
+        "model.weights.h5", "checkpoints/step-00000002.weights.h5",
+    ],
+    "stand_in": ["1/SHA256SUMS", "1/saved_model.pb", "1/variables/variables.index"],
+}  # fmt: skip
+TRAINING = ["--source", "TEXTS/train.en", "--target", "TEXTS/train.de"]
+BOTH = ["--source", "TEXTS/one.en", "--target", "TEXTS/one.de"]
+VERBS = {
+    "translator": [
+        ["check", "RUN"], ["check", "RUN"], ["average", "RUN", "--last", "2"],
+        ["average", "RUN", "--best", "1"], ["score", "RUN", *BOTH], ["align", "RUN", *BOTH],
+        ["translate", "RUN"], ["translate", "RUN", "--checkpoint", "best"],
+        ["evaluate", "RUN", "--source", "TEXTS/one.en", "--reference", "TEXTS/one.de"],
+        ["export", "saved-model", "RUN", "WORK/exported"],
+        ["export", "litert", "RUN", "WORK/exported"],
+        ["export", "ctranslate2", "RUN", "WORK/exported"],
+        ["train", *TRAINING, "--run", "RUN", "--resume"],
+        ["train", *TRAINING, "--run", "RUN", "--resume"],
+        ["train", *TRAINING, "--run", "RUN", "--overwrite", "--steps", "1", "--settings",
+         "RUN/settings.json"],
+        ["train", *TRAINING, "--run", "WORK/new", "--from", "RUN", "--steps", "1"],
+    ],
+    "parser": [
+        ["check", "RUN"], ["average", "RUN", "--last", "2"], ["parse", "RUN", "--beam-size", "2"],
+        ["translate", "RUN"],
+    ],
+    "stand_in": [["check", "RUN"], ["serve", "RUN", "--port", "18500", "--rest-port", "0"]],
+}  # fmt: skip
+# Lines of standard output of those that compute.
+STDIN = "one two three\n\nfour\n"
+
+
+@st.composite
+def hostile_runs(draw):
+    """The strategy of these cases."""
+    kind = draw(st.sampled_from(["translator", "translator", "parser", "stand_in"]))
+    names = draw(st.lists(st.sampled_from(FILES[kind]), min_size=1, max_size=2, unique=True))
+    return {
+        "kind": kind,
+        "arguments": draw(st.sampled_from(VERBS[kind])),
+        "damages": [[name, draw(damages(name))] for name in names],
+        "checksums": draw(st.sampled_from(["kept", "adjusted", "adjusted", "removed"])),
+    }
+
+
+def run_hostile_run(case, material, directory):
+    """Call the case's verb on its run; raises `Fault`."""
+    run = directory / "run"
+    if case["kind"] == "stand_in":
+        material.stand_in_export(run)
+    else:
+        shutil.copytree(material.directory / case["kind"], run)
+    before = RunDirectory(run)
+    for name, how in case["damages"]:
+        _damage(run / name, how)
+    adjust = {"adjusted": _adjust, "removed": _remove}.get(case["checksums"])
+    if adjust is not None:
+        adjust(before, [name for name, _ in case["damages"]])
+    places = {"RUN": run, "TEXTS": material.texts, "WORK": directory}
+    arguments = [_placed(word, places) for word in case["arguments"]]
+    outcome = call(arguments, STDIN.encode())
+    require_good_end(outcome)
+    if case["checksums"] == "kept":
+        _require_found(case, outcome, material, run)
+    return outcome
+
+
+def _damage(path, how):
+    """Damage a file, where that can be done to what an earlier damage left of it."""
+    try:
+        damage(path, how)
+    except (OSError, ValueError, KeyError, IndexError, TypeError, RuntimeError):
+        damage(path, {"how": "insert", "at": 0.5, "text": "x"})
+
+
+def _placed(word, places):
+    head, slash, tail = word.partition("/")
+    return f"{places[head]}{slash}{tail}" if head in places else word
+
+
+def _adjust(run, names):
+    """Make the checksums those of the damaged files, as far as these allow it."""
+    names = [name for name in names if (run.path / name).is_file()]  # no device without an end
+    if (run.path / "1").is_dir():
+        write_checksums(run.path / "1")
+        return
+    try:
+        _adjust_fingerprints(run, names)
+        for name in [*names, "run.json"]:
+            if Path(name).name != "checksums.json":
+                run.keep_checksum(run.path / name)
+    except Exception:
+        _remove(run, names)
+
+
+def _adjust_fingerprints(run, names):
+    record = json.loads(run.record_path.read_bytes())
+    for name, field in (
+        ("tokenizer.model", "tokenizer_fingerprint"),
+        ("source_tokenizer.model", "source_tokenizer_fingerprint"),
+    ):
+        if name in names:
+            record[field] = hashlib.sha256((run.path / name).read_bytes()).hexdigest()
+            run.record_path.write_text(json.dumps(record))
+
+
+def _remove(run, _):
+    for path in (run.checksums_path, run.path / "1" / "SHA256SUMS"):
+        if path.is_file():
+            path.unlink()
+
+
+def _require_found(case, outcome, material, run):
+    """A broken disk's damage is found by `check`, which compares everything."""
+    is_check = case["arguments"][0] == "check"
+    origin = material.directory / case["kind"]
+    if not is_check or not origin.is_dir():
+        return
+    sums = json.loads((origin / "checksums.json").read_bytes())
+    for name, _ in case["damages"]:
+        path = run / name
+        is_listed = Path(name).name in sums and "checksums.json" not in str(case["damages"])
+        if is_listed and path.is_file() and path.read_bytes() != (origin / name).read_bytes():
+            require(outcome.code == 2, f"check has not found the damage of {name}")

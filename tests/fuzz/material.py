@@ -1,0 +1,105 @@
+"""What is damaged: a translator's run, a parser's, exports and text."""
+
+import gzip
+import shutil
+
+import tensorflow as tf
+
+from keras_transformer.export import export_ctranslate2, export_litert, export_saved_model
+from keras_transformer.files.checksum_list import write_checksums
+from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.runs.model_weights import save_weights
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.translator import Translator
+from tests.random_translation import build, sentences
+from tests.small_trained_run import small_trained_run
+
+ENGLISH = "one two three\nfour\n\nfive one two\n"
+GERMAN = "eins zwei drei\nvier\n\nfünf eins zwei\n"
+TREES = "(S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (PRP it))) (. .))\n(S (NP (PRP it)))\n" * 2
+TREE_TOKENS = ["(NP", "(S", "(VP", ")NP", ")S", ")VP", "XX"]
+EVALB_PARAMETERS = "DEBUG 0\nMAX_ERROR 10\nLABELED 1\nDELETE_LABEL TOP\nEQ_LABEL ADVP PRT\n"
+
+
+class Material:
+    """The paths of runs and texts that cases copy, or read and leave alone.
+
+    Args:
+        directory: a `pathlib.Path`; what is missing in it is made.
+        trained_run: a run of `small_trained_run`; None: it is trained.
+    """
+
+    def __init__(self, directory, trained_run=None):
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        self.run = directory / "translator"
+        self.parser = directory / "parser"
+        self.texts = directory / "texts"
+        self.saved_model = directory / "saved_model"
+        self.litert = directory / "litert"
+        self.ctranslate2 = directory / "ctranslate2"
+        if not self.run.is_dir():
+            trained_run = trained_run or small_trained_run(directory / "training")
+            shutil.copytree(trained_run, self.run)
+            _add_events(self.run)
+        self.training_text = [directory / "texts" / f"train.{side}" for side in ("en", "de")]
+        if not self.texts.is_dir():
+            _write_texts(self.texts, trained_run.parent)
+        if not self.parser.is_dir():
+            _make_parser(self.parser)
+
+    def export(self):
+        """Write the three exports; `check` and `serve` do with `stand_in_export`."""
+        translator = Translator.load(self.run, extra_length=8)
+        if not self.saved_model.is_dir():
+            export_saved_model(translator, self.saved_model)
+        if not self.litert.is_dir():
+            export_litert(translator, self.litert, max_source_length=40)
+        if not self.ctranslate2.is_dir():
+            export_ctranslate2(translator, self.ctranslate2)
+
+    def stand_in_export(self, directory):
+        """Write the files of a SavedModel that verbs look at, in which there is no model."""
+        version = directory / "1"
+        (version / "variables").mkdir(parents=True)
+        for name in ("saved_model.pb", "variables/variables.index", "model_card.json"):
+            (version / name).write_bytes(name.encode() * 20)
+        for name in ("models.config", "batching.config"):
+            (directory / name).write_text("num_batch_threads { value: 1 }\n")
+        write_checksums(version)
+
+
+def _write_texts(directory, trained):
+    directory.mkdir()
+    for side in ("en", "de"):
+        shutil.copy(trained / f"train.{side}", directory)
+    contents = {
+        "one.en": ENGLISH, "one.de": GERMAN, "gold.mrg": TREES, "test.mrg": TREES,
+        "evalb.prm": EVALB_PARAMETERS,
+        "settings.json": '{"steps": 3, "preset": "tiny"}', "settings.toml": "steps = 3\n",
+    }  # fmt: skip
+    for name, text in contents.items():
+        (directory / name).write_text(text, encoding="utf-8")
+    for name in ("one.en", "one.de", "gold.mrg"):
+        content = (directory / name).read_bytes()
+        (directory / f"{name}.gz").write_bytes(gzip.compress(content, mtime=0))
+
+
+def _add_events(run):
+    writer = tf.summary.create_file_writer(str(run / "tensorboard" / "train"))
+    with writer.as_default():
+        tf.summary.write("loss", 1.5, step=1)
+    writer.close()
+
+
+def _make_parser(path):
+    source = SentencePieceTokenizer.train(sentences(50), vocabulary_size=320, byte_fallback=True)
+    target = TreeTokenizer.of(TREE_TOKENS)
+    sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+    model = build(target, source_vocabulary_size=source.vocabulary_size, **sizes)
+    run = RunDirectory.create(path)
+    run.start(model=model, tokenizer=target, source_tokenizer=source, settings={"beam_size": 2})
+    run.write_json(run.scores_path, {"bleu": 12.5})
+    for weights in (run.checkpoint_path(1), run.checkpoint_path(2), run.weights_path):
+        save_weights(model, weights)

@@ -1,0 +1,116 @@
+"""Models that answer at once what an equal model has answered before.
+
+What a verb reads, checks and writes stays as it is. What it computes in between, which takes
+seconds, is a function of the model, its tokenizers and its options: it is computed once for each
+of these, and which they were is written down, so that other weights show.
+"""
+
+import contextlib
+import hashlib
+import shutil
+from unittest import mock
+
+import keras
+import numpy as np
+
+from keras_transformer import training
+from keras_transformer.export import litert, saved_model
+from keras_transformer.parser import Parser
+from keras_transformer.training import fitting
+from keras_transformer.translator import Translator
+from tests.fuzz.verb_calls import Computes
+
+ANSWERS = {
+    Translator: ("translate", "translate_nbest", "sample", "score", "align"),
+    Parser: ("parse_with_scores",),
+}
+
+
+class RememberedAnswers:
+    """Takes the place of what models compute.
+
+    Args:
+        directory: a `pathlib.Path` where to keep SavedModels.
+        computes: whether a model that has not been asked before is; else that raises `Computes`.
+
+    `used` is the set of the models, by digest, that have been asked for anything.
+    """
+
+    def __init__(self, directory, computes=True):
+        self.used = set()
+        self._computes = computes
+        self._answers = {}
+        self._directory = directory
+
+    @contextlib.contextmanager
+    def in_place(self):
+        """A context in which models answer so."""
+        with contextlib.ExitStack() as stack:
+
+            def replace(owner, name, function):
+                stack.enter_context(mock.patch.object(owner, name, function))
+
+            for owner, names in ANSWERS.items():
+                for name in names:
+                    replace(owner, name, self._remembering(getattr(owner, name)))
+            replace(litert, "_convert", self._remembering(litert._convert, num_arguments=3))
+            replace(saved_model, "_save", self._saving(saved_model._save))
+            replace(saved_model, "_write_warmup", lambda *_: None)
+            replace(training, "probe", lambda *_: "not measured")
+            replace(training, "fit_model", self._fit_model)
+            yield
+
+    def _remembering(self, function, num_arguments=None):
+        def answer(owner, *arguments, **options):
+            given = repr((arguments[: num_arguments and num_arguments - 1], options))
+            key = (function.__qualname__, self._digest(owner), given)
+            if key not in self._answers:
+                self._check_computes(key)
+                self._answers[key] = function(owner, *arguments, **options)
+            return self._answers[key]
+
+        return answer
+
+    def _saving(self, function):
+        def save(translator, path, *arguments):
+            digest = self._digest(translator)
+            kept = self._directory / hashlib.sha256(f"{digest} {arguments}".encode()).hexdigest()
+            if not kept.is_dir():
+                self._check_computes(digest)
+                function(translator, kept, *arguments)
+            shutil.copytree(kept, path, dirs_exist_ok=True)
+
+        return save
+
+    def _check_computes(self, key):
+        if not self._computes:
+            raise Computes(key)
+
+    def _fit_model(self, model, data, *, run, state=None, settings=None, **options):
+        if state is not None:
+            fingerprint, devices = options["data_fingerprint"], options["devices"]
+            fitting._go_back(state, run, model, fingerprint, settings, devices)
+        values = [*model.weights, *(model.optimizer.variables if state is not None else ())]
+        told = (settings, options["data_fingerprint"], state and (state.step, state.progress))
+        raise Computes(_digest_of(map(keras.ops.convert_to_numpy, values), told))
+
+    def _digest(self, owner):
+        models = owner.models if isinstance(owner, Translator) else [owner._model]
+        options = {
+            name: value
+            for name, value in vars(owner).items()
+            if isinstance(value, (int, float, str, dict)) or value is None
+        }
+        tokenizers = (owner.tokenizer.fingerprint, owner.source_tokenizer.fingerprint)
+        values = [value for model in models for value in model.get_weights()]
+        digest = _digest_of(values, (sorted(options.items()), tokenizers))
+        self.used.add(digest)
+        return digest
+
+
+def _digest_of(arrays, told):
+    digest = hashlib.sha256(repr(told).encode())
+    for array in arrays:
+        digest.update(f"{array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
