@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 from keras_transformer.errors import CannotWrite
+from keras_transformer.files.ordinary_files import open_ordinary
 
 # What a killed process may leave behind of a file that it was writing.
 PARTIAL = ".partial-"
@@ -197,13 +198,13 @@ def write_bytes(path, content, before_rename=None):
 
 def copy_file(source, destination, before_rename=None):
     """Copy a file, whole or not at all."""
-    with open(source, "rb") as original, whole_file(destination, before_rename) as copy:
+    with open_ordinary(source) as original, whole_file(destination, before_rename) as copy:
         shutil.copyfileobj(original, copy)
 
 
 def checksum(path):
-    """Return the SHA-256 of a file's bytes, in hexadecimal."""
-    with open(path, "rb") as file:
+    """Return the SHA-256 of a file's bytes, in hexadecimal; OSError as of `open_ordinary`."""
+    with open_ordinary(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

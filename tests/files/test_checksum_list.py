@@ -45,6 +45,14 @@ def test_what_is_damaged_or_missing_is_named(export, capsys, damage):
     assert "variables/data" in capsys.readouterr().err
 
 
+def test_a_device_is_not_read(export):
+    path = export / "variables" / "data"
+    path.unlink()
+    path.symlink_to(os.devnull)  # stands for what has no end, or a pipe that waits for its writer
+    with pytest.raises(UserInputError, match=r"variables/data: it is no ordinary file"):
+        check_files(export)
+
+
 @pytest.mark.parametrize("line", ["x  y", f"{'0' * 64}  ../passwords", f"{'0' * 64}  /etc/hosts"])
 def test_a_damaged_list_is_told(export, line):
     (export / CHECKSUMS).write_text(f"{line}\n")
