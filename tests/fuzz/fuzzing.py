@@ -154,10 +154,13 @@ def main():
     add("--cases", type=int)
     add("--seed", type=int)
     add("--repeat", type=json.loads)
+    add("--exports", action="store_true", help="write exports, which some cases read")
     values = parser.parse_args()
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
     material = Material(values.material)
+    if values.exports:
+        material.export()
     add_stand_in_server(material.directory / "programs")
     with open(values.log, "a", encoding="utf-8") as log:
         fuzzer = Fuzzer(material, log, values.seconds)

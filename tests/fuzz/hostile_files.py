@@ -6,19 +6,22 @@ import shutil
 
 from hypothesis import strategies as st
 
+from keras_transformer.data.parallel_corpus import ParallelCorpus
 from keras_transformer.data.text_files import read_parallel_text
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.array_archives import DAMAGED, open_archive, read_array, read_record
-from keras_transformer.files.checksum_list import check_files
+from keras_transformer.files.checksum_list import check_files, write_checksums
 from keras_transformer.files.weight_files import open_weights
+from keras_transformer.files.whole_files import checksum
 from keras_transformer.parsing import Tree, clean, linearize, read_trees, rebuild, repair
 from keras_transformer.parsing.evalb_parameters import EvalbParameters
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.serving import LiteRTTranslator
 from keras_transformer.settings import read_settings_file
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.training.averaging import average_checkpoints
 from keras_transformer.translation_training import TranslationSettings
-from tests.fuzz.damage import BYTES, VALUES, damage, damages
+from tests.fuzz.damage import BYTES, SHARES, VALUES, damage, damages
 from tests.fuzz.faults import require, require_good_end, require_json_numbers
 from tests.fuzz.verb_calls import call
 
@@ -180,6 +183,47 @@ def _checksums(case, material, directory):
     check_files(directory / "export" / "1")
 
 
+def _corpus(case, material, directory):
+    path = shutil.copytree(material.corpus, directory / "corpus")
+    names = sorted(each.name for each in path.iterdir())
+    name = names[int(case["file"] * len(names))]
+    damage(path / name, case["json" if name.endswith(".json") else "bytes"])
+    if case["adjusted"] and name != "corpus.json" and (path / name).is_file():
+        record = json.loads((path / "corpus.json").read_text())
+        record["checksums"][name] = checksum(path / name)
+        (path / "corpus.json").write_text(json.dumps(record))
+    corpus = ParallelCorpus.open(path)
+    for index in range(len(corpus)):
+        ids = [*corpus.source(index), *corpus.target(index)]
+        most = corpus.metadata["vocabulary_size"]
+        require(all(0 <= number < most for number in ids), "an id of no token")
+
+
+def _litert(case, material, directory):
+    if not material.litert.is_dir():  # its export takes half a minute
+        return
+    path = shutil.copytree(material.litert, directory / "litert")
+    damage(path / case["name"], case["damage"])
+    # Not of the model: LiteRT's own reader is not made for strangers' bytes.
+    if case["adjusted"] and case["name"] != "model.tflite" and (path / case["name"]).is_file():
+        _adjust_litert(path, case["name"])
+    translator = LiteRTTranslator(path, num_threads=1)
+    (found,) = translator.translate([case["sentence"]])
+    require(isinstance(found, str), f"no translation: {found!r}")
+
+
+def _adjust_litert(path, name):
+    """Make the checksums those of a damaged file, where it still has some."""
+    try:
+        record = json.loads((path / "translation.json").read_text())
+        if name in record["checksums"]:
+            record["checksums"][name] = checksum(path / name)
+            (path / "translation.json").write_text(json.dumps(record))
+    except (ValueError, KeyError, TypeError):
+        pass
+    write_checksums(path)
+
+
 def _case(**fields):
     return st.fixed_dictionaries(fields)
 
@@ -214,6 +258,12 @@ READERS = {
     )),
     "weights": (_weights, _case(damages=st.lists(damages("x.h5"), min_size=1, max_size=2))),
     "state": (_state, _case(damage=damages("x.npz"))),
+    "corpus": (_corpus, _case(
+        file=SHARES, json=damages("corpus.json"), bytes=damages("x.bin"), adjusted=st.booleans(),
+    )),
+    "litert": (_litert, st.sampled_from(["translation.json", "tokenizer.model", "model.tflite"])
+               .flatmap(lambda name: _case(name=st.just(name), damage=damages(name),
+                                           adjusted=st.booleans(), sentence=ANY_TEXT))),
     "checksums": (_checksums, _case(
         added=st.booleans(), text=LINES,
         names=st.lists(st.sampled_from(["../x", "/etc/passwd", "x", "", ".", "saved_model.pb",

@@ -5,6 +5,7 @@ import shutil
 
 import tensorflow as tf
 
+from keras_transformer.data import ParallelFiles, prepare_corpus
 from keras_transformer.export import export_ctranslate2, export_litert, export_saved_model
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
@@ -36,6 +37,7 @@ class Material:
         self.run = directory / "translator"
         self.parser = directory / "parser"
         self.texts = directory / "texts"
+        self.corpus = directory / "corpus"
         self.saved_model = directory / "saved_model"
         self.litert = directory / "litert"
         self.ctranslate2 = directory / "ctranslate2"
@@ -43,11 +45,12 @@ class Material:
             trained_run = trained_run or small_trained_run(directory / "training")
             shutil.copytree(trained_run, self.run)
             _add_events(self.run)
-        self.training_text = [directory / "texts" / f"train.{side}" for side in ("en", "de")]
         if not self.texts.is_dir():
             _write_texts(self.texts, trained_run.parent)
         if not self.parser.is_dir():
             _make_parser(self.parser)
+        if not self.corpus.is_dir():
+            _prepare(self.corpus, self.texts, RunDirectory(self.run))
 
     def export(self):
         """Write the three exports; `check` and `serve` do with `stand_in_export`."""
@@ -91,6 +94,15 @@ def _add_events(run):
     with writer.as_default():
         tf.summary.write("loss", 1.5, step=1)
     writer.close()
+
+
+def _prepare(path, texts, run):
+    """Write a prepared corpus to a path."""
+    _, tokenizer = run.load_tokenizers()
+    text = ParallelFiles(texts / "one.en", texts / "one.de")
+    prepare_corpus(text, tokenizer, path.parent / "prepared", keep_text=True)
+    (corpus,) = (path.parent / "prepared").iterdir()
+    corpus.rename(path)
 
 
 def _make_parser(path):
