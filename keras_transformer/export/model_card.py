@@ -3,10 +3,11 @@
 import datetime
 import json
 import re
+import sys
 from typing import Any
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.json_files import read_json, to_record
+from keras_transformer.files.json_files import parse_json, to_record
 from keras_transformer.files.whole_files import checksum, write_json, write_text
 from keras_transformer.runs.environment import package_versions
 
@@ -106,10 +107,14 @@ def _origin(run, weights):
 
 
 def _scores(run):
-    """The content of the run's scores.json, or None where the training did not reach its end."""
+    """The content of the run's scores.json; None where there is none, or, told, it is damaged."""
+    path = run.scores_path
+    if not path.is_file():  # the training did not reach its end
+        return None
     try:
-        return to_record(run.scores_path, read_json(run.scores_path), dict[str, Any])
-    except UserInputError:
+        return to_record(path, parse_json(path, run.read_checked(path)), dict[str, Any])
+    except UserInputError as error:
+        print(f"{error} The model card has no scores.", file=sys.stderr)
         return None
 
 

@@ -43,11 +43,22 @@ def test_other_weights_of_the_run_have_no_scores(trained_run, tmp_path):
     assert len({model["weights_sha256"] for model in models}) == 2
 
 
+def test_damaged_scores_are_told_and_left_out(trained_run, tmp_path, capsys):
+    run = RunDirectory(shutil.copytree(trained_run, tmp_path / "run"))
+    bleu = str(json.loads(run.scores_path.read_text("utf-8"))["bleu"])
+    run.scores_path.write_text(run.scores_path.read_text("utf-8").replace(bleu, "99.5"), "utf-8")
+    translator = Translator.load(run.path)
+    write_model_card(tmp_path, translator, kind="LiteRT", options={}, precision="int8")
+    (model,) = json.loads((tmp_path / "model_card.json").read_text("utf-8"))["models"]
+    assert model["scores"] is None
+    assert "scores.json is damaged" in capsys.readouterr().err
+
+
 def test_a_published_card_tells_no_directories(trained_run, tmp_path):
     run = RunDirectory(shutil.copytree(trained_run, tmp_path / "run"))
     command = f"train --source {tmp_path}/train.en '--run={run.path}' --data data/here"
     scores = json.loads(run.scores_path.read_text("utf-8")) | {"command": command}
-    run.scores_path.write_text(json.dumps(scores), "utf-8")
+    run.write_json(run.scores_path, scores)
     translator = Translator.load(run.path)
     write_model_card(tmp_path, translator, kind="LiteRT", options={}, precision="int8")
     for name in ("model_card.json", "model_card.md"):
