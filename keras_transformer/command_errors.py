@@ -17,6 +17,7 @@ USER_ERROR = 2
 INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
 TERMINATED = 128 + signal.SIGTERM  # 143
 HUNG_UP = 128 + signal.SIGHUP  # 129
+_MOST = 2**31 - 1  # that the integers of models hold
 _MOST_CHARACTERS = 2000  # of an error: a library's own message may hold a whole file
 
 
@@ -54,17 +55,18 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def positive_int(text):
-    """An `argparse` type: an integer from 1."""
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value
+    """An `argparse` type: an integer from 1 to `_MOST`."""
+    return _integer(text, 1)
 
 
 def int_from_zero(text):
-    """An `argparse` type: an integer, 0 or above."""
+    """An `argparse` type: an integer from 0 to `_MOST`."""
+    return _integer(text, 0)
+
+
+def _integer(text, least):
     value = int(text)
-    if value < 0:
+    if not least <= value <= _MOST:
         raise ValueError(text)
     return value
 
@@ -94,8 +96,8 @@ def share(text):
 
 
 # `argparse` says "invalid NAME value: 'x'".
-positive_int.__name__ = "positive integer"
-int_from_zero.__name__ = "integer from 0"
+positive_int.__name__ = f"integer from 1 to {_MOST}"
+int_from_zero.__name__ = f"integer from 0 to {_MOST}"
 share.__name__ = "number above 0 and at most 1"
 positive_number.__name__ = "positive number"
 number_from_zero.__name__ = "number from 0"

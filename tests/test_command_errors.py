@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from keras_transformer.command_errors import CommandParser, run_command
+from keras_transformer.command_errors import CommandParser, int_from_zero, positive_int, run_command
 from keras_transformer.errors import UserInputError
 
 
@@ -51,6 +51,19 @@ def test_reader_that_leaves_early_is_quiet():
     pipeline = f'"{sys.executable}" -c "$0" | head -n 1; exit "${{PIPESTATUS[0]}}"'
     done = subprocess.run(["bash", "-c", pipeline, script], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "line\n", "")
+
+
+@pytest.mark.parametrize(("type_", "least"), [(positive_int, 1), (int_from_zero, 0)])
+def test_integers_that_no_model_holds_are_refused(type_, least, capsys):
+    parser = CommandParser(prog="translate")
+    parser.add_argument("--min-length", type=type_)
+    for value in (least, 2**31 - 1):
+        assert parser.parse_args([f"--min-length={value}"]).min_length == value
+    for value in (least - 1, 2**31, 10**30):
+        with pytest.raises(SystemExit):
+            parser.parse_args([f"--min-length={value}"])
+        told = f"invalid integer from {least} to 2147483647 value: '{value}'"
+        assert told in capsys.readouterr().err
 
 
 def test_parser_error_is_one_line_and_two(capsys):
