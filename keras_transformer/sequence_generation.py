@@ -12,6 +12,7 @@ from keras_transformer.decoding import (
     sample,
 )
 from keras_transformer.decoding.beam_search import check_num_results
+from keras_transformer.decoding.constraints import check_no_repeat_ngram
 from keras_transformer.decoding.length_penalty import check_alpha, length_penalty
 from keras_transformer.losses.cross_entropy import negative_log_likelihood
 from keras_transformer.models import TransformerEnsemble, TransformerLayers
@@ -270,7 +271,7 @@ class SequenceGenerator:
     ):
         """The arguments that all searches share: what may be produced, and how much of it."""
         check_non_negative_int("min_length", min_length)
-        check_non_negative_int("no_repeat_ngram", no_repeat_ngram)
+        check_no_repeat_ngram(no_repeat_ngram)
         source_ids = ops.convert_to_tensor(source_ids)
         batch_size, source_length = ops.shape(source_ids)
         max_length = source_length - 1 + extra_length

@@ -9,6 +9,7 @@ from keras_transformer.argument_checks import (
     check_positive_int,
 )
 from keras_transformer.compiled_generator import CompiledGenerator
+from keras_transformer.decoding.constraints import check_no_repeat_ngram
 from keras_transformer.decoding.length_penalty import check_alpha
 from keras_transformer.errors import UserInputError
 from keras_transformer.graph_compilation import pad_ids
@@ -94,7 +95,7 @@ class Translator:
         check_positive_int("extra_length", extra_length)
         check_positive_int("batch_size", batch_size)
         check_non_negative_int("min_length", min_length)
-        check_non_negative_int("no_repeat_ngram", no_repeat_ngram)
+        check_no_repeat_ngram(no_repeat_ngram)
         check_max_source_length(max_source_length)
         check_one_of("long_sentences", long_sentences, LONG_SENTENCES)
         self.tokenizer = tokenizer

@@ -305,6 +305,7 @@ def test_refuses_another_padding_id(model):
     [
         ({"min_length": -1}, "`min_length` must be an integer >= 0. Received: min_length=-1"),
         ({"no_repeat_ngram": 1.5}, "`no_repeat_ngram` must be an integer >= 0. Received: no_re"),
+        ({"no_repeat_ngram": 10**9}, "`no_repeat_ngram` must be at most 100. Received: no_repeat"),
     ],
 )
 def test_refuses_bad_options(model, options, message):

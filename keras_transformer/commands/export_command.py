@@ -20,7 +20,8 @@ SEARCH = (
         "no_repeat_ngram",
         int_from_zero,
         "N",
-        "never produce the same N tokens in a row twice in one translation (default: 0, off)",
+        "never produce the same N tokens in a row twice in one translation; at most 100 (default: "
+        "0, off)",
     ),
     (
         "max_source_length",

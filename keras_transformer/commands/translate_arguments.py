@@ -75,7 +75,8 @@ def _add_search_arguments(parser):
         type=int_from_zero,
         default=0,
         metavar="N",
-        help="never produce the same N tokens in a row twice in one translation (default: 0, off)",
+        help="never produce the same N tokens in a row twice in one translation; at most 100 "
+        "(default: 0, off)",
     )
     add(
         "--tab-prefix",

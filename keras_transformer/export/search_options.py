@@ -3,6 +3,7 @@
 import dataclasses
 
 from keras_transformer.argument_checks import check_non_negative_int, check_positive_int
+from keras_transformer.decoding.constraints import check_no_repeat_ngram
 from keras_transformer.decoding.length_penalty import check_alpha
 from keras_transformer.errors import UserInputError
 
@@ -43,8 +44,8 @@ class SearchOptions:
                 raise UserInputError(
                     f"`{name}` must be at most {MOST}. Received: {name}={getattr(self, name)}"
                 )
-        for name in ("min_length", "no_repeat_ngram"):
-            check_non_negative_int(name, getattr(self, name))
+        check_non_negative_int("min_length", self.min_length)
+        check_no_repeat_ngram(self.no_repeat_ngram)
         check_alpha(self.alpha)
         if self.max_source_length < 2:
             raise UserInputError(
