@@ -57,7 +57,7 @@ class Found:
             if "begins" in line:
                 waiting = line["begins"]
             elif "fault" in line:
-                self.faults.append(line)
+                self.add_fault(line)
             else:
                 self.counts[line["ends"]] += 1
                 self.counts["cases"] += 1
@@ -65,6 +65,11 @@ class Found:
                 self.seconds += line["seconds"]
                 waiting = None
         return waiting
+
+    def add_fault(self, fault):
+        """Add a fault, and print it: the other cases may take long."""
+        self.faults.append(fault)
+        print(f"{fault['fault']}\nof {json.dumps(fault['case'])}", flush=True)
 
     def text(self):
         """A report: each fault once, with the shortest case that showed it, then the counts."""
@@ -115,7 +120,7 @@ def fuzz(material, log, *, cases, seed, seconds, repeat=None):
             found.counts[what] += 1
             found.counts["cases"] += 1
             fault = f"{ended.stderr[-6000:]}\n{what} with exit code {ended.returncode}"
-            found.faults.append({"fault": fault, "case": waiting})
+            found.add_fault({"fault": fault, "case": waiting})
             if waiting is None:  # the fuzzer itself
                 break
     return found
