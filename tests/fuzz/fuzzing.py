@@ -86,9 +86,9 @@ class Fuzzer:
     def _perform(self, case):
         work = self.directory / "work"
         os.chdir(work)
-        self.watch.clear()
         computes = case["family"] == COMPUTING
-        with contextlib.nullcontext() if computes else self.answers.in_place():
+        answers = contextlib.nullcontext() if computes else self.answers.in_place()
+        with answers, self.watch.listening():
             found = FAMILIES[case["family"]][1](case["case"], self.material, work)
         self._check_files()
         if isinstance(found, Outcome):

@@ -103,8 +103,8 @@ class Bench:
         damaged = damage(self.damaged) if damage else None
         before = _states(self.damaged)
         self.answers.used = set()
-        self.watch.clear()
-        outcome = self._run(VERBS[kind][verb])
+        with self.watch.listening():
+            outcome = self._run(VERBS[kind][verb])
         self.opened = {path for path in self.watch.opened if path.startswith(str(self.damaged))}
         after = _states(self.damaged)
         changed = [path for path in after if after[path] != before.get(path)]

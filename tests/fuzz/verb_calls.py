@@ -117,14 +117,23 @@ class FileWatch:
 
     def __init__(self):
         self.opened, self.changed = set(), set()
+        self._listens = False
         sys.addaudithook(self._hear)
 
-    def clear(self):
-        """Forget what was heard so far."""
+    @contextlib.contextmanager
+    def listening(self):
+        """A context in which it listens; what was heard before is forgotten."""
         self.opened.clear()
         self.changed.clear()
+        self._listens = True
+        try:
+            yield
+        finally:
+            self._listens = False
 
     def _hear(self, event, arguments):
+        if not self._listens:
+            return
         if event == "open" and isinstance(arguments[0], (str, bytes, os.PathLike)):
             path, _, flags = arguments
             writes = (flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
