@@ -63,7 +63,9 @@ def damages(name):
 
 
 def damage(path, how):
-    """Do to a file what one of these strategies drew."""
+    """Do to a file what one of these strategies drew; FileNotFoundError where it is none."""
+    if not path.is_file():  # an earlier damage may have left a pipe, or a device without an end
+        raise FileNotFoundError(path)
     kinds = {"json": _damage_json, "hdf5": _damage_hdf5, "text": _write_times}
     kinds |= dict.fromkeys(("delete", "directory", "link", "pipe", "empty"), _replace)
     kinds.get(how["how"], _damage_bytes)(path, how)
