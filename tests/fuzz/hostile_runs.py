@@ -110,14 +110,16 @@ def _adjust(run, names):
         return
     try:
         _adjust_fingerprints(run, names)
-        for name in [*names, "run.json"]:
-            if Path(name).name != "checksums.json":
+        for name in {*names, "run.json"}:
+            if Path(name).name != "checksums.json" and (run.path / name).is_file():
                 run.keep_checksum(run.path / name)
     except Exception:
         _remove(run, names)
 
 
 def _adjust_fingerprints(run, names):
+    if not run.record_path.is_file():
+        return
     record = json.loads(run.record_path.read_bytes())
     for name, field in (
         ("tokenizer.model", "tokenizer_fingerprint"),

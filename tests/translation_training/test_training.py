@@ -78,8 +78,8 @@ def test_a_training_from_a_run_goes_on_and_frozen_parts_stay(learned, tmp_path):
     few = flags(steps=4, freeze="encoder decoder_layer_1", bleu_every=0)
     assert cli.main([*command, "--run", str(tmp_path / "run"), *few]) == 0
     run = RunDirectory(tmp_path / "run")
-    assert run.record()["from"] == str(origin.path)
-    assert run.record()["tokenizer_fingerprint"] == origin.record()["tokenizer_fingerprint"]
+    assert run.record().origin == str(origin.path)
+    assert run.record().tokenizer_fingerprint == origin.record().tokenizer_fingerprint
     assert run.settings() == {
         **origin.settings(),
         "steps": 4,
@@ -236,6 +236,6 @@ def test_a_run_broken_off_at_once_begins_as_it_did(learned, tmp_path):
     for path in [*run.checkpoints(), *run.states()[1:], run.weights_path, run.metrics_path]:
         path.unlink()  # what a kill before the first checkpoint leaves
     assert cli.main([*command, "--resume"]) == 0
-    assert run.record()["from"] == str(origin.path)
+    assert run.record().origin == str(origin.path)
     again = run.metrics_path.read_text().splitlines()[1:]
     assert [row.split(",")[:2] for row in again] == [row.split(",")[:2] for row in losses]
