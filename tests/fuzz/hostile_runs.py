@@ -110,7 +110,7 @@ def _adjust(run, names):
         return
     try:
         _adjust_fingerprints(run, names)
-        for name in {*names, "run.json"}:
+        for name in dict.fromkeys([*names, "run.json"]):
             if Path(name).name != "checksums.json" and (run.path / name).is_file():
                 run.keep_checksum(run.path / name)
     except Exception:
