@@ -30,7 +30,7 @@ def read_checksums(directory):
     for line in read_small_file(path).decode("utf-8", "replace").splitlines():
         digest, gap, name = line.partition("  ")
         if not gap or len(digest) != 64 or not _is_inside(name):
-            raise UserInputError(f"{path} is damaged: {line[:80]!r} is no checksum. {_ADVICE}")
+            raise UserInputError(f"{path} is damaged: {line[:80]!r} is not a checksum. {_ADVICE}")
         sums[name] = digest
     return sums
 

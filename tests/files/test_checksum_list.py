@@ -56,7 +56,7 @@ def test_a_device_is_not_read(export):
 @pytest.mark.parametrize("line", ["x  y", f"{'0' * 64}  ../passwords", f"{'0' * 64}  /etc/hosts"])
 def test_a_damaged_list_is_told(export, line):
     (export / CHECKSUMS).write_text(f"{line}\n")
-    with pytest.raises(UserInputError, match="SHA256SUMS is damaged: .* is no checksum"):
+    with pytest.raises(UserInputError, match="SHA256SUMS is damaged: .* is not a checksum"):
         check_files(export)
 
 
