@@ -59,7 +59,10 @@ class RunChecksums:
     def is_damaged(self, path):
         """Whether a file differs from its checksum; one without a checksum does not."""
         expected = self._expected(path)
-        return expected is not None and checksum(path) not in expected
+        try:
+            return expected is not None and checksum(path) not in expected
+        except OSError:  # it cannot be read, or is no ordinary file
+            return True
 
     def check_files(self):
         """Compare all files that have checksums and are there; returns their number.

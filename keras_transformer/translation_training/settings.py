@@ -182,7 +182,7 @@ class TranslationSettings(DeviceSettings):
 
     # Evaluation
     beam_size: int = setting(4, "the paper's", minimum=1)
-    alpha: float = setting(0.6, "exponent of the length penalty, the paper's", minimum=0)
+    alpha: float = setting(0.6, "exponent of the length penalty, the paper's", minimum=0, below=10)
     bleu_tokenize: str = setting(
         "13a", "sacrebleu's tokenizer: 13a for plain text, none for tokenized"
     )

@@ -36,7 +36,7 @@ class NumberWordsSettings(DeviceSettings):
     )
     save_every: int = setting(50, "updates between two validations and checkpoints", minimum=1)
     beam_size: int = setting(4, "the paper's", minimum=1)
-    alpha: float = setting(0.6, "length penalty, the paper's", minimum=0)
+    alpha: float = setting(0.6, "length penalty, the paper's", minimum=0, below=10)
 
     def __post_init__(self):
         super().__post_init__()

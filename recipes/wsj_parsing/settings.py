@@ -80,7 +80,7 @@ class ParsingSettings(DeviceSettings):
 
     # Search
     beam_size: int = setting(21, "the paper's", minimum=1)
-    alpha: float = setting(0.3, "exponent of the length penalty, the paper's", minimum=0)
+    alpha: float = setting(0.3, "exponent of the length penalty, the paper's", minimum=0, below=10)
     extra_length: int = setting(
         300, "most output tokens beyond the input's own, the paper's", minimum=2
     )

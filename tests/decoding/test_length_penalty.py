@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.decoding import length_penalty
+from keras_transformer.decoding.length_penalty import check_alpha
 
 
 def test_literals():
@@ -13,3 +14,10 @@ def test_literals():
 
 def test_arrays():
     np.testing.assert_allclose(length_penalty(np.array([1, 7, 19]), 0.5), [1, 2**0.5, 2])
+
+
+def test_an_exponent_that_would_overflow_is_refused():
+    check_alpha(9.9)
+    with pytest.raises(ValueError, match="`alpha` must be less than 10. Received: alpha=1e"):
+        check_alpha(1e300)
+    assert length_penalty(np.float32(10_000), np.float32(9.9)) < np.inf

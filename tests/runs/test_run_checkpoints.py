@@ -1,6 +1,7 @@
 """Checkpoints on disk: whether they are whole, and what a state takes back."""
 
 import json
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -27,6 +28,13 @@ def test_a_changed_file_is_damaged(run, capsys):
     assert [run.is_damaged(path) for path in (first, second)] == [False, True]
     assert run.whole_checkpoints([first, second]) == [first]
     assert f"{second} is damaged and left out" in capsys.readouterr().err
+
+
+def test_what_cannot_be_read_is_damaged(run):
+    path = run.checkpoint_path(2)
+    path.unlink()
+    os.mkfifo(path)
+    assert run.is_damaged(path)
 
 
 def test_a_file_stays_whole_until_another_has_taken_its_name(run):
