@@ -70,7 +70,7 @@ def test_a_missing_run_is_one_line(kind, tmp_path, capfd):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("flag", ["--max-source-length=1", "--extra-length=3000000000"])
+@pytest.mark.parametrize("flag", ["--max-source-length=1", "--extra-length=2147483647"])
 def test_a_limit_that_cannot_be_is_one_line(flag, trained_run, tmp_path, capfd):
     assert cli.main(["export", "saved-model", str(trained_run), str(tmp_path / "to"), flag]) == 2
     error = capfd.readouterr().err

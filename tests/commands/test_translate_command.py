@@ -135,12 +135,12 @@ def test_flags_that_do_not_go_together_are_one_line(command, flags, complaint):
 @pytest.mark.parametrize(
     ("flag", "complaint"),
     [
-        ("--n-best=0", "invalid positive integer value: '0'"),
-        ("--beam-size=0", "invalid positive integer value: '0'"),
-        ("--batch-size=x", "invalid positive integer value: 'x'"),
+        ("--n-best=0", "invalid integer from 1 to 2147483647 value: '0'"),
+        ("--beam-size=0", "invalid integer from 1 to 2147483647 value: '0'"),
+        ("--batch-size=x", "invalid integer from 1 to 2147483647 value: 'x'"),
         ("--alpha=-1", "invalid number from 0 value: '-1'"),
         ("--alpha=nan", "invalid number from 0 value: 'nan'"),
-        ("--min-length=-1", "invalid integer from 0 value: '-1'"),
+        ("--min-length=-1", "invalid integer from 0 to 2147483647 value: '-1'"),
         ("--temperature=0", "invalid positive number value: '0'"),
         ("--top-p=1.5", "invalid number above 0 and at most 1 value: '1.5'"),
     ],

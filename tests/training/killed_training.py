@@ -58,7 +58,16 @@ def lose_the_terminal():
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
     os.dup2(terminal, 2)
     os.close(terminal)
+    handler, arrived = signal.getsignal(signal.SIGHUP), []
+    if handler is signal.SIG_IGN:
+        os.close(master)
+        return
+    signal.signal(signal.SIGHUP, lambda *signal_: arrived.append(signal_))
     os.close(master)
+    while not arrived:  # another thread may get it, and that one has to be scheduled first
+        time.sleep(0.001)
+    signal.signal(signal.SIGHUP, handler)
+    handler(*arrived[0])
 
 
 def stop_and_go_on():
