@@ -103,6 +103,8 @@ class ParallelCorpus:
                 if record.keep_text:
                     texts[side] = _open_rows(directory, f"{side}_text", TEXT_TYPE, record)
             line_numbers = _open_array(directory / "line_numbers.bin", OFFSET_TYPE, record)
+            if len(line_numbers) != record.pairs:
+                raise ValueError("line_numbers.bin has another number of pairs")
         except (OSError, ValueError) as error:
             raise UserInputError(
                 f"The prepared corpus in {directory} is damaged: {error}. {advice(directory)}"

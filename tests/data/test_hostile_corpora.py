@@ -125,6 +125,7 @@ def test_metadata_of_another_form(directory, content):
         ("target_ids_offsets", "<i8", [0, 1 << 60, 5, 6]),
         ("target_text_offsets", "<i8", [1, 3, 5, 6]),
         ("target_text_offsets", "<i8", [0, 3, 6]),
+        ("line_numbers", "<i8", [1, 2, 3, 4]),
     ],
 )
 def test_arrays_that_somebody_made_with_their_checksums(directory, name, dtype, values):

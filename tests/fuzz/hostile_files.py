@@ -219,7 +219,7 @@ def _adjust_litert(path, name):
         if name in record["checksums"]:
             record["checksums"][name] = checksum(path / name)
             (path / "translation.json").write_text(json.dumps(record))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         pass
     write_checksums(path)
 
