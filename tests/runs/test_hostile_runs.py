@@ -175,8 +175,14 @@ def test_damaged_checksums(run, call, damage):
 def test_damaged_settings(run, call, damage):
     run.settings_path.write_text(damage)
     run.checksums_path.unlink()
-    for verb in ("resume", "train", "export"):
+    for verb in ("resume", "train"):
         assert_refused(call(verb), "settings.json is damaged")
+
+
+def test_damaged_settings_are_in_no_model_card(run, call):
+    run.settings_path.write_text("[]")
+    run.checksums_path.unlink()
+    assert_refused(call("export"), "settings.json is damaged")
 
 
 MODEL_JSON = {
