@@ -13,7 +13,7 @@ def file_lock(path, on_wait):
         path: a `pathlib.Path`, the file that stands for the lock; removed in the end, but where
             the file system has no locks.
         on_wait: function without arguments, called before waiting for another process. If it
-            raises, there is no waiting.
+            raises, the call ends with that.
 
     Yields:
         True, or False where the file system has no locks: then nothing keeps others out.
