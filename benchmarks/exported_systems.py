@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.evaluation import bleu, chrf
-from keras_transformer.sentence_batches import batches_by_length
-from keras_transformer.translator import Translator
+from keras_transformer.inference.translator import Translator
+from keras_transformer.text.sentence_batches import batches_by_length
 
 TIE = 1e-4  # scores this close are equal: rounding decides which translation comes first
 

@@ -5,7 +5,7 @@ import sys
 import tempfile
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_errors import (
+from keras_transformer.command_line.command_errors import (
     CommandParser,
     number_from_zero,
     positive_int,

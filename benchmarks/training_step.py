@@ -6,7 +6,7 @@ import sys
 
 from benchmarks.wmt_lengths import LONGEST
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_errors import (
+from keras_transformer.command_line.command_errors import (
     CommandParser,
     positive_int,
     positive_number,

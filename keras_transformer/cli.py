@@ -2,7 +2,7 @@
 
 import sys
 
-from keras_transformer.command_errors import CommandParser, run_command
+from keras_transformer.command_line.command_errors import CommandParser, run_command
 from keras_transformer.commands import (
     align_command,
     average_command,

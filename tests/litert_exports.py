@@ -8,8 +8,8 @@ from ai_edge_litert.interpreter import Interpreter
 
 from keras_transformer.export.litert import export_litert
 from keras_transformer.files.file_lock import file_lock
+from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.translator import Translator
 from tests.random_translation import build, sentences
 
 # So short that inputs are cut, and that a search over nonsense ends soon.

@@ -1,7 +1,7 @@
 """`keras-transformer average`: the mean of a run's checkpoints as a checkpoint of its own."""
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_errors import positive_int
+from keras_transformer.command_line.command_errors import positive_int
 from keras_transformer.errors import UserInputError
 
 
@@ -27,7 +27,7 @@ def average(options):
     start_backend_quietly()
     from keras_transformer.runs.run_checkpoints import step_of
     from keras_transformer.runs.run_directory import RunDirectory
-    from keras_transformer.training.averaging import average_checkpoints
+    from keras_transformer.training.states.averaging import average_checkpoints
 
     run = RunDirectory.open(options.run)
     run.check_no_links()

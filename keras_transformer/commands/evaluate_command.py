@@ -5,8 +5,8 @@ import math
 import pathlib
 import sys
 
-from keras_transformer.command_errors import number_from_zero, positive_int
-from keras_transformer.commands.line_stream import one_line
+from keras_transformer.command_line.command_errors import number_from_zero, positive_int
+from keras_transformer.command_line.line_stream import one_line
 from keras_transformer.commands.long_lines import told_by_line
 from keras_transformer.commands.model_arguments import add_length_argument
 from keras_transformer.commands.scorecard_text import scorecard_text
@@ -183,7 +183,7 @@ def system_results(system, sources, references, options):
 
 def run_results(system, sources, references, options):
     """The translations of a run's weights, and their perplexity on the references."""
-    from keras_transformer.translator import Translator
+    from keras_transformer.inference.translator import Translator
 
     translator = Translator.load(
         system["run"],

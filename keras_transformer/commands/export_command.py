@@ -1,7 +1,11 @@
 """`keras-transformer export`: a run as files that run elsewhere."""
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_errors import int_from_zero, number_from_zero, positive_int
+from keras_transformer.command_line.command_errors import (
+    int_from_zero,
+    number_from_zero,
+    positive_int,
+)
 from keras_transformer.commands.model_arguments import add_run_arguments, load_translator
 
 # Flags of the search, which is part of the export: name, type, letter, help. The defaults are those

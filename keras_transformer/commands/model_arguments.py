@@ -3,8 +3,8 @@
 import hashlib
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_errors import positive_int
-from keras_transformer.sentence_encoding import MAX_SOURCE_LENGTH
+from keras_transformer.command_line.command_errors import positive_int
+from keras_transformer.text.sentence_encoding import MAX_SOURCE_LENGTH
 
 
 def add_model_arguments(parser):
@@ -60,7 +60,7 @@ def load_translator(options, **settings):
         **settings: keyword arguments of `Translator`.
     """
     start_backend_quietly()
-    from keras_transformer.translator import Translator  # takes seconds: not for `--help`
+    from keras_transformer.inference.translator import Translator  # takes seconds: not for `--help`
 
     return Translator.load(options.runs, checkpoint=_checkpoint(options), **settings)
 
@@ -68,7 +68,7 @@ def load_translator(options, **settings):
 def model_digests(options):
     """What tells the named models from any others: digests of weights, tokenizers' fingerprints."""
     start_backend_quietly()
-    from keras_transformer.translator import ensemble_members
+    from keras_transformer.inference.translator import ensemble_members
 
     digests = []
     for run, checkpoint in ensemble_members(options.runs, _checkpoint(options)):

@@ -3,7 +3,7 @@
 import sys
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.commands.line_stream import line_bar, next_piece, write_lines
+from keras_transformer.command_line.line_stream import line_bar, next_piece, write_lines
 from keras_transformer.commands.long_lines import answer_lines
 from keras_transformer.commands.model_arguments import add_model_arguments, load_translator
 from keras_transformer.files.input_files import is_read_once

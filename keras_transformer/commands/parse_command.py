@@ -4,8 +4,8 @@ import math
 import sys
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_errors import number_from_zero, positive_int
-from keras_transformer.commands.line_stream import STANDARD_INPUT, chunks_of_lines, write_lines
+from keras_transformer.command_line.command_errors import number_from_zero, positive_int
+from keras_transformer.command_line.line_stream import STANDARD_INPUT, chunks_of_lines, write_lines
 from keras_transformer.commands.long_lines import answer_lines
 from keras_transformer.commands.model_arguments import add_length_argument
 
@@ -52,7 +52,7 @@ def parse(options):
     """Run the verb with the parsed command line."""
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     start_backend_quietly()
-    from keras_transformer.parser import Parser
+    from keras_transformer.inference.parser import Parser
 
     parser = Parser.load(
         options.run,

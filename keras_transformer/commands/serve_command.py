@@ -4,7 +4,11 @@ import os
 import shlex
 import sys
 
-from keras_transformer.command_errors import int_from_zero, positive_int, positive_number
+from keras_transformer.command_line.command_errors import (
+    int_from_zero,
+    positive_int,
+    positive_number,
+)
 from keras_transformer.errors import UserInputError
 from keras_transformer.serving import model_server
 from keras_transformer.serving.model_server import ExportedModel, ServerOptions

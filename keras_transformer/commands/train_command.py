@@ -23,19 +23,19 @@ def add_parser(verbs):
 def _add_arguments(parser):
     # Keras comes with the settings: too slow for the other verbs.
     start_backend_quietly(devices=False)
-    from keras_transformer.training_options import add_training_arguments
+    from keras_transformer.command_line.training_options import add_training_arguments
+    from keras_transformer.commands.text_arguments import add_text_arguments
     from keras_transformer.translation_training import TranslationSettings
-    from keras_transformer.translation_training.text_arguments import add_text_arguments
 
     add_text_arguments(parser)
     add_training_arguments(parser, TranslationSettings, runs="runs")
 
 
 def _train(values):
-    from keras_transformer.training_options import TrainingOptions
+    from keras_transformer.command_line.training_options import TrainingOptions
+    from keras_transformer.commands.text_arguments import text_of
     from keras_transformer.translation_training import TranslationSettings
     from keras_transformer.translation_training.command import run_training
-    from keras_transformer.translation_training.text_arguments import text_of
 
     command = shlex.join(["keras-transformer", *values.arguments])
     options = TrainingOptions.from_arguments(values, TranslationSettings, command)

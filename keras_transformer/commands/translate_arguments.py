@@ -1,6 +1,6 @@
 """The flags of `keras-transformer translate`, and which of them go together."""
 
-from keras_transformer.command_errors import (
+from keras_transformer.command_line.command_errors import (
     int_from_zero,
     number_from_zero,
     positive_int,
@@ -9,7 +9,7 @@ from keras_transformer.command_errors import (
 )
 from keras_transformer.commands.model_arguments import add_model_arguments
 from keras_transformer.errors import UserInputError
-from keras_transformer.sentence_encoding import LONG_SENTENCES
+from keras_transformer.text.sentence_encoding import LONG_SENTENCES
 
 # Names of the parsed command line.
 SAMPLING = ("temperature", "top_k", "top_p", "seed")

@@ -5,7 +5,7 @@ import itertools
 import sys
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.commands.line_stream import (
+from keras_transformer.command_line.line_stream import (
     STANDARD_INPUT,
     chunks_of_lines,
     next_piece,
@@ -83,9 +83,9 @@ def _translate_file(options):
             "which goes to standard input, without `--output`."
         )
     start_backend_quietly()  # these import Keras
-    from keras_transformer.commands.resumable_output import ResumableOutput
-    from keras_transformer.commands.streamed_output import StreamedOutput
-    from keras_transformer.text_lines import text_lines
+    from keras_transformer.command_line.resumable_output import ResumableOutput
+    from keras_transformer.command_line.streamed_output import StreamedOutput
+    from keras_transformer.text.text_lines import text_lines
 
     settings = {name: value for name, value in vars(options).items() if name not in CHANGE_NO_LINE}
     with open_input(options.input) as file:
@@ -110,7 +110,7 @@ def _translate_file(options):
 
 def _check_lines(translator, options):
     """Refuse now what would be refused in an hour: a line that is too long."""
-    from keras_transformer.text_lines import text_lines
+    from keras_transformer.text.text_lines import text_lines
 
     if options.long_lines != "refuse":
         return

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from keras_transformer.data.pair_slots import PairSlots
+from keras_transformer.data.batches.pair_slots import PairSlots
 from keras_transformer.errors import UserInputError
 
 _MOST_PAIRS = 500_000_000  # of an epoch: their plan takes some gigabytes

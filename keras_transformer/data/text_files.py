@@ -6,7 +6,7 @@ import pathlib
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import is_read_once
-from keras_transformer.text_lines import (
+from keras_transformer.text.text_lines import (
     BYTE_ORDER_MARK,
     check_line_length,
     open_bytes,

@@ -8,7 +8,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.export.model_card import write_model_card
 from keras_transformer.export.new_directory import write_new_directory
 from keras_transformer.files.checksum_list import write_checksums
-from keras_transformer.models import TransformerLayers
+from keras_transformer.models import TransformerStacks
 
 PRECISIONS = ("float32", "float16", "int16", "int8")
 # Of a sinusoidal model, which has no limit of its own: CTranslate2 looks its positions up.
@@ -77,7 +77,7 @@ def _exportable_layers(translator):
             "CTranslate2 has no ensembles: export one model, or the average of checkpoints. "
             f"Received: {len(translator.models)} models"
         )
-    layers = TransformerLayers.of(translator.models[0])
+    layers = TransformerStacks.of(translator.models[0])
     if layers.target_embedding.positions == "words":
         raise UserInputError('CTranslate2 has no positions that count words: positions="words"')
     attention = layers.encoder_layers[0].attention

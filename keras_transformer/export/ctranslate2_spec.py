@@ -19,7 +19,7 @@ def transformer_spec(layers, num_positions):
     """The specification with all weights and no vocabulary.
 
     Args:
-        layers: the `TransformerLayers` of a model whose `key_dim` and `value_dim` are equal.
+        layers: the `TransformerStacks` of a model whose `key_dim` and `value_dim` are equal.
         num_positions: number of positions of a sinusoidal model; a learned one has its own.
 
     Returns:

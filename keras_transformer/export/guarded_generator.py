@@ -13,8 +13,8 @@ Axes in the shape comments:
 
 from keras import ops
 
-from keras_transformer.export_contract import NO_SCORE
-from keras_transformer.sequence_generation import SequenceGenerator
+from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.serving.export_contract import NO_SCORE
 
 
 class GuardedGenerator:

@@ -9,10 +9,10 @@ from keras_transformer.export.low_precision import with_precision
 from keras_transformer.export.model_card import write_model_card
 from keras_transformer.export.new_directory import write_new_directory
 from keras_transformer.export.required_backend import check_tensorflow_backend
-from keras_transformer.export.search_options import SearchOptions
-from keras_transformer.export_contract import NO_SCORE
 from keras_transformer.files.checksum_list import write_checksums
-from keras_transformer.litert_directory import LiteRTDirectory
+from keras_transformer.inference.search_options import SearchOptions
+from keras_transformer.serving.export_contract import NO_SCORE
+from keras_transformer.serving.litert_directory import LiteRTDirectory
 
 PRECISIONS = ("float32", "float16", "int8")
 

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transformer.models import TransformerLayers
+from keras_transformer.models import TransformerStacks
 
 
 def with_precision(model, precision):
@@ -24,7 +24,7 @@ def with_precision(model, precision):
         >>> {keras.backend.standardize_dtype(weight.dtype) for weight in model.weights}
         {'bfloat16'}
     """
-    if TransformerLayers.of(model).target_embedding.dtype_policy.name == precision:
+    if TransformerStacks.of(model).target_embedding.dtype_policy.name == precision:
         return model
 
     def copy(layer):

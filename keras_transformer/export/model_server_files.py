@@ -4,8 +4,8 @@ import json
 import os
 from pathlib import Path
 
-from keras_transformer.export_contract import BATCHING_CONFIG, MODELS_CONFIG
 from keras_transformer.files.whole_files import writing
+from keras_transformer.serving.export_contract import BATCHING_CONFIG, MODELS_CONFIG
 
 _MODELS = """\
 # For `tensorflow_model_server --model_config_file=...`. Each further model is one more `config`.

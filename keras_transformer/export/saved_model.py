@@ -11,9 +11,9 @@ from keras_transformer.export.low_precision import with_precision
 from keras_transformer.export.model_card import write_model_card
 from keras_transformer.export.model_server_files import write_model_server_files
 from keras_transformer.export.required_backend import check_tensorflow_backend
-from keras_transformer.export.search_options import SearchOptions
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.whole_files import write_directory
+from keras_transformer.inference.search_options import SearchOptions
 
 PRECISIONS = ("float32", "bfloat16")
 

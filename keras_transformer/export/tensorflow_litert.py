@@ -5,8 +5,8 @@ import tensorflow as tf
 from keras import ops
 
 from keras_transformer.decoding.next_tokens import OutputRules
-from keras_transformer.export_contract import NO_SCORE
-from keras_transformer.litert_directory import TRANSLATE_IDS
+from keras_transformer.serving.export_contract import NO_SCORE
+from keras_transformer.serving.litert_directory import TRANSLATE_IDS
 
 
 def signatures(generator, vocabulary_size):

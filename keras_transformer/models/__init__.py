@@ -3,14 +3,14 @@
 from keras_transformer.models.ensemble import TransformerEnsemble
 from keras_transformer.models.presets import PRESETS, Preset
 from keras_transformer.models.transformer import build_transformer, check_model_fits
-from keras_transformer.models.transformer_layers import TransformerLayers
+from keras_transformer.models.transformer_stacks import TransformerStacks
 from keras_transformer.models.vocabulary_padding import padded_vocabulary_size
 
 __all__ = [
     "PRESETS",
     "Preset",
     "TransformerEnsemble",
-    "TransformerLayers",
+    "TransformerStacks",
     "build_transformer",
     "check_model_fits",
     "padded_vocabulary_size",

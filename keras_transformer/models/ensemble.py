@@ -4,7 +4,7 @@ import dataclasses
 
 from keras import ops
 
-from keras_transformer.models.transformer_layers import TransformerLayers
+from keras_transformer.models.transformer_stacks import TransformerStacks
 
 MUST_AGREE = ("vocabulary_size", "source_vocabulary_size", "padding_id")
 
@@ -32,12 +32,12 @@ def average_probabilities(logits):
 
 @dataclasses.dataclass(frozen=True)
 class TransformerEnsemble:
-    """Decodes with the mean of its members' probabilities; it stands for a `TransformerLayers`.
+    """Decodes with the mean of its members' probabilities; it stands for a `TransformerStacks`.
 
     What `encode` and `start` return is a tuple with one entry a member.
 
     Args:
-        members: list of `TransformerLayers`.
+        members: list of `TransformerStacks`.
 
     Raises:
         ValueError: there are no members, or they differ in their vocabularies or padding ids.
@@ -45,13 +45,13 @@ class TransformerEnsemble:
     Example:
         >>> from keras_transformer.models import build_transformer
         >>> models = [build_transformer("tiny", vocabulary_size=20) for _ in range(2)]
-        >>> ensemble = TransformerEnsemble([TransformerLayers.of(model) for model in models])
+        >>> ensemble = TransformerEnsemble([TransformerStacks.of(model) for model in models])
         >>> memories, masks = ensemble.encode(ops.convert_to_tensor([[5, 6, 2]]))
         >>> tuple(ensemble.decode(ops.convert_to_tensor([[1, 7]]), memories, masks).shape)
         (1, 2, 20)
     """
 
-    members: list[TransformerLayers]
+    members: list[TransformerStacks]
 
     def __post_init__(self):
         if not self.members:
@@ -83,29 +83,29 @@ class TransformerEnsemble:
         return min(lengths, default=None)
 
     def encode(self, source_ids):
-        """Every member's `TransformerLayers.encode`: a tuple of memories and one of masks."""
+        """Every member's `TransformerStacks.encode`: a tuple of memories and one of masks."""
         encoded = [member.encode(source_ids) for member in self.members]
         return tuple(zip(*encoded, strict=True))
 
     def decode(self, target_ids, memory, memory_mask):
-        """As `TransformerLayers.decode`; the logits are log-probabilities."""
+        """As `TransformerStacks.decode`; the logits are log-probabilities."""
         members = zip(self.members, memory, memory_mask, strict=True)
         return average_probabilities([m.decode(target_ids, *encoded) for m, *encoded in members])
 
     def cross_attention(self, target_ids, memory, memory_mask, layer=None):
-        """The mean of the members' `TransformerLayers.cross_attention`."""
+        """The mean of the members' `TransformerStacks.cross_attention`."""
         members = zip(self.members, memory, memory_mask, strict=True)
         scores = [m.cross_attention(target_ids, *encoded, layer) for m, *encoded in members]
         return sum(scores) / len(scores)
 
     def start(self, memory, memory_mask, *, beam_size, length):
-        """As `TransformerLayers.start`: a tuple of memory states and one of caches."""
+        """As `TransformerStacks.start`: a tuple of memory states and one of caches."""
         members = zip(self.members, memory, memory_mask, strict=True)
         started = [m.start(*encoded, beam_size=beam_size, length=length) for m, *encoded in members]
         return tuple(zip(*started, strict=True))
 
     def step(self, token_ids, index, memory_state, cache):
-        """As `TransformerLayers.step`; the logits are log-probabilities."""
+        """As `TransformerStacks.step`; the logits are log-probabilities."""
         members = zip(self.members, memory_state, cache, strict=True)
         stepped = [m.step(token_ids, index, *state) for m, *state in members]
         logits, caches = zip(*stepped, strict=True)

@@ -12,10 +12,10 @@ from keras_transformer.layers import (
     TransformerEncoderLayer,
 )
 from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
-from keras_transformer.models import transformer_layers as names
+from keras_transformer.models import layer_names
 from keras_transformer.models.model_size import check_fits
 from keras_transformer.models.presets import PRESETS
-from keras_transformer.models.transformer_layers import TransformerLayers
+from keras_transformer.models.transformer_stacks import TransformerStacks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,18 +211,18 @@ def _create_layers(options, vocabulary_size):
             epsilon=LAYER_NORM_EPSILON, dtype=options.dtype, name=name
         )
 
-    return TransformerLayers(
-        source_mask=PaddingMask(options.padding_id, name=names.SOURCE_MASK),
+    return TransformerStacks(
+        source_mask=PaddingMask(options.padding_id, name=layer_names.SOURCE_MASK),
         source_embedding=source_embedding,
         target_embedding=target_embedding,
         encoder_layers=stack(
-            TransformerEncoderLayer, names.ENCODER_LAYER, options.num_encoder_layers
+            TransformerEncoderLayer, layer_names.ENCODER_LAYER, options.num_encoder_layers
         ),
         decoder_layers=stack(
-            TransformerDecoderLayer, names.DECODER_LAYER, options.num_decoder_layers
+            TransformerDecoderLayer, layer_names.DECODER_LAYER, options.num_decoder_layers
         ),
-        encoder_norm=final_norm(names.ENCODER_NORM),
-        decoder_norm=final_norm(names.DECODER_NORM),
+        encoder_norm=final_norm(layer_names.ENCODER_NORM),
+        decoder_norm=final_norm(layer_names.DECODER_NORM),
     )
 
 
@@ -241,11 +241,14 @@ def _create_embeddings(options, vocabulary_size):
         )
 
     if options.source_vocabulary_size is None:
-        shared = embedding(vocabulary_size, 2, names.SHARED_EMBEDDING)
+        shared = embedding(vocabulary_size, 2, layer_names.SHARED_EMBEDDING)
         return shared, shared
     return (
         embedding(
-            options.source_vocabulary_size, 1, names.SOURCE_EMBEDDING, options.source_word_starts
+            options.source_vocabulary_size,
+            1,
+            layer_names.SOURCE_EMBEDDING,
+            options.source_word_starts,
         ),
-        embedding(vocabulary_size, 1, names.TARGET_EMBEDDING, options.target_word_starts),
+        embedding(vocabulary_size, 1, layer_names.TARGET_EMBEDDING, options.target_word_starts),
     )

@@ -5,7 +5,7 @@ import functools
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.parsing.leaf import cut
-from keras_transformer.text_lines import open_bytes
+from keras_transformer.text.text_lines import open_bytes
 
 _NUMBERS = {
     "DEBUG": "debug",

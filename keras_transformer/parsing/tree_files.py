@@ -3,7 +3,7 @@
 from keras_transformer.errors import UserInputError
 from keras_transformer.parsing.cleaning import clean as clean_tree
 from keras_transformer.parsing.tree import TreeReader
-from keras_transformer.text_lines import text_lines
+from keras_transformer.text.text_lines import text_lines
 
 
 def read_trees(path, clean=True):

@@ -3,9 +3,9 @@
 import math
 import sys
 
-from keras_transformer.export_contract import NO_SCORE
-from keras_transformer.sentence_batches import without_surrogates
+from keras_transformer.serving.export_contract import NO_SCORE
 from keras_transformer.serving.serving_errors import InvalidAnswer, short_repr
+from keras_transformer.text.sentence_batches import without_surrogates
 
 INT32, INT64 = (range(-(2**bits), 2**bits) for bits in (31, 63))
 

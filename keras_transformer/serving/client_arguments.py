@@ -4,7 +4,7 @@ import numbers
 import re
 import urllib.parse
 
-from keras_transformer.sentence_batches import without_surrogates
+from keras_transformer.text.sentence_batches import without_surrogates
 
 GRPC_SCHEMES = ("grpc", "grpcs")
 SCHEMES = ("http", "https", *GRPC_SCHEMES)

@@ -7,10 +7,10 @@ import numpy as np
 
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.errors import UserInputError
-from keras_transformer.export_contract import NO_SCORE
-from keras_transformer.litert_directory import TRANSLATE_IDS, LiteRTDirectory
-from keras_transformer.sentence_batches import batches_by_length
-from keras_transformer.sentence_encoding import encode_sentences
+from keras_transformer.serving.export_contract import NO_SCORE
+from keras_transformer.serving.litert_directory import TRANSLATE_IDS, LiteRTDirectory
+from keras_transformer.text.sentence_batches import batches_by_length
+from keras_transformer.text.sentence_encoding import encode_sentences
 
 
 class LiteRTTranslator:

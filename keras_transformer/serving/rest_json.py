@@ -2,8 +2,8 @@
 
 import json
 
-from keras_transformer.sentence_batches import without_surrogates
 from keras_transformer.serving.answer_values import string, whole_number
+from keras_transformer.text.sentence_batches import without_surrogates
 
 
 def parsed(content):

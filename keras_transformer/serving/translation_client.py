@@ -6,13 +6,6 @@ from keras_transformer.argument_checks import (
     check_positive_int,
 )
 from keras_transformer.errors import UserInputError
-from keras_transformer.export_contract import NO_SCORE
-from keras_transformer.sentence_batches import (
-    batches_by_length,
-    check_equal_numbers,
-    checked_strings,
-    without_surrogates,
-)
 from keras_transformer.serving.answer_values import (
     check_best_scores,
     check_scores,
@@ -28,7 +21,14 @@ from keras_transformer.serving.client_arguments import (
     padded,
 )
 from keras_transformer.serving.connection import checked_connection
+from keras_transformer.serving.export_contract import NO_SCORE
 from keras_transformer.serving.served_model import ServedModel
+from keras_transformer.text.sentence_batches import (
+    batches_by_length,
+    check_equal_numbers,
+    checked_strings,
+    without_surrogates,
+)
 
 # Sentences are sorted by a guess at their number of tokens.
 CHARACTERS_OF_TOKEN = 4

@@ -10,7 +10,7 @@ from keras_transformer.files.input_files import read_input
 from keras_transformer.files.whole_files import write_bytes
 from keras_transformer.text.sentencepiece_loading import load_processor, special_tokens_of
 from keras_transformer.text.sentencepiece_training import train_model
-from keras_transformer.text.subword_sampling import SPACE, SubwordSampler
+from keras_transformer.text.subword_sampler import SPACE, SubwordSampler
 
 MODEL_TYPES = ("bpe", "unigram")
 NORMALIZATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")

@@ -1,35 +1,40 @@
 """Pieces of a training with `model.fit`: callbacks, averaging, and one function that joins them."""
 
 from keras_transformer.runs.model_weights import load_weights
-from keras_transformer.training.averaging import average_best, average_checkpoints
-from keras_transformer.training.bleu_validation import BleuValidation
-from keras_transformer.training.checkpoints import Checkpoints
-from keras_transformer.training.compiled_shapes import CompiledShapes
+from keras_transformer.training.callbacks.bleu_validation import BleuValidation
+from keras_transformer.training.callbacks.compiled_shapes import CompiledShapes
+from keras_transformer.training.callbacks.ema_weights import EMAWeights
+from keras_transformer.training.callbacks.interruption import StopOnInterrupt
+from keras_transformer.training.callbacks.limits import (
+    StepLimit,
+    StopOnNaN,
+    StopOnPlateau,
+    TimeLimit,
+)
+from keras_transformer.training.callbacks.metrics_log import MetricsLog
+from keras_transformer.training.callbacks.progress_bar import ProgressBar
+from keras_transformer.training.callbacks.tensorboard_log import TensorBoardLog
+from keras_transformer.training.callbacks.validation_log import ValidationLog
+from keras_transformer.training.cost.device_speed import DeviceSpeed
+from keras_transformer.training.cost.step_work import StepWork
+from keras_transformer.training.cost.training_cost import cost_table, training_cost
+from keras_transformer.training.cost.transformer_flops import TransformerFlops
 from keras_transformer.training.determinism import make_reproducible
-from keras_transformer.training.device_speed import DeviceSpeed
-from keras_transformer.training.device_start import start_devices
-from keras_transformer.training.devices import Devices
-from keras_transformer.training.ema_weights import EMAWeights
+from keras_transformer.training.devices.device_start import start_devices
+from keras_transformer.training.devices.devices import Devices
 from keras_transformer.training.fine_tuning import freeze
 from keras_transformer.training.fitting import FitRecord, fit_model
-from keras_transformer.training.interruption import StopOnInterrupt
-from keras_transformer.training.limits import StepLimit, StopOnNaN, StopOnPlateau, TimeLimit
-from keras_transformer.training.metrics_log import MetricsLog
 from keras_transformer.training.probe import ProbeRecord, probe
-from keras_transformer.training.progress_bar import ProgressBar
-from keras_transformer.training.run_opening import hold_run, open_run
-from keras_transformer.training.step_work import StepWork
-from keras_transformer.training.tensorboard_log import TensorBoardLog
-from keras_transformer.training.training_cost import cost_table, training_cost
-from keras_transformer.training.training_model import training_model
-from keras_transformer.training.training_state import (
+from keras_transformer.training.states.averaging import average_best, average_checkpoints
+from keras_transformer.training.states.checkpoints import Checkpoints
+from keras_transformer.training.states.run_opening import hold_run, open_run
+from keras_transformer.training.states.training_state import (
     TrainingState,
     check_same_data,
     check_same_settings,
     find_state,
 )
-from keras_transformer.training.transformer_flops import TransformerFlops
-from keras_transformer.training.validation_log import ValidationLog
+from keras_transformer.training.training_model import training_model
 
 __all__ = [
     "BleuValidation",

@@ -3,7 +3,7 @@
 import fnmatch
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.models import TransformerLayers
+from keras_transformer.models import TransformerStacks
 
 PARTS = ("encoder", "decoder", "embeddings")
 
@@ -34,7 +34,7 @@ def freeze(model, patterns):
         ['embedding', 'encoder_layer_1']
     """
     layers = {layer.name: layer for layer in model.layers if layer.weights}
-    parts = _parts(TransformerLayers.of(model))
+    parts = _parts(TransformerStacks.of(model))
     frozen = set()
     for pattern in patterns:
         found = parts[pattern] if pattern in PARTS else fnmatch.filter(layers, pattern)

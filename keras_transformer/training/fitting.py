@@ -5,25 +5,30 @@ import dataclasses
 import math
 
 from keras_transformer.argument_checks import check_positive_int
-from keras_transformer.command_errors import HUNG_UP, INTERRUPTED, TERMINATED
+from keras_transformer.command_line.command_errors import HUNG_UP, INTERRUPTED, TERMINATED
 from keras_transformer.errors import CannotWrite
 from keras_transformer.files.standard_streams import tell
-from keras_transformer.training.bleu_validation import BleuValidation
-from keras_transformer.training.checkpoints import Checkpoints
-from keras_transformer.training.compiled_shapes import CompiledShapes
-from keras_transformer.training.ema_weights import EMAWeights, keeps_average
+from keras_transformer.training.callbacks.bleu_validation import BleuValidation
+from keras_transformer.training.callbacks.compiled_shapes import CompiledShapes
+from keras_transformer.training.callbacks.ema_weights import EMAWeights, keeps_average
+from keras_transformer.training.callbacks.interruption import StopOnInterrupt
+from keras_transformer.training.callbacks.limits import (
+    StepLimit,
+    StopOnNaN,
+    StopOnPlateau,
+    TimeLimit,
+)
+from keras_transformer.training.callbacks.metrics_log import MetricsLog
+from keras_transformer.training.callbacks.progress_bar import ProgressBar
+from keras_transformer.training.callbacks.step_callback import StepMeter
+from keras_transformer.training.callbacks.tensorboard_log import TensorBoardLog
+from keras_transformer.training.callbacks.validation_log import ValidationLog
 from keras_transformer.training.epochs import EpochCallbacks
-from keras_transformer.training.interruption import StopOnInterrupt
-from keras_transformer.training.limits import StepLimit, StopOnNaN, StopOnPlateau, TimeLimit
-from keras_transformer.training.metrics_log import MetricsLog
-from keras_transformer.training.progress_bar import ProgressBar
-from keras_transformer.training.rewind import rewind
-from keras_transformer.training.saved_states import Progress, SavedStates
-from keras_transformer.training.step_callback import StepMeter
-from keras_transformer.training.tensorboard_log import TensorBoardLog
-from keras_transformer.training.training_state import check_same_data
+from keras_transformer.training.states.checkpoints import Checkpoints
+from keras_transformer.training.states.rewind import rewind
+from keras_transformer.training.states.saved_states import Progress, SavedStates
+from keras_transformer.training.states.training_state import check_same_data
 from keras_transformer.training.validation_batches import fixed_batches
-from keras_transformer.training.validation_log import ValidationLog
 
 # `fit` wants a number of epochs; a training limited by minutes never comes near this one.
 EPOCHS_WITHOUT_STEP_LIMIT = 1_000_000

@@ -6,7 +6,7 @@ import time
 import numpy as np
 
 from keras_transformer.errors import UserInputError, is_out_of_memory
-from keras_transformer.training.device_memory import peak_device_memory
+from keras_transformer.training.devices.device_memory import peak_device_memory
 
 GIBIBYTE = 2**30
 

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.optimizers import inner_optimizer
-from keras_transformer.training.dropout_streams import spread_dropout_seeds
+from keras_transformer.training.devices.dropout_streams import spread_dropout_seeds
+from keras_transformer.training.devices.tensorflow_multi_worker import MultiWorkerSteps
 from keras_transformer.training.step_sums import StepSums
-from keras_transformer.training.tensorflow_multi_worker import MultiWorkerSteps
 
 
 class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):

@@ -76,7 +76,7 @@ def compile_model(model, settings, tokenizer, accumulate=1):
         settings.label_smoothing, padding_id, vocabulary_size=tokenizer.vocabulary_size
     )
     # The size and the precision are the model's: another run's may differ from the settings.
-    embedding = models.TransformerLayers.of(model).target_embedding
+    embedding = models.TransformerStacks.of(model).target_embedding
     ema = {"use_ema": True, "ema_momentum": settings.ema_momentum} if settings.ema else {}
     trainer = training.training_model(model, accumulate)
     trainer.compile(

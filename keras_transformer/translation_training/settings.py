@@ -2,11 +2,14 @@
 
 import dataclasses
 
-from keras_transformer.device_settings import DEVICE_SETTINGS_THAT_MAY_CHANGE, DeviceSettings
 from keras_transformer.errors import UserInputError
 from keras_transformer.models.presets import PRESETS
 from keras_transformer.settings import setting
 from keras_transformer.text.sentencepiece_tokenizer import check_symbols
+from keras_transformer.training.device_settings import (
+    DEVICE_SETTINGS_THAT_MAY_CHANGE,
+    DeviceSettings,
+)
 
 # Fields that shape the model. Where a training starts from another run, that run's model decides.
 _MODEL_SIZES = {

@@ -3,8 +3,8 @@
 from keras_transformer import training
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation.bleu import bleu_metric
+from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.translation_training.corpora import length_filter, make_batches
 from keras_transformer.translation_training.final_weights import average_weights
 from keras_transformer.translation_training.models import (
     check_memory,
@@ -14,8 +14,8 @@ from keras_transformer.translation_training.models import (
 )
 from keras_transformer.translation_training.scores import write_report
 from keras_transformer.translation_training.settings import MAY_CHANGE, OF_ORIGIN
+from keras_transformer.translation_training.training_batches import length_filter, make_batches
 from keras_transformer.translation_training.vocabularies import make_tokenizers
-from keras_transformer.translator import Translator
 
 
 def train_translation(

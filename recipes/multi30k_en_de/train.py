@@ -3,7 +3,7 @@
 import pathlib
 import sys
 
-from keras_transformer.command_errors import run_command
+from keras_transformer.command_line.command_errors import run_command
 from keras_transformer.data import ParallelFiles, find_text
 from keras_transformer.translation_training import TranslationData
 from keras_transformer.translation_training.command import run_training

@@ -2,9 +2,12 @@
 
 import dataclasses
 
-from keras_transformer.device_settings import DEVICE_SETTINGS_THAT_MAY_CHANGE, DeviceSettings
 from keras_transformer.errors import UserInputError
 from keras_transformer.settings import setting
+from keras_transformer.training.device_settings import (
+    DEVICE_SETTINGS_THAT_MAY_CHANGE,
+    DeviceSettings,
+)
 
 # What a training that is resumed may have otherwise: it does not change the updates.
 MAY_CHANGE = (*DEVICE_SETTINGS_THAT_MAY_CHANGE, "steps", "beam_size", "alpha")

@@ -5,11 +5,11 @@ import sys
 import keras
 
 from keras_transformer import losses, metrics, models, optimizers, training
-from keras_transformer.command_errors import run_command
+from keras_transformer.command_line.command_errors import run_command
 from keras_transformer.data import prepare_batches
+from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.translator import Translator
 from recipes.number_words.exported import check_export, export
 from recipes.number_words.number_pairs import split_numbers
 from recipes.number_words.report import report

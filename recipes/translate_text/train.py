@@ -2,10 +2,10 @@
 
 import sys
 
-from keras_transformer.command_errors import run_command
+from keras_transformer.command_line.command_errors import run_command
+from keras_transformer.commands.text_arguments import add_text_arguments, text_of
 from keras_transformer.translation_training import TranslationSettings
 from keras_transformer.translation_training.command import run_training
-from keras_transformer.translation_training.text_arguments import add_text_arguments, text_of
 from recipes.recipe_options import recipe_options
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from keras_transformer.command_errors import run_command
+from keras_transformer.command_line.command_errors import run_command
 from keras_transformer.translation_training.command import run_training
 from recipes.recipe_options import recipe_options
 from recipes.wmt14_en_fr.settings import WMT14EnFrSettings

@@ -10,7 +10,7 @@ import sys
 import time
 
 from keras_transformer.files.whole_files import write_text
-from keras_transformer.parser import Parser
+from keras_transformer.inference.parser import Parser
 from keras_transformer.parsing import linearize, rebuild
 from keras_transformer.parsing.evalb import EvalbResult, evaluate
 from keras_transformer.runs.environment import machine, package_versions

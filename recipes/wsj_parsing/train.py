@@ -6,7 +6,7 @@ import sys
 import keras
 
 from keras_transformer import losses, metrics, models, optimizers, training
-from keras_transformer.command_errors import run_command
+from keras_transformer.command_line.command_errors import run_command
 from keras_transformer.data import find_text
 from keras_transformer.runs.run_directory import RunDirectory
 from recipes.recipe_options import recipe_options

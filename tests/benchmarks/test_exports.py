@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.exported_systems import Measurement, System
 from benchmarks.exports import main
-from keras_transformer.translator import Translator
+from keras_transformer.inference.translator import Translator
 from tests.translation_training.number_text import write_pairs
 
 pytestmark = pytest.mark.tensorflow

@@ -13,7 +13,7 @@ from tests.commands.fake_translator import FakeTranslator
 def command(monkeypatch, capfdbinary):
     """Run `keras-transformer` with a fake translator; gives (exit code, stdout, stderr)."""
     module = types.SimpleNamespace(Translator=FakeTranslator)
-    monkeypatch.setitem(sys.modules, "keras_transformer.translator", module)
+    monkeypatch.setitem(sys.modules, "keras_transformer.inference.translator", module)
     monkeypatch.setattr(translate_command, "model_digests", lambda _: [FakeTranslator.weights])
     FakeTranslator.calls = []
 

@@ -10,7 +10,9 @@ from tests.commands.fake_translator import FakeTranslator
 
 def main():
     """Run the command as its own process would, without Keras."""
-    sys.modules["keras_transformer.translator"] = types.SimpleNamespace(Translator=FakeTranslator)
+    sys.modules["keras_transformer.inference.translator"] = types.SimpleNamespace(
+        Translator=FakeTranslator
+    )
     for module in (backend_start, model_arguments, parallel_lines, translate_command):
         module.start_backend_quietly = lambda: None
     translate_command.model_digests = lambda _: [FakeTranslator.weights]

@@ -4,8 +4,8 @@ import warnings
 
 import numpy as np
 
-from keras_transformer.alignment import Alignment
 from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
+from keras_transformer.inference.alignment import Alignment
 
 
 def words(text):

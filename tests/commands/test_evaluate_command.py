@@ -17,10 +17,10 @@ import pytest
 from keras_transformer import cli
 from keras_transformer.evaluation import bleu, paired_bootstrap, system_scores
 from keras_transformer.files.standard_streams import MissingStream
+from keras_transformer.inference.translator import Translator
 from keras_transformer.models import build_transformer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.translator import Translator
 from tests.commands.fake_translator import FakeTranslator
 
 SOURCES = ["a small house by the sea", "the tree", "", "a house"]
@@ -125,7 +125,7 @@ class KnownTranslator:
 @pytest.fixture
 def known(monkeypatch):
     """The dict `KnownTranslator.texts`, with the translator in the place of the real one."""
-    monkeypatch.setattr("keras_transformer.translator.Translator", KnownTranslator)
+    monkeypatch.setattr("keras_transformer.inference.translator.Translator", KnownTranslator)
     texts = {"step-00000010.weights.h5": REFERENCES, "model.weights.h5": [""] * 4}
     monkeypatch.setattr(KnownTranslator, "texts", texts)
     return texts

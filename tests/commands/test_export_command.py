@@ -5,7 +5,7 @@ import json
 import pytest
 
 from keras_transformer import cli
-from keras_transformer.translator import Translator
+from keras_transformer.inference.translator import Translator
 
 pytestmark = pytest.mark.tensorflow
 SENTENCES = ["one two three four", "five five one two"]

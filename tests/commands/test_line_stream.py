@@ -2,15 +2,15 @@ import io
 
 import pytest
 
-from keras_transformer import text_lines
-from keras_transformer.commands import line_stream
-from keras_transformer.commands.line_stream import (
+from keras_transformer.command_line import line_stream
+from keras_transformer.command_line.line_stream import (
     chunks_of_lines,
     next_piece,
     one_line,
     write_lines,
 )
 from keras_transformer.errors import CannotWrite, UserInputError
+from keras_transformer.text import text_lines
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from keras_transformer import text_lines
 from keras_transformer.files import input_files, output_files
+from keras_transformer.text import text_lines
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ import os
 import pytest
 
 from keras_transformer import cli
-from keras_transformer.commands import line_stream, translate_command
-from keras_transformer.commands.resumable_output import ResumableOutput
+from keras_transformer.command_line import line_stream
+from keras_transformer.command_line.resumable_output import ResumableOutput
+from keras_transformer.commands import translate_command
 from keras_transformer.errors import UserInputError
 from tests.commands.fake_translator import FakeTranslator
 

@@ -16,7 +16,7 @@ from keras_transformer.decoding import (
     sample,
 )
 from keras_transformer.models import build_transformer
-from keras_transformer.sequence_generation import SequenceGenerator
+from keras_transformer.models.sequence_generator import SequenceGenerator
 from tests.decoding.fake_models import HistoryModel
 from tests.decoding.numpy_beam_search import numpy_beam_search
 from tests.decoding.numpy_constraints import allowed_in_tree

@@ -14,7 +14,7 @@ import pytest
 
 from keras_transformer import Translator
 from keras_transformer.export import export_saved_model
-from keras_transformer.text_lines import text_lines
+from keras_transformer.text.text_lines import text_lines
 from tests.export import c_api_session
 from tests.export.nasty_sentences import NASTY
 from tests.translation_training.number_text import pairs

@@ -7,8 +7,8 @@ import pytest
 
 from keras_transformer.errors import CannotWrite
 from keras_transformer.export import export_ctranslate2, export_litert, litert
+from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.translator import Translator
 from tests.random_translation import build, sentences
 
 pytestmark = pytest.mark.tensorflow

@@ -8,10 +8,10 @@ from keras import ops
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.export.guarded_generator import GuardedGenerator
-from keras_transformer.export.search_options import SearchOptions
-from keras_transformer.export_contract import NO_SCORE
+from keras_transformer.inference.search_options import SearchOptions
+from keras_transformer.inference.translator import Translator
+from keras_transformer.serving.export_contract import NO_SCORE
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.translator import Translator
 from tests.random_translation import build, sentences
 
 OPTIONS = {"beam_size": 3, "alpha": 0.6, "extra_length": 4}

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from keras_transformer.errors import CannotWrite, UserInputError
 from keras_transformer.export.litert import export_litert
-from keras_transformer.export_contract import NO_SCORE
 from keras_transformer.files.whole_files import PARTIAL_DIRECTORY
+from keras_transformer.serving.export_contract import NO_SCORE
 from keras_transformer.serving.litert_translator import LiteRTTranslator
 from tests.litert_exports import (
     LIMITS,

@@ -7,8 +7,8 @@ import pytest
 from keras_transformer.data import find_text, read_text
 from keras_transformer.evaluation import bleu
 from keras_transformer.export.litert import export_litert
+from keras_transformer.inference.translator import Translator
 from keras_transformer.serving.litert_translator import LiteRTTranslator
-from keras_transformer.translator import Translator
 from tests.export.nasty_sentences import NASTY
 from tests.litert_exports import returning_ids
 

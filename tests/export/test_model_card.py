@@ -4,9 +4,9 @@ import json
 import shutil
 
 from keras_transformer.export.model_card import write_model_card
+from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.translator import Translator
 from tests.random_translation import build, sentences
 
 

@@ -12,10 +12,10 @@ from google.protobuf import wrappers_pb2 as wrappers
 
 from keras_transformer.errors import CannotWrite, UserInputError
 from keras_transformer.export.saved_model import export_saved_model
-from keras_transformer.export.search_options import SearchOptions
 from keras_transformer.export.tensorflow_warmup import WARMUP_FILE, write_warmup_requests
+from keras_transformer.inference.search_options import SearchOptions
+from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.translator import Translator
 from tests.export.exported_signatures import ExportedSignatures
 from tests.random_translation import build, sentences
 

@@ -5,9 +5,9 @@ import pytest
 
 from keras_transformer.export.low_precision import with_precision
 from keras_transformer.export.saved_model import export_saved_model
+from keras_transformer.inference.translator import Translator
 from keras_transformer.models import build_transformer
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.translator import Translator
 from tests.export.exported_signatures import ExportedSignatures, operations
 from tests.random_translation import build, sentences
 from tests.translation_training.number_text import pairs

@@ -6,13 +6,12 @@ import threading
 
 import pytest
 
-from keras_transformer import text_lines
 from keras_transformer.data.text_files import count_lines, parallel_lines, text_blocks
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import input_files
 from keras_transformer.files.input_files import is_read_once, open_input, read_input
 from keras_transformer.settings import read_settings_file
-from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text import SentencePieceTokenizer, text_lines
 from tests.written_files import error_of, write
 
 

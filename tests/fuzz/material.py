@@ -8,11 +8,11 @@ import tensorflow as tf
 from keras_transformer.data import ParallelFiles, prepare_corpus
 from keras_transformer.export import export_ctranslate2, export_litert, export_saved_model
 from keras_transformer.files.checksum_list import write_checksums
+from keras_transformer.inference.translator import Translator
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.runs.model_weights import save_weights
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.translator import Translator
 from tests.random_translation import build, sentences
 from tests.small_trained_run import small_trained_run
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from keras_transformer import training
 from keras_transformer.export import litert, saved_model
-from keras_transformer.parser import Parser
+from keras_transformer.inference.parser import Parser
+from keras_transformer.inference.translator import Translator
 from keras_transformer.training import fitting
-from keras_transformer.translator import Translator
 from tests.fuzz.verb_calls import Computes
 
 ANSWERS = {

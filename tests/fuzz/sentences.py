@@ -7,8 +7,8 @@ from unittest import mock
 from hypothesis import strategies as st
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.parser import Parser
-from keras_transformer.translator import Translator
+from keras_transformer.inference.parser import Parser
+from keras_transformer.inference.translator import Translator
 from tests.fuzz.faults import require, require_good_end, require_lines
 from tests.fuzz.verb_calls import call
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.models import PRESETS, TransformerLayers, build_transformer
+from keras_transformer.models import PRESETS, TransformerStacks, build_transformer
 
 VOCABULARY = 37
 VARIANTS = {
@@ -54,7 +54,7 @@ def logits_of(model, inputs):
 def test_steps_equal_the_model(overrides):
     model, inputs = small_model(**overrides), batch()
     expected = logits_of(model, inputs)
-    layers = TransformerLayers.of(model)
+    layers = TransformerStacks.of(model)
     memory, memory_mask = layers.encode(inputs["source_ids"])
     memory_state, cache = layers.start(memory, memory_mask, beam_size=2, length=6)
     other_beam = batch(seed=1)["target_ids"]
@@ -74,7 +74,7 @@ def test_saved_models_reload_in_safe_mode(overrides, tmp_path):
     rebuilt = keras.models.model_from_json(model.to_json())
     rebuilt.set_weights(model.get_weights())
     np.testing.assert_allclose(logits_of(rebuilt, inputs), logits_of(model, inputs), atol=1e-6)
-    assert TransformerLayers.of(reloaded).vocabulary_size == VOCABULARY
+    assert TransformerStacks.of(reloaded).vocabulary_size == VOCABULARY
 
 
 def test_one_matrix_embeds_source_and_target_and_gives_the_logits():
@@ -101,7 +101,7 @@ def test_the_padding_id_is_free():
     inputs["source_ids"][inputs["source_ids"] == 0] = 9
     shorter = {**inputs, "source_ids": inputs["source_ids"][:, :4]}
     np.testing.assert_allclose(logits_of(model, inputs)[1], logits_of(model, shorter)[1], atol=1e-5)
-    assert TransformerLayers.of(model).padding_id == 9
+    assert TransformerStacks.of(model).padding_id == 9
 
 
 def test_logits_are_float32_and_the_model_is_functional():
@@ -111,7 +111,7 @@ def test_logits_are_float32_and_the_model_is_functional():
     assert {tensor.dtype for tensor in model.inputs} == {"int32"}
     assert type(model).__name__ == "Functional"
     assert tuple(model.output.shape) == (None, None, VOCABULARY)
-    steps_equal = TransformerLayers.of(model)
+    steps_equal = TransformerStacks.of(model)
     memory, mask = steps_equal.encode(batch()["source_ids"])
     state, cache = steps_equal.start(memory, mask, beam_size=1, length=2)
     logits, new_cache = steps_equal.step(np.ones((3, 1), "int32"), 0, state, cache)
@@ -196,4 +196,4 @@ def test_bad_arguments_are_named(arguments, message):
 def test_a_foreign_model_is_refused():
     inputs = keras.Input((4,))
     with pytest.raises(ValueError, match="must come from `build_transformer`"):
-        TransformerLayers.of(keras.Model(inputs, inputs + 1))
+        TransformerStacks.of(keras.Model(inputs, inputs + 1))

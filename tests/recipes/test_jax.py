@@ -27,7 +27,7 @@ class NoTensorFlow:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, NoTensorFlow())
-from keras_transformer.command_errors import run_command
+from keras_transformer.command_line.command_errors import run_command
 
 for module, *arguments in json.loads(sys.argv[1]):
     code = run_command(lambda: importlib.import_module(module).main(arguments))

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from keras_transformer.command_errors import run_command
+from keras_transformer.command_line.command_errors import run_command
 from keras_transformer.text import SentencePieceTokenizer
 from recipes.multi30k_en_de.train import main
 from tests.translation_training.number_text import flags

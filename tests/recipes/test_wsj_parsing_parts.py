@@ -10,7 +10,7 @@ import pytest
 import recipes.wsj_parsing
 from keras_transformer import models
 from keras_transformer.errors import UserInputError
-from keras_transformer.parser import Parse, Parser
+from keras_transformer.inference.parser import Parse, Parser
 from keras_transformer.parsing import Tree, read_trees, source_text
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.runs.run_directory import RunDirectory

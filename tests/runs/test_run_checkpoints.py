@@ -8,7 +8,7 @@ import pytest
 
 from keras_transformer.files.whole_files import whole_file, write_text
 from keras_transformer.runs.run_checkpoints import RunCheckpoints
-from keras_transformer.training.rewind import rewind
+from keras_transformer.training.states.rewind import rewind
 
 
 @pytest.fixture

@@ -44,6 +44,6 @@ def exported_model(trained_run, tmp_path_factory, worker_id):
 @pytest.fixture(scope="session")
 def loaded_model(exported_model):
     """Its versions as `Servable`s, which several servers of tests may hold."""
-    from tests.serving.servables import load_versions
+    from tests.serving.servers.servables import load_versions
 
     return load_versions(exported_model)

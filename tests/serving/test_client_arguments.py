@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from keras_transformer.sentence_batches import without_surrogates
 from keras_transformer.serving import TranslationClient
 from keras_transformer.serving.client_arguments import checked_address
-from tests.serving.scripted_server import ScriptedServer, answer
+from keras_transformer.text.sentence_batches import without_surrogates
+from tests.serving.servers.scripted_server import ScriptedServer, answer
 
 
 @pytest.mark.parametrize(

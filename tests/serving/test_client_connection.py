@@ -9,8 +9,8 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.serving import TranslationClient
 from keras_transformer.serving.connection import checked_connection
 from keras_transformer.serving.serving_errors import InvalidAnswer, RequestRefused, ServingError
-from tests.serving.messages import chain_text, is_one_line
-from tests.serving.scripted_server import RESET, ScriptedServer, answer
+from tests.serving.servers.messages import chain_text, is_one_line
+from tests.serving.servers.scripted_server import RESET, ScriptedServer, answer
 
 GOOD = answer(body={"outputs": {"outputs": ["eins"], "scores": [-0.5]}})
 PASSWORD, TOKEN = "pass:w@rd/1", "token-1234=="
@@ -69,7 +69,7 @@ def test_a_token_and_headers():
 
 @pytest.mark.tensorflow
 def test_grpc_sends_them_as_metadata():
-    from tests.serving.scripted_grpc_server import ScriptedGrpcServer
+    from tests.serving.servers.scripted_grpc_server import ScriptedGrpcServer
 
     with ScriptedGrpcServer(b"") as server:
         for address, options, expected in (

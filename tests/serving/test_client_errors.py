@@ -21,8 +21,8 @@ from keras_transformer.serving.serving_errors import (
     ServerUnreachable,
     VersionNotFound,
 )
-from tests.serving.messages import is_one_line
-from tests.serving.scripted_server import (
+from tests.serving.servers.messages import is_one_line
+from tests.serving.servers.scripted_server import (
     RESET,
     SILENT,
     BrokenOff,

@@ -6,7 +6,7 @@ import pytest
 
 from keras_transformer.serving import ServingError, TranslationClient
 from keras_transformer.serving.serving_errors import InvalidAnswer, RequestRefused
-from tests.serving.grpc_answers import (
+from tests.serving.servers.grpc_answers import (
     ARGUMENTS,
     call,
     description,
@@ -14,7 +14,7 @@ from tests.serving.grpc_answers import (
     serving,
     states,
 )
-from tests.serving.messages import is_one_line
+from tests.serving.servers.messages import is_one_line
 
 pytestmark = pytest.mark.tensorflow
 
@@ -98,7 +98,7 @@ def test_metadata_of_another_type_or_broken():
 def test_odd_details(method, code, details):
     import grpc
 
-    from tests.serving.scripted_grpc_server import Status
+    from tests.serving.servers.scripted_grpc_server import Status
 
     with serving(Status(grpc.StatusCode[code], details)) as server:
         if method == "ready" and code in ("NOT_FOUND", "UNAVAILABLE"):
@@ -128,7 +128,7 @@ def test_an_answer_that_is_too_large_is_not_asked_for_again(compression, pauses)
 def test_no_message_shows_what_the_server_repeats():
     import grpc
 
-    from tests.serving.scripted_grpc_server import Status
+    from tests.serving.servers.scripted_grpc_server import Status
 
     status = Status(grpc.StatusCode.PERMISSION_DENIED, "not for token-1234 and key-5678")
     with serving(status) as server, pytest.raises(RequestRefused) as caught:

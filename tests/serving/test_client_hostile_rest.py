@@ -8,8 +8,8 @@ import pytest
 
 from keras_transformer.serving import ServingError, TranslationClient
 from keras_transformer.serving.serving_errors import InvalidAnswer
-from tests.serving.messages import is_one_line
-from tests.serving.scripted_server import Endless, ScriptedServer, answer
+from tests.serving.servers.messages import is_one_line
+from tests.serving.servers.scripted_server import Endless, ScriptedServer, answer
 
 METHODS = {
     "translate": {"outputs": {"outputs": ["eins"], "scores": [-0.5]}},

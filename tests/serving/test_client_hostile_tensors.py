@@ -3,8 +3,8 @@
 import pytest
 
 from keras_transformer.serving.serving_errors import InvalidAnswer
-from tests.serving.grpc_answers import call, prediction, serving, tensor
-from tests.serving.messages import is_one_line
+from tests.serving.servers.grpc_answers import call, prediction, serving, tensor
+from tests.serving.servers.messages import is_one_line
 
 pytestmark = pytest.mark.tensorflow
 

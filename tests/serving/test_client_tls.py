@@ -5,9 +5,9 @@ import pytest
 from keras_transformer.serving import TranslationClient
 from keras_transformer.serving.connection import checked_connection
 from keras_transformer.serving.serving_errors import ServerUnreachable
-from tests.serving.certificates import Certificates
-from tests.serving.messages import is_one_line
-from tests.serving.scripted_server import ScriptedServer, answer
+from tests.serving.servers.certificates import Certificates
+from tests.serving.servers.messages import is_one_line
+from tests.serving.servers.scripted_server import ScriptedServer, answer
 
 APIS = ("rest", pytest.param("grpc", marks=pytest.mark.tensorflow))
 STATES = {"model_version_status": [{"version": "1", "state": "AVAILABLE", "status": {}}]}
@@ -36,7 +36,7 @@ def new_server(request, certificates):
             )
         from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusResponse
 
-        from tests.serving.scripted_grpc_server import ScriptedGrpcServer
+        from tests.serving.servers.scripted_grpc_server import ScriptedGrpcServer
 
         states = GetModelStatusResponse()
         states.model_version_status.add(version=1, state="AVAILABLE")
@@ -108,7 +108,7 @@ def test_a_client_without_encryption(new_server):
 
 @pytest.mark.tensorflow
 def test_a_grpc_server_without_encryption(pauses):
-    from tests.serving.scripted_grpc_server import ScriptedGrpcServer
+    from tests.serving.servers.scripted_grpc_server import ScriptedGrpcServer
 
     with (
         ScriptedGrpcServer(b"") as server,

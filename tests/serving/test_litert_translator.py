@@ -11,9 +11,9 @@ import pytest
 
 from keras_transformer.errors import LongSentenceWarning, UserInputError
 from keras_transformer.export.litert import export_litert
+from keras_transformer.inference.translator import Translator
 from keras_transformer.serving.litert_translator import LiteRTTranslator
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.translator import Translator
 from tests.export.nasty_sentences import NASTY
 from tests.litert_exports import LIMITS, litert_export, translator_of
 from tests.random_translation import build, sentences

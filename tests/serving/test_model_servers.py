@@ -12,7 +12,7 @@ MODEL = "/v1/models/en_de"
 
 @pytest.fixture(scope="module")
 def server(loaded_model):
-    from tests.serving.model_servers import ModelServer
+    from tests.serving.servers.model_servers import ModelServer
 
     with ModelServer({"en_de": loaded_model}) as server:
         yield server
@@ -207,7 +207,7 @@ def test_batches_of_rows_of_different_lengths():
     """As in TensorFlow Serving, they need `pad_variable_length_inputs`."""
     import numpy as np
 
-    from tests.serving.servables import Batching, StatusError
+    from tests.serving.servers.servables import Batching, StatusError
 
     tasks = [
         {"inputs": {"x": np.ones([1, 2], "int32"), "y": np.ones([1], "int32")}, "size": 1},

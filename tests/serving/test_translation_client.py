@@ -41,7 +41,7 @@ def translator(trained_run):
 
 @pytest.fixture(scope="module")
 def server(loaded_model):
-    from tests.serving.model_servers import ModelServer
+    from tests.serving.servers.model_servers import ModelServer
 
     with ModelServer({"en_de": loaded_model}) as server:
         yield server
@@ -171,7 +171,7 @@ def requests_and_answers(translator):
 @pytest.mark.parametrize("api", APIS)
 def test_a_thousand_requests_of_many_threads(api, loaded_model, requests_and_answers):
     """None is lost and none gets another's answer, though the server batches them together."""
-    from tests.serving.model_servers import ModelServer
+    from tests.serving.servers.model_servers import ModelServer
 
     requests, expected = requests_and_answers
     assert len(set(itertools.chain(*requests))) == 2 * NUM_REQUESTS
@@ -193,7 +193,7 @@ def test_a_thousand_requests_of_many_threads(api, loaded_model, requests_and_ans
 
 @pytest.mark.parametrize("api", APIS)
 def test_every_method_in_a_batch_with_others(api, loaded_model, translator):
-    from tests.serving.model_servers import ModelServer
+    from tests.serving.servers.model_servers import ModelServer
 
     texts = [text for n in (1, 2, 3) for text in pairs(n)[0]][::8]
     rows = translator.source_tokenizer.encode(texts)
@@ -277,7 +277,7 @@ def test_what_the_server_does_not_have(api, server, pauses):
 @pytest.mark.parametrize("api", APIS)
 def test_versions(api, loaded_model):
     """The latest loaded version answers, unless one is asked for."""
-    from tests.serving.model_servers import ModelServer
+    from tests.serving.servers.model_servers import ModelServer
 
     versions = {0: loaded_model[1], 3: loaded_model[1], 12: loaded_model[1]}
     with ModelServer({"en_de": versions}) as server:
@@ -299,7 +299,7 @@ def test_versions(api, loaded_model):
 
 @pytest.mark.parametrize("api", APIS)
 def test_a_server_that_stops_and_comes_back(api, loaded_model):
-    from tests.serving.model_servers import ModelServer
+    from tests.serving.servers.model_servers import ModelServer
 
     with ModelServer({"en_de": loaded_model}) as server:
         client = TranslationClient(address(server, api), "en_de", retries=1, backoff=0.01)

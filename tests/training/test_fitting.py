@@ -14,7 +14,8 @@ import pytest
 
 from keras_transformer.errors import TrainingDiverged
 from keras_transformer.optimizers import transformer_adam
-from keras_transformer.training import BleuValidation, StepWork, fit_model, running_clock
+from keras_transformer.training import BleuValidation, StepWork, fit_model
+from keras_transformer.training.callbacks import running_clock
 from tests.training.event_files import events
 from tests.training.small_training import TOKENS, WORK, batches, small_model, started_run
 

@@ -11,7 +11,7 @@ import pytest
 from keras_transformer.data import plan_batches
 from keras_transformer.errors import UserInputError
 from keras_transformer.special_tokens import SpecialTokens
-from keras_transformer.training.devices import Devices
+from keras_transformer.training.devices.devices import Devices
 from keras_transformer.training.probe import ProbeRecord, is_out_of_memory, probe
 from tests.training.probed_training import corpus, trainer
 

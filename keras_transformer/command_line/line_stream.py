@@ -1,0 +1,119 @@
+"""Lines in and lines out, as they arrive."""
+
+import codecs
+import sys
+
+from tqdm import tqdm
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.standard_streams import full_output
+from keras_transformer.text.text_lines import check_line_length
+
+READ_BYTES = 1 << 16
+PIECE_CHARACTERS = 1 << 22  # what a piece of lines may hold, or a single line
+STANDARD_INPUT = "standard input"  # as errors call it
+
+
+def chunks_of_lines(stream):
+    """Yield lists of the lines that have arrived.
+
+    A chunk is what one read gives: a file comes in large pieces, which batch well, and a line typed
+    by hand or by a waiting program is answered at once.
+
+    Args:
+        stream: a buffered binary stream of UTF-8 text, such as `sys.stdin.buffer`.
+
+    Raises:
+        UserInputError: a line is not UTF-8 or too long, or the stream cannot be read; the lines
+            before that have been yielded.
+    """
+    number, pieces, length = 0, [], 0
+    while data := _read(stream):
+        pieces.append(data)
+        length += len(data)
+        if b"\n" in data:  # a line may be longer than many pieces
+            *complete, rest = b"".join(pieces).split(b"\n")
+            pieces, length = [rest], len(rest)
+            yield from _decoded(complete, number)
+            number += len(complete)
+        check_line_length(f"Line {number + 1} of {STANDARD_INPUT}", length)
+    if rest := b"".join(pieces):
+        yield from _decoded([rest], number)
+
+
+def write_lines(stream, lines):
+    """Write lines to a binary stream, such as `sys.stdout.buffer`, and send them on at once."""
+    try:
+        stream.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
+        stream.flush()
+    except BrokenPipeError:  # a reader that needs no more
+        raise
+    except OSError as error:
+        raise full_output(error) from error
+
+
+def next_piece(lines, most):
+    """The next lines of an iterator, at most so many, and few where they are very long.
+
+    Args:
+        lines: iterator of strings, or of pairs of them.
+        most: number of lines.
+
+    Returns:
+        A list, empty at the end.
+    """
+    piece, characters = [], 0
+    while len(piece) < most and characters < PIECE_CHARACTERS:
+        line = next(lines, None)
+        if line is None:
+            break
+        piece.append(line)
+        characters += len(line) if isinstance(line, str) else sum(map(len, line))
+    return piece
+
+
+def line_bar(total, initial=0, hide=False):
+    """A progress bar of lines on stderr, where a person sees it."""
+    disable = hide or not sys.stderr.isatty()
+    return tqdm(total=total, initial=initial, unit=" lines", disable=disable)
+
+
+def one_line(text):
+    """The text without line breaks, which a model with byte pieces can produce.
+
+    Example:
+        >>> one_line("two\\nlines")
+        'two lines'
+    """
+    return text.replace("\n", " ").replace("\r", " ")
+
+
+def _read(stream):
+    try:
+        return stream.read1(READ_BYTES)
+    except OSError as error:
+        raise UserInputError(f"Cannot read {STANDARD_INPUT}: {error.strerror}") from error
+
+
+def _decoded(lines, lines_before):
+    """Yield the lines as one list of strings; at a broken line, those before it, and raise."""
+    decoded = []
+    if lines and not lines_before:
+        lines = [lines[0].removeprefix(codecs.BOM_UTF8), *lines[1:]]
+    for number, line in enumerate(lines, start=lines_before + 1):
+        try:
+            decoded.append(_text(line, f"Line {number} of {STANDARD_INPUT}"))
+        except UserInputError:
+            if decoded:
+                yield decoded
+            raise
+    if decoded:
+        yield decoded
+
+
+def _text(line, place):
+    check_line_length(place, len(line))
+    try:
+        return line.decode("utf-8").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise UserInputError(f"{place} is not valid UTF-8 at byte {error.start + 1}") from error

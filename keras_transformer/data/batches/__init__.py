@@ -1,0 +1,1 @@
+"""Which pairs a step reads, and the arrays it gets."""

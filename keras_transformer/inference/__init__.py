@@ -1,0 +1,1 @@
+"""Trained models at work: text to translations, sentences to trees, pairs to alignments."""

@@ -1,0 +1,10 @@
+"""The names of a Transformer's layers, by which a reloaded model is taken apart."""
+
+SOURCE_MASK = "source_mask"
+SHARED_EMBEDDING = "embedding"
+SOURCE_EMBEDDING = "source_embedding"
+TARGET_EMBEDDING = "target_embedding"
+ENCODER_LAYER = "encoder_layer_{}"
+DECODER_LAYER = "decoder_layer_{}"
+ENCODER_NORM = "encoder_norm"
+DECODER_NORM = "decoder_norm"

@@ -1,0 +1,330 @@
+"""Stepwise generation: joins a Transformer's layers with a search. Ids in, ids out."""
+
+from keras import ops
+
+from keras_transformer.argument_checks import check_non_negative_int, check_positive_int
+from keras_transformer.decoding import (
+    ForcedPrefix,
+    MinimumLength,
+    NoRepeatNgrams,
+    beam_search,
+    greedy_search,
+    sample,
+)
+from keras_transformer.decoding.beam_search import check_num_results
+from keras_transformer.decoding.constraints import check_no_repeat_ngram
+from keras_transformer.decoding.length_penalty import check_alpha, length_penalty
+from keras_transformer.losses.cross_entropy import negative_log_likelihood
+from keras_transformer.models import TransformerEnsemble, TransformerStacks
+from keras_transformer.special_tokens import SpecialTokens
+
+
+class SequenceGenerator:
+    """Generates and scores target sequences with one model, or with an ensemble of several.
+
+    Its methods are plain functions of tensors, made of `keras.ops`: they run as they are, in a
+    `tf.function`, under `jax.jit` and in an exported graph. Where a graph's shapes are fixed, a row
+    that is padding alone may fill up a batch; its output is EOS.
+
+    Args:
+        model: a model from `build_transformer`, or one that was reloaded; or a list of them, which
+            decode with the mean of their probabilities.
+        special_tokens: the `SpecialTokens` of the tokenizer that the model was trained with; None:
+            the default ids.
+        vocabulary_size: number of target tokens; logits from there on are padding of the vocabulary
+            and never produced. None: every logit is a token's.
+
+    Raises:
+        ValueError: the model is of another kind, pads with another id or has fewer logits than
+            `vocabulary_size`; or the models of a list do not fit each other.
+
+    Example:
+        >>> from keras_transformer.models import build_transformer
+        >>> generator = SequenceGenerator(build_transformer("tiny", vocabulary_size=20))
+        >>> ids, scores = generator.beam_search([[7, 8, 9, 2], [7, 8, 2, 0]], extra_length=5)
+        >>> tuple(ids.shape), tuple(scores.shape)
+        ((2, 4, 9), (2, 4))
+    """
+
+    def __init__(self, model, special_tokens=None, vocabulary_size=None):
+        self.layers = _layers_of(model)
+        self.special_tokens = special_tokens or SpecialTokens()
+        self.vocabulary_size = vocabulary_size
+        if self.layers.padding_id != self.special_tokens.pad:
+            raise ValueError(
+                "`special_tokens.pad` must be the model's padding id. Received: "
+                f"{self.special_tokens}, padding id {self.layers.padding_id}"
+            )
+        if vocabulary_size is not None:
+            check_positive_int("vocabulary_size", vocabulary_size)
+            if vocabulary_size > self.layers.vocabulary_size:
+                raise ValueError(
+                    "`vocabulary_size` must be at most the model's. Received: vocabulary_size="
+                    f"{vocabulary_size}, the model's {self.layers.vocabulary_size}"
+                )
+
+    def beam_search(
+        self,
+        source_ids,
+        *,
+        beam_size=4,
+        alpha=0.6,
+        extra_length=50,
+        num_results=None,
+        min_length=0,
+        no_repeat_ngram=0,
+        prefix_ids=None,
+        constraints=(),
+    ):
+        """The best target sequences of each source, by beam search.
+
+        Args:
+            source_ids: integer tensor (batch, source_length): tokens, EOS, padding.
+            beam_size: number of hypotheses kept.
+            alpha: exponent of the length penalty, at least 0.
+            extra_length: most output tokens beyond the source's own number, EOS counted in neither.
+            num_results: how many of the hypotheses are wanted; None: all.
+            min_length: least number of output tokens, EOS not counted, as far as the limit allows.
+            no_repeat_ngram: no sequence of so many tokens occurs twice in an output; 0: any may.
+            prefix_ids: integer tensor (batch, prefix_length): tokens that each output begins with,
+                and padding; None: outputs begin freely. A prefix longer than its sentence's limit
+                raises the limit, and outranks the two options above.
+            constraints: sequence of callables that make a constraint (see `decoding.constraints`)
+                of the limits, int32 (batch,): the most output tokens of each sentence, EOS not
+                counted. They outrank the three options above, the first one most of all.
+
+        Returns:
+            `(ids, scores)`, best first: int32 (batch, num_results, length) without BOS, with EOS,
+            then padding; float32 (batch, num_results), log-probabilities divided by the length
+            penalty. See `decoding.beam_search`.
+
+        Raises:
+            ValueError: an option breaks its rule.
+        """
+        rules = self._rules(
+            source_ids, extra_length, min_length, no_repeat_ngram, prefix_ids, constraints
+        )
+        return beam_search(
+            *self._start(source_ids, beam_size, rules["max_length"]),
+            **rules,
+            beam_size=beam_size,
+            alpha=alpha,
+            num_results=num_results,
+        )
+
+    def search(self, source_ids, *, beam_size=4, alpha=0.6, num_results=None, **rules):
+        """`beam_search`, or `greedy` where `beam_size` is 1, with the results of `beam_search`.
+
+        Greedy search ends with the first EOS; a beam of one could go on and find something better.
+
+        Args:
+            source_ids, beam_size, alpha, num_results: as in `beam_search`.
+            **rules: the other keyword arguments of `beam_search`.
+
+        Returns:
+            `(ids, scores)` as from `beam_search`.
+
+        Raises:
+            ValueError: an option breaks its rule.
+        """
+        if beam_size != 1:
+            return self.beam_search(
+                source_ids, beam_size=beam_size, alpha=alpha, num_results=num_results, **rules
+            )
+        check_alpha(alpha)
+        check_num_results(1 if num_results is None else num_results, beam_size)
+        ids, log_probs = self.greedy(source_ids, **rules)  # (batch, length), (batch,)
+        lengths = ops.sum(ops.cast(ids != self.special_tokens.pad, "float32"), axis=1)
+        scores = log_probs / length_penalty(lengths, alpha)
+        return ops.expand_dims(ids, 1), ops.expand_dims(scores, 1)
+
+    def greedy(
+        self,
+        source_ids,
+        *,
+        extra_length=50,
+        min_length=0,
+        no_repeat_ngram=0,
+        prefix_ids=None,
+        constraints=(),
+    ):
+        """The target sequence of each source that takes the most probable token at each position.
+
+        Args:
+            source_ids: integer tensor (batch, source_length): tokens, EOS, padding.
+            extra_length, min_length, no_repeat_ngram, prefix_ids, constraints: as in
+                `beam_search`.
+
+        Returns:
+            `(ids, log_probs)`: int32 (batch, length) as from `beam_search`; float32 (batch,), with
+            no length penalty.
+
+        Raises:
+            ValueError: an option breaks its rule.
+        """
+        rules = self._rules(
+            source_ids, extra_length, min_length, no_repeat_ngram, prefix_ids, constraints
+        )
+        return greedy_search(*self._start(source_ids, 1, rules["max_length"]), **rules)
+
+    def sample(
+        self,
+        source_ids,
+        uniforms,
+        *,
+        temperature=1.0,
+        top_k=None,
+        top_p=None,
+        extra_length=50,
+        min_length=0,
+        no_repeat_ngram=0,
+        prefix_ids=None,
+        constraints=(),
+    ):
+        """Target sequences of each source, drawn by their probability.
+
+        Args:
+            source_ids: integer tensor (batch, source_length): tokens, EOS, padding.
+            uniforms: float32 (batch, num_samples, length), drawn evenly from [0, 1); an output
+                takes one for each token, at its position, and depends on its own alone. `length` is
+                at least `source_length + extra_length`, and more than a prefix's.
+            temperature: divisor of the logits; less than 1 favors what is probable.
+            top_k: only the so many most probable tokens are drawn; None: all.
+            top_p: only the fewest most probable tokens that together reach this probability are
+                drawn; None: all.
+            extra_length, min_length, no_repeat_ngram, prefix_ids, constraints: as in
+                `beam_search`.
+
+        Returns:
+            `(ids, log_probs)`: int32 (batch, num_samples, length) as from `beam_search`; float32
+            (batch, num_samples), with no length penalty. See `decoding.sample`.
+
+        Raises:
+            ValueError: an option breaks its rule.
+        """
+        uniforms = ops.convert_to_tensor(uniforms)
+        num_samples = ops.shape(uniforms)[1]
+        rules = self._rules(
+            source_ids, extra_length, min_length, no_repeat_ngram, prefix_ids, constraints
+        )
+        step, state = self._start(source_ids, num_samples, rules["max_length"])
+        return sample(
+            step,
+            state,
+            uniforms,
+            **rules,
+            num_samples=num_samples,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+        )
+
+    def score(self, source_ids, target_ids, labels):
+        """Natural-log probability of given targets, in one pass over all positions.
+
+        Args:
+            source_ids: integer tensor (batch, source_length): tokens, EOS, padding.
+            target_ids: integer tensor (batch, target_length): BOS, tokens, padding.
+            labels: integer tensor (batch, target_length): tokens, EOS, padding.
+
+        Returns:
+            float32 (batch,): the sum over the labels that are no padding, EOS included.
+        """
+        labels = ops.cast(labels, "int32")
+        logits = self.layers.decode(target_ids, *self.layers.encode(source_ids))
+        losses = negative_log_likelihood(labels, logits)
+        return -ops.sum(ops.where(labels != self.special_tokens.pad, losses, 0.0), axis=1)
+
+    def alignment(self, source_ids, target_ids, layer=None):
+        """How much each target position attends to each source position.
+
+        Args:
+            source_ids: integer tensor (batch, source_length): tokens, EOS, padding.
+            target_ids: integer tensor (batch, target_length): BOS, tokens, padding.
+            layer: number of the decoder layer, counted from 0; None: the last but one, or the only
+                one.
+
+        Returns:
+            float32 (batch, target_length, source_length), the mean over the heads (and the models
+            of an ensemble). The row at position i has read `target_ids` up to i and is for the
+            token after it; it sums to 1 over the source's tokens and EOS.
+
+        Raises:
+            ValueError: the decoder has no such layer.
+        """
+        return self.layers.cross_attention(target_ids, *self.layers.encode(source_ids), layer)
+
+    def _start(self, source_ids, num_hypotheses, max_length):
+        """What a search starts from: its step, and the state that the step takes and returns."""
+        memory, memory_mask = self.layers.encode(ops.convert_to_tensor(source_ids))
+        memory_state, cache = self.layers.start(
+            memory, memory_mask, beam_size=num_hypotheses, length=max_length + 1
+        )
+
+        def step(tokens, index, cache):
+            return self.layers.step(tokens, index, memory_state, cache)
+
+        return step, cache
+
+    def _rules(
+        self, source_ids, extra_length, min_length, no_repeat_ngram, prefix_ids, constraints
+    ):
+        """The arguments that all searches share: what may be produced, and how much of it."""
+        check_non_negative_int("min_length", min_length)
+        check_no_repeat_ngram(no_repeat_ngram)
+        source_ids = ops.convert_to_tensor(source_ids)
+        batch_size, source_length = ops.shape(source_ids)
+        max_length = source_length - 1 + extra_length
+        limits = self._source_limits(source_ids, extra_length)
+        vocabulary = {
+            "special_tokens": self.special_tokens,
+            "vocabulary_size": self.layers.vocabulary_size,
+        }
+        options = []  # constraints, those first that hold first
+        if prefix_ids is not None:
+            prefix = ForcedPrefix(ops.convert_to_tensor(prefix_ids), **vocabulary)
+            options.append(prefix)
+            limits = ops.maximum(limits, prefix.lengths)
+            max_length = _larger(max_length, ops.shape(prefix_ids)[1])
+        if min_length:
+            options.append(MinimumLength(min_length, **vocabulary))
+        if no_repeat_ngram:
+            options.append(NoRepeatNgrams(no_repeat_ngram, self.layers.vocabulary_size))
+        limits = self._within_positions(limits)
+        return {
+            "batch_size": batch_size,
+            "limits": limits,
+            "special_tokens": self.special_tokens,
+            "max_length": max_length,
+            "vocabulary_size": self.vocabulary_size,
+            "constraints": (*(make(limits) for make in constraints), *options),
+        }
+
+    def _source_limits(self, source_ids, extra_length):
+        """Most output tokens by each source, EOS counted neither there nor here: (batch,)."""
+        is_token = ops.cast(source_ids != self.special_tokens.pad, "int32")
+        num_tokens = ops.sum(is_token, axis=1) - 1
+        return ops.where(num_tokens >= 0, num_tokens + extra_length, 0)
+
+    def _within_positions(self, limits):
+        """The limits (batch,), or what the model has positions for."""
+        if self.layers.max_length is None:
+            return limits
+        # BOS takes the first of the learned positions, and EOS follows from the last one.
+        return ops.minimum(limits, self.layers.max_length - 1)
+
+
+def _layers_of(model):
+    """The layers of a model, or the ensemble of a list of models."""
+    if not isinstance(model, (list, tuple)):
+        return TransformerStacks.of(model)
+    if len(model) == 1:
+        return TransformerStacks.of(model[0])
+    return TransformerEnsemble([TransformerStacks.of(member) for member in model])
+
+
+def _larger(length, other):
+    """The larger of two ints, which stays one, or scalar tensors."""
+    if isinstance(length, int) and isinstance(other, int):
+        return max(length, other)
+    return ops.maximum(length, other)

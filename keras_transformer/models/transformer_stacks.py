@@ -1,0 +1,211 @@
+"""The layers of one Transformer and the one forward pass through them.
+
+Building the functional model, stepwise decoding, export and interpretation all go through here.
+"""
+
+import dataclasses
+import itertools
+
+from keras import ops
+
+from keras_transformer.argument_checks import check_non_negative_int
+from keras_transformer.layers import (
+    PaddingMask,
+    PositionalEmbedding,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+)
+from keras_transformer.models import layer_names
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformerStacks:
+    """The layers of a Transformer, by their role.
+
+    Args:
+        source_mask: `PaddingMask` of the source.
+        source_embedding: `PositionalEmbedding` of the source.
+        target_embedding: `PositionalEmbedding` of the target and of the logits; the same layer as
+            `source_embedding` where the vocabulary is shared.
+        encoder_layers: list of `TransformerEncoderLayer`.
+        decoder_layers: list of `TransformerDecoderLayer`.
+        encoder_norm, decoder_norm: `LayerNormalization` behind a pre-norm stack, or None.
+    """
+
+    source_mask: PaddingMask
+    source_embedding: PositionalEmbedding
+    target_embedding: PositionalEmbedding
+    encoder_layers: list[TransformerEncoderLayer]
+    decoder_layers: list[TransformerDecoderLayer]
+    encoder_norm: object = None
+    decoder_norm: object = None
+
+    @classmethod
+    def of(cls, model):
+        """The layers of a model that `build_transformer` built, or that was reloaded.
+
+        Raises:
+            ValueError: the model has no such layers.
+        """
+        by_name = {layer.name: layer for layer in model.layers}
+
+        def stack(pattern):
+            names = (pattern.format(number) for number in itertools.count(1))
+            return [by_name[name] for name in itertools.takewhile(by_name.__contains__, names)]
+
+        shared = by_name.get(layer_names.SHARED_EMBEDDING)
+        try:
+            return cls(
+                source_mask=by_name[layer_names.SOURCE_MASK],
+                source_embedding=shared or by_name[layer_names.SOURCE_EMBEDDING],
+                target_embedding=shared or by_name[layer_names.TARGET_EMBEDDING],
+                encoder_layers=stack(layer_names.ENCODER_LAYER),
+                decoder_layers=stack(layer_names.DECODER_LAYER),
+                encoder_norm=by_name.get(layer_names.ENCODER_NORM),
+                decoder_norm=by_name.get(layer_names.DECODER_NORM),
+            )
+        except KeyError as error:
+            raise ValueError(
+                f"`model` must come from `build_transformer`. Received: a model without the layer "
+                f"{error}"
+            ) from None
+
+    @property
+    def padding_id(self):
+        """The id that fills up source rows."""
+        return self.source_mask.padding_id
+
+    @property
+    def source_vocabulary_size(self):
+        """Number of source tokens."""
+        return self.source_embedding.vocabulary_size
+
+    @property
+    def vocabulary_size(self):
+        """Number of target tokens, the size of the logits."""
+        return self.target_embedding.vocabulary_size
+
+    @property
+    def max_length(self):
+        """Most positions of a sequence, or None where there is no limit (sinusoidal)."""
+        embedding = self.target_embedding
+        return embedding.max_length if embedding.positions == "learned" else None
+
+    @property
+    def _target_table(self):
+        return self.target_embedding.num_tables - 1
+
+    def encode(self, source_ids):
+        """The encoder.
+
+        Args:
+            source_ids: integer tensor (batch, source_length), padded.
+
+        Returns:
+            memory: tensor (batch, source_length, hidden_dim).
+            memory_mask: boolean tensor (batch, 1, source_length), True at real tokens.
+        """
+        mask = self.source_mask(source_ids)
+        hidden = self.source_embedding(source_ids)
+        for layer in self.encoder_layers:
+            hidden = layer(hidden, mask=mask)
+        return self.encoder_norm(hidden) if self.encoder_norm else hidden, mask
+
+    def decode(self, target_ids, memory, memory_mask):
+        """The decoder over whole sequences.
+
+        Args:
+            target_ids: integer tensor (batch, target_length), starting with BOS.
+            memory, memory_mask: as `encode` returned them.
+
+        Returns:
+            float32 logits (batch, target_length, vocabulary_size); those at position i are for
+            token i + 1.
+        """
+        hidden = self.target_embedding(target_ids, table=self._target_table)
+        for layer in self.decoder_layers:
+            hidden = layer(hidden, memory, memory_mask=memory_mask)
+        return self._logits(hidden)
+
+    def cross_attention(self, target_ids, memory, memory_mask, layer=None):
+        """How much each position of the target attends to each of the source.
+
+        Args:
+            target_ids: integer tensor (batch, target_length), starting with BOS.
+            memory, memory_mask: as `encode` returned them.
+            layer: number of the decoder layer, counted from 0; None: the last but one, or the only
+                one.
+
+        Returns:
+            float32 (batch, target_length, source_length), the mean over the heads; every row sums
+            to 1. The row at position i is for token i + 1, as the logits are.
+
+        Raises:
+            ValueError: the decoder has no such layer.
+
+        Reference: Garg et al., "Jointly Learning to Align and Translate with Transformer Models",
+        2019, section 3, for the last layer but one.
+        """
+        num_layers = len(self.decoder_layers)
+        layer = max(num_layers - 2, 0) if layer is None else layer
+        check_non_negative_int("layer", layer)
+        if layer >= num_layers:
+            raise ValueError(
+                f"`layer` must be less than the decoder's {num_layers}. Received: layer={layer}"
+            )
+        hidden = self.target_embedding(target_ids, table=self._target_table)
+        for earlier in self.decoder_layers[:layer]:
+            hidden = earlier(hidden, memory, memory_mask=memory_mask)
+        _, _, scores = self.decoder_layers[layer].attend(hidden, memory, memory_mask)
+        return ops.mean(scores, axis=1)
+
+    def start(self, memory, memory_mask, *, beam_size, length):
+        """What stepwise decoding starts from.
+
+        Args:
+            memory, memory_mask: as `encode` returned them.
+            beam_size: hypotheses a sentence.
+            length: number of positions the cache has room for.
+
+        Returns:
+            memory_state: what is fixed per sentence: the mask, and every layer's projected memory.
+            cache: what the embedding counts with, and every layer's empty cache; all tensors start
+                with (batch, beam_size).
+        """
+        batch_size = ops.shape(memory)[0]
+        memory_state = (
+            memory_mask,
+            [layer.project_memory(memory) for layer in self.decoder_layers],
+        )
+        counts = self.target_embedding.start_cache(batch_size, beam_size)
+        layers = [layer.start_cache(batch_size, beam_size, length) for layer in self.decoder_layers]
+        return memory_state, (counts, layers)
+
+    def step(self, token_ids, index, memory_state, cache):
+        """One position of the decoder, for every hypothesis.
+
+        Args:
+            token_ids: integer tensor (batch, beam_size), the tokens at position `index`.
+            index: scalar integer tensor, counted from 0, where BOS is.
+            memory_state, cache: as `start` returned them, or the step before.
+
+        Returns:
+            logits: float32 tensor (batch, beam_size, vocabulary_size), for position `index + 1`.
+            cache: the given one with this position filled.
+        """
+        memory_mask, memories = memory_state
+        counts, layer_caches = cache
+        hidden, counts = self.target_embedding.step(
+            token_ids, index, counts, table=self._target_table
+        )
+        new_caches = []
+        layers = zip(self.decoder_layers, memories, layer_caches, strict=True)
+        for layer, memory, layer_cache in layers:
+            hidden, layer_cache = layer.step(hidden, index, memory, memory_mask, layer_cache)
+            new_caches.append(layer_cache)
+        return self._logits(hidden), (counts, new_caches)
+
+    def _logits(self, hidden):
+        if self.decoder_norm:
+            hidden = self.decoder_norm(hidden)
+        return self.target_embedding(hidden, reverse=True)

@@ -1,0 +1,148 @@
+"""From strings to rows of ids; what is longer than a model should read is refused, cut or split.
+
+A sentence of millions of characters is tokenised in blocks, and no further than its limit needs:
+its cost does not grow with what nobody reads.
+"""
+
+import warnings
+
+from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
+from keras_transformer.text.sentence_batches import checked_strings, without_surrogates
+
+MAX_SOURCE_LENGTH = 1024
+LONG_SENTENCES = ("refuse", "cut", "split")
+
+_BLOCK_CHARACTERS = 1 << 14
+
+
+def check_max_source_length(max_source_length):
+    """Require an integer that leaves room for a token."""
+    if not isinstance(max_source_length, int) or max_source_length < 2:
+        raise UserInputError(
+            "`max_source_length` must be an integer that leaves room for a token and the end of "
+            f"the sentence. Received: max_source_length={max_source_length!r}"
+        )
+
+
+def encode_sentences(name, sentences, tokenizer, max_length, long_sentences="refuse"):
+    """The ids of sentences, without begin or end of sentence.
+
+    Args:
+        name: what an error calls the sentences.
+        sentences: iterable of strings. Half of a surrogate pair in them is read as U+FFFD.
+        tokenizer: a `SentencePieceTokenizer`.
+        max_length: most tokens, EOS counted, although no row has it.
+        long_sentences: what becomes of longer ones: `"refuse"` or `"cut"`, which is warned of.
+
+    Returns:
+        A list of lists of int.
+
+    Raises:
+        ValueError: `sentences` is one string, or an entry is none.
+        SentenceTooLong: a sentence is refused.
+    """
+    sentences = _clean(name, sentences)
+    rows = _rows_up_to(max_length, sentences, tokenizer)
+    for i, (sentence, row) in enumerate(zip(sentences, rows, strict=True)):
+        if len(row) < max_length:
+            continue
+        if long_sentences == "refuse":
+            raise SentenceTooLong(name, i, _fault(sentence, max_length))
+        _warn(name, i, sentence, max_length, "its end is cut off")
+        rows[i] = row[: max_length - 1]
+    return rows
+
+
+def split_sentences(name, sentences, tokenizer, max_length, language):
+    """The ids of sentences, those that are too long in several rows, which is warned of.
+
+    Such a one is split where a sentence within it ends. What is too long even so is parted between
+    words, and a word that is, between tokens.
+
+    Args:
+        name, sentences, tokenizer, max_length: as of `encode_sentences`.
+        language: code of the language that the sentences are in, such as `"en"`: it has rules for
+            abbreviations. Without any of its own, general ones apply.
+
+    Returns:
+        A list with a list of rows, lists of int, for each sentence.
+
+    Raises:
+        ValueError: `sentences` is one string, or an entry is none.
+    """
+    sentences = _clean(name, sentences)
+    parts = [[row] for row in _rows_up_to(max_length, sentences, tokenizer)]
+    for i, sentence in enumerate(sentences):
+        if len(parts[i][0]) >= max_length:
+            parts[i] = _parts(sentence, tokenizer, max_length - 1, language)
+            _warn(name, i, sentence, max_length, f"it is split into {len(parts[i]):,}")
+    return parts
+
+
+def _clean(name, sentences):
+    return [without_surrogates(sentence) for sentence in checked_strings(name, sentences)]
+
+
+def _rows_up_to(length, sentences, tokenizer):
+    """Rows of ids; of a sentence with more than `length`, at least so many of the first."""
+    is_short = [len(sentence) <= _BLOCK_CHARACTERS for sentence in sentences]
+    short = [sentence for sentence, short in zip(sentences, is_short, strict=True) if short]
+    rows = iter(tokenizer.encode(short))
+    return [
+        next(rows) if short else _row_up_to(length, sentence, tokenizer)
+        for sentence, short in zip(sentences, is_short, strict=True)
+    ]
+
+
+def _row_up_to(length, sentence, tokenizer):
+    row = []
+    for block in _blocks(sentence):
+        row += tokenizer.encode([block])[0]
+        if len(row) >= length:
+            break
+    return row
+
+
+def _blocks(text):
+    """Parts of a text that a tokenizer turns into the tokens of the whole: parted between words."""
+    start = 0
+    while len(text) - start > _BLOCK_CHARACTERS:
+        end = text.rfind(" ", start, start + _BLOCK_CHARACTERS)
+        is_word = end <= start  # without an end in sight
+        end = start + _BLOCK_CHARACTERS if is_word else end
+        yield text[start:end]
+        start = end if is_word else end + 1
+    yield text[start:]
+
+
+def _parts(sentence, tokenizer, most, language):
+    """Rows of at most `most` ids, of the sentences in a text."""
+    import sentencex  # not needed by most
+
+    word_starts = frozenset(tokenizer.word_starts)
+    rows = []
+    for one in sentencex.segment(language, sentence):
+        for block in _blocks(one.strip()):
+            rows += _chunks(tokenizer.encode([block])[0], most, word_starts)
+    return rows
+
+
+def _chunks(row, most, word_starts):
+    """Yield parts of a row with at most `most` ids, if possible up to the beginning of a word."""
+    start = 0
+    while len(row) - start > most:
+        ends = range(start + most, start, -1)
+        end = next((end for end in ends if row[end] in word_starts), start + most)
+        yield row[start:end]
+        start = end
+    if row[start:]:
+        yield row[start:]
+
+
+def _fault(sentence, max_length):
+    return f"has more than {max_length:,} tokens, end of sentence counted: {sentence[:40]!r}..."
+
+
+def _warn(name, index, sentence, max_length, outcome):
+    fault = f"{_fault(sentence, max_length)} ({outcome})"
+    warnings.warn(LongSentenceWarning(name, index, fault), stacklevel=2)

@@ -1,0 +1,1 @@
+"""The callbacks of a training: limits, logs, validation and signals."""

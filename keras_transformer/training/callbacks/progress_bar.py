@@ -1,0 +1,108 @@
+"""The progress of a training on stderr."""
+
+import contextlib
+import math
+import sys
+
+from tqdm import tqdm
+
+from keras_transformer.training.callbacks.running_clock import CLOCK
+from keras_transformer.training.callbacks.step_callback import StepMeter
+
+LINES_WITHOUT_TERMINAL = 20
+
+
+class ProgressBar(StepMeter):
+    """Shows step, loss, perplexity, target tokens per second, step time and time left.
+
+    Where the peak of the devices is known, it also shows how much of it is used.
+
+    On a terminal it is one bar; elsewhere about twenty lines over the whole training. Where it
+    cannot be written, as on a terminal that was closed, the training goes on without it.
+
+    Args:
+        work: the `StepWork` of the training.
+        steps: updates after which the training ends, or None.
+        minutes: minutes after which the training ends, or None.
+        elapsed: seconds of them that are over, in a training that goes on.
+        file: where to write. None: stderr.
+    """
+
+    def __init__(self, work, steps=None, minutes=None, elapsed=0.0, file=None):
+        super().__init__(work)
+        self.steps = steps
+        self.minutes = minutes
+        self._elapsed = elapsed
+        self._file = file or sys.stderr
+        self._bar = None
+
+    def on_train_begin(self, logs=None):
+        super().on_train_begin(logs)
+        self._began = CLOCK.seconds() - self._elapsed
+        self._fraction_of_next_line = 0.0
+        if self._file.isatty():
+            self._bar = tqdm(
+                desc="preparing the first step",
+                total=1.0,
+                file=self._file,
+                bar_format="{percentage:3.0f}%|{bar:20}| {desc}",
+                miniters=0,
+            )
+
+    def on_step_end(self, logs):
+        super().on_step_end(logs)
+        if self.previous_step == self.first_step:
+            self._first_step_ended = CLOCK.seconds()
+        done, seconds_left = self._progress()
+        with contextlib.suppress(OSError):
+            self._show(done, self._line(logs, seconds_left))
+
+    def _show(self, done, line):
+        if self._bar is not None:
+            self._bar.set_description_str(line, refresh=False)
+            self._bar.update(done - self._bar.n)
+        elif done >= self._fraction_of_next_line:
+            print(f"{done:4.0%}  {line}", file=self._file, flush=True)
+            lines = math.floor(done * LINES_WITHOUT_TERMINAL) + 1
+            self._fraction_of_next_line = lines / LINES_WITHOUT_TERMINAL
+
+    def on_train_end(self, logs=None):
+        self.close()
+
+    def close(self):
+        """Leave the bar as it is; whoever catches an error of `fit` calls this."""
+        if self._bar is not None:
+            with contextlib.suppress(OSError):
+                self._bar.close()
+            self._bar = None
+
+    def _progress(self):
+        """Return the fraction done and the seconds left, by the limit that comes first."""
+        now = CLOCK.seconds()
+        done, seconds_left = 0.0, math.inf
+        if self.steps is not None:
+            done = self.step / self.steps
+            # The first step traces the graph: it says nothing of the others' pace.
+            steps_timed = self.step - self.first_step - 1
+            if steps_timed > 0:
+                pace = (now - self._first_step_ended) / steps_timed
+                seconds_left = max(0.0, pace * (self.steps - self.step))
+        if self.minutes is not None:
+            elapsed = now - self._began
+            done = max(done, elapsed / (60 * self.minutes))
+            seconds_left = min(seconds_left, max(0.0, 60 * self.minutes - elapsed))
+        return min(done, 1.0), seconds_left
+
+    def _line(self, logs, seconds_left):
+        of_steps = f"/{self.steps}" if self.steps is not None else ""
+        values = [f"step {self.step}{of_steps}", f"loss {logs['loss']:.4f}"]
+        if "perplexity" in logs:
+            values.append(f"perplexity {logs['perplexity']:.2f}")
+        if self.rate.steps:
+            values.append(f"{self.rate.tokens_per_second:,.0f} target tokens/s")
+            values.append(f"{self.rate.step_seconds:.3g} s a step")
+        if self.rate.flop_utilisation is not None:
+            values.append(f"{self.rate.flop_utilisation:.1%} of peak FLOP/s")
+        if math.isfinite(seconds_left):
+            values.append(f"{tqdm.format_interval(round(seconds_left))} left")
+        return "  ".join(values)

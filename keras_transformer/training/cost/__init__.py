@@ -1,0 +1,1 @@
+"""What a training costs: its work in tokens and operations, and what the devices could do."""

@@ -1,0 +1,1 @@
+"""The devices and machines of a training, for both backends."""

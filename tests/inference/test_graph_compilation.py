@@ -1,0 +1,104 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_transformer.inference.graph_compilation import IDS, compile_function, pad_ids
+from keras_transformer.models import build_transformer
+from keras_transformer.models.sequence_generator import SequenceGenerator
+
+pytestmark = pytest.mark.core
+
+
+def build(**overrides):
+    sizes = {"num_encoder_layers": 1, "num_decoder_layers": 2, "hidden_dim": 16}
+    return build_transformer(
+        "tiny", vocabulary_size=12, intermediate_dim=16, num_heads=2, **sizes, **overrides
+    )
+
+
+def source_ids(batch_size, length):
+    ids = np.random.default_rng(length).integers(3, 12, (batch_size, length))
+    ids[:, -1] = 2
+    ids[:1, 1:] = 0
+    return ids
+
+
+def compiled_and_eager(dtype):
+    """Outputs of both searches and of the score, compiled and not, as lists of arrays."""
+    model = build(dtype=dtype)
+    generator = SequenceGenerator(model)
+    ids = source_ids(3, 5)
+    functions = {
+        "greedy": (generator.greedy, [ids]),
+        "beam": (generator.beam_search, [ids]),
+        "score": (generator.score, [ids, ids[:, ::-1], ids]),
+    }
+    for name, (function, inputs) in functions.items():
+        compiled = compile_function(function, [IDS] * len(inputs), model.variables)(*inputs)
+        eager = keras.tree.map_structure(ops.convert_to_numpy, function(*inputs))
+        assert all(isinstance(value, np.ndarray) for value in keras.tree.flatten(compiled))
+        yield name, keras.tree.flatten(compiled), keras.tree.flatten(eager)
+
+
+def test_both_searches_and_the_score_run_compiled():
+    for _, compiled, eager in compiled_and_eager("float32"):
+        for actual, expected in zip(compiled, eager, strict=True):
+            np.testing.assert_allclose(actual, expected, atol=1e-4)
+
+
+def test_they_run_compiled_under_a_mixed_policy():
+    for name, compiled, eager in compiled_and_eager("mixed_bfloat16"):
+        for actual, expected in zip(compiled, eager, strict=True):
+            assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+            assert np.isfinite(actual).all()
+        if name == "score":  # a search takes other tokens where bfloat16 makes a tie
+            np.testing.assert_allclose(compiled, eager, atol=0.2)
+
+
+def test_sees_changed_variables():
+    variable = keras.Variable([1.0, 2.0])
+    compiled = compile_function(lambda ids: ops.take(variable, ids, axis=0), [IDS], [variable])
+    assert compiled(np.array([[1, 0]])).tolist() == [[2.0, 1.0]]
+    variable.assign([3.0, 4.0])
+    assert compiled(np.array([[1, 0]])).tolist() == [[4.0, 3.0]]
+
+
+@pytest.mark.tensorflow
+def test_tensorflow_traces_one_graph_for_all_shapes():
+    traces = []
+    model = build()
+    generator = SequenceGenerator(model)
+
+    def search(ids):
+        traces.append(ids.shape)
+        return generator.beam_search(ids, extra_length=4)
+
+    compiled = compile_function(search, [IDS], model.variables)
+    for batch_size, length in [(1, 3), (4, 7), (2, 2), (0, 3)]:
+        ids, scores = compiled(source_ids(batch_size, length))
+        assert ids.shape == (batch_size, 4, length + 4)
+        assert scores.shape == (batch_size, 4)
+    assert len(traces) == 1
+
+
+def test_an_input_may_be_of_another_kind_than_ids():
+    numbers = keras.InputSpec(shape=(None, 2, None), dtype="float32")
+    weigh = compile_function(lambda ids, x: ops.cast(ids, x.dtype) * x[:, 1], [IDS, numbers], [])
+    ids, x = np.array([[3, 4]], "int32"), np.array([[[1, 2], [0.5, 10]]], "float32")
+    assert weigh(ids, x).tolist() == [[1.5, 40.0]]
+
+
+def test_rows_are_padded_behind():
+    padded = pad_ids([[5, 4, 3], [7], []], padding_id=9)
+    assert padded.dtype == "int32"
+    assert padded[:3, :3].tolist() == [[5, 4, 3], [7, 9, 9], [9, 9, 9]]
+    assert (padded[3:] == 9).all()
+    assert (padded[:, 3:] == 9).all()
+    assert pad_ids([[], []], padding_id=0).shape[1] >= 1  # where every row is empty
+
+
+def test_jax_gets_few_shapes():
+    shapes = {pad_ids([[1] * length] * 3, 0).shape for length in range(1, 9)}
+    expected = {(4, 8)} if keras.backend.backend() == "jax" else {(3, n) for n in range(1, 9)}
+    assert shapes == expected

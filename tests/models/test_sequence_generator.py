@@ -1,0 +1,325 @@
+"""Stepwise generation against whole passes of the same model."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_transformer.models import build_transformer
+from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.special_tokens import SpecialTokens
+from tests.decoding.numpy_beam_search import numpy_beam_search
+
+TOKENS = SpecialTokens()
+VOCABULARY_SIZE = 12
+SOURCE_IDS = np.array(
+    [
+        [4, 5, 6, 7, TOKENS.eos],
+        [8, 9, TOKENS.eos, TOKENS.pad, TOKENS.pad],
+        [11, TOKENS.eos, TOKENS.pad, TOKENS.pad, TOKENS.pad],
+    ]
+)
+
+
+def build(seed=0, **overrides):
+    """A model small enough for whole passes per token, with an opinion on what comes next."""
+    keras.utils.set_random_seed(seed)  # the fixture of the module is made before that of each test
+    sizes = {"num_encoder_layers": 2, "num_decoder_layers": 2, "hidden_dim": 16}
+    sizes |= {"intermediate_dim": 32, "num_heads": 2, "vocabulary_size": VOCABULARY_SIZE}
+    model = build_transformer("tiny", **{**sizes, **overrides})
+    generator = np.random.default_rng(seed)
+    model.set_weights([w + generator.normal(0, 0.4, w.shape) for w in model.get_weights()])
+    return model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return build()
+
+
+def log_probs(model, source_row, prefix):
+    """Log-probabilities after BOS and a prefix, in float64, from one whole pass."""
+    target_ids = np.full((1, 9), TOKENS.pad)  # one shape for every prefix: JAX compiles for each
+    target_ids[0, : len(prefix) + 1] = (TOKENS.bos, *prefix)
+    inputs = {"source_ids": source_row[None], "target_ids": target_ids}
+    logits = ops.convert_to_numpy(model(inputs))[0, len(prefix)].astype("float64")
+    return logits - np.log(np.sum(np.exp(logits)))
+
+
+def without_padding(ids):
+    return tuple(int(i) for i in ids if i != TOKENS.pad)
+
+
+def to_numpy(tensors):
+    return keras.tree.map_structure(ops.convert_to_numpy, tensors)
+
+
+def test_greedy_takes_the_argmax_of_whole_passes(model):
+    ids, scores = to_numpy(SequenceGenerator(model).greedy(SOURCE_IDS, extra_length=3))
+    for source_row, row, score, limit in zip(SOURCE_IDS, ids, scores, [7, 5, 4], strict=True):
+        expected, total = (), 0.0
+        while not expected or expected[-1] != TOKENS.eos:
+            values = log_probs(model, source_row, expected)
+            values_of_output = np.where(np.isin(range(12), [TOKENS.pad, TOKENS.bos]), -99, values)
+            token = int(np.argmax(values_of_output)) if len(expected) < limit else TOKENS.eos
+            expected, total = (*expected, token), total + values[token]
+        assert without_padding(row) == expected
+        np.testing.assert_allclose(score, total, atol=1e-4)
+
+
+@pytest.mark.parametrize("overrides", [{}, {"normalize_first": True, "positions": "learned"}])
+def test_beam_search_equals_the_reference_on_whole_passes(overrides):
+    model = build(**overrides)
+    ids, scores = to_numpy(
+        SequenceGenerator(model).beam_search(SOURCE_IDS, beam_size=3, alpha=0.6, extra_length=2)
+    )
+    for row, limit in enumerate([6, 4, 3]):
+        expected = numpy_beam_search(
+            lambda prefix, row=row: log_probs(model, SOURCE_IDS[row], prefix),
+            beam_size=3,
+            alpha=0.6,
+            limit=limit,
+            special_tokens=TOKENS,
+        )
+        assert [without_padding(i) for i in ids[row]] == [tokens for tokens, _ in expected]
+        np.testing.assert_allclose(scores[row], [score for _, score in expected], atol=1e-4)
+
+
+def test_score_is_the_sum_of_log_softmax(model):
+    target_ids = np.array([[1, 4, 5, 6], [1, 7, 0, 0], [1, 0, 0, 0]])
+    labels = np.array([[4, 5, 6, 2], [7, 2, 0, 0], [2, 0, 0, 0]])
+    scores = to_numpy(SequenceGenerator(model).score(SOURCE_IDS, target_ids, labels))
+    for row, expected_tokens in enumerate([(4, 5, 6, 2), (7, 2), (2,)]):
+        expected = sum(
+            log_probs(model, SOURCE_IDS[row], expected_tokens[:i])[token]
+            for i, token in enumerate(expected_tokens)
+        )
+        np.testing.assert_allclose(scores[row], expected, atol=1e-4)
+
+
+def test_a_row_of_padding_fills_up_a_batch(model):
+    generator = SequenceGenerator(model)
+    filled = np.concatenate([SOURCE_IDS, np.zeros_like(SOURCE_IDS)])
+    ids, scores = to_numpy(generator.beam_search(filled, extra_length=3))
+    alone_ids, alone_scores = to_numpy(generator.beam_search(SOURCE_IDS, extra_length=3))
+    assert ids[:3].tolist() == alone_ids.tolist()
+    np.testing.assert_allclose(scores[:3], alone_scores, atol=1e-5)
+    assert [without_padding(row) for row in ids[3:, 0]] == [(TOKENS.eos,)] * 3
+
+
+def test_padding_behind_the_source_changes_nothing(model):
+    generator = SequenceGenerator(model)
+    wide = np.pad(SOURCE_IDS, ((0, 0), (0, 4)))
+    ids, scores = to_numpy(generator.beam_search(SOURCE_IDS, extra_length=3))
+    wide_ids, wide_scores = to_numpy(generator.beam_search(wide, extra_length=3))
+    assert wide_ids[..., : ids.shape[2]].tolist() == ids.tolist()
+    np.testing.assert_allclose(wide_scores, scores, atol=1e-5)
+
+
+def test_outputs_end_where_learned_positions_do():
+    model = build(positions="learned", max_length=6)
+    # So strong a penalty favors the longest output: five tokens behind BOS, and EOS.
+    ids, _ = to_numpy(SequenceGenerator(model).beam_search(SOURCE_IDS, alpha=9.0))
+    assert [len(without_padding(row)) for row in ids[:, 0]] == [6, 6, 6]
+
+
+def test_mixed_bfloat16_stays_close_to_float32(model):
+    low = build(dtype="mixed_bfloat16")
+    low.set_weights(model.get_weights())
+    _, low_scores = to_numpy(SequenceGenerator(low).beam_search(SOURCE_IDS, extra_length=3))
+    _, scores = to_numpy(SequenceGenerator(model).beam_search(SOURCE_IDS, extra_length=3))
+    assert low_scores.dtype == np.float32
+    np.testing.assert_allclose(low_scores, scores, atol=0.3)
+
+
+OPTIONS = {"extra_length": 4, "min_length": 2, "no_repeat_ngram": 2}
+PREFIX_IDS = np.array([[6, 5, 5, 5, 5, 5, 5, 5, 5, 5], [4] + [0] * 9, [0] * 10])
+
+
+def test_options_hold_for_every_search(model):
+    generator = SequenceGenerator(model, vocabulary_size=11)
+    uniforms = np.random.default_rng(0).random((3, 5, 11))
+    outputs = {
+        "greedy": generator.greedy(SOURCE_IDS, prefix_ids=PREFIX_IDS, **OPTIONS)[0][:, None],
+        "beam": generator.beam_search(SOURCE_IDS, prefix_ids=PREFIX_IDS, **OPTIONS)[0],
+        "sample": generator.sample(SOURCE_IDS, uniforms, prefix_ids=PREFIX_IDS, **OPTIONS)[0],
+    }
+    for name, ids in to_numpy(outputs).items():
+        assert ids.shape[2] == 11  # the longest prefix and EOS: more than source + extra_length
+        for row, (prefix, limit) in enumerate([(PREFIX_IDS[0], 10), ([4], 6), ([], 5)]):
+            found = [without_padding(i) for i in ids[row] if i.any()]
+            assert found, name
+            for tokens in found:
+                assert tokens[: len(prefix)] == tuple(prefix)
+                assert tokens[-1] == TOKENS.eos
+                assert 2 <= len(tokens) - 1 <= limit
+                assert max(tokens) < 11
+                free = tokens[max(len(prefix) - 1, 0) :]
+                assert len(set(itertools.pairwise(free))) == len(free) - 1
+
+
+def test_samples_follow_their_numbers_in_whole_passes(model):
+    uniforms = np.random.default_rng(1).random((3, 2, 8), dtype="float32")
+    ids, scores = to_numpy(
+        SequenceGenerator(model).sample(SOURCE_IDS, uniforms, temperature=0.7, extra_length=3)
+    )
+    for row, limit in enumerate([7, 5, 4]):
+        for one in range(2):
+            expected, total = (), 0.0
+            while not expected or expected[-1] != TOKENS.eos:
+                values = log_probs(model, SOURCE_IDS[row], expected)
+                cumulative = np.cumsum(np.exp(values[2:] / 0.7))
+                drawn = np.sum(cumulative <= uniforms[row, one, len(expected)] * cumulative[-1])
+                token = 2 + int(drawn) if len(expected) < limit else TOKENS.eos
+                expected, total = (*expected, token), total + values[token]
+            assert without_padding(ids[row, one]) == expected
+            np.testing.assert_allclose(scores[row, one], total, atol=1e-4)
+
+
+def test_an_ensemble_searches_with_the_mean_of_probabilities(model):
+    other = build(seed=1)
+    ids, scores = to_numpy(
+        SequenceGenerator([model, other]).beam_search(SOURCE_IDS, beam_size=2, extra_length=1)
+    )
+    for row, limit in enumerate([5, 3, 2]):
+        expected = numpy_beam_search(
+            lambda prefix, row=row: (
+                np.logaddexp(*(log_probs(m, SOURCE_IDS[row], prefix) for m in (model, other)))
+                - np.log(2)
+            ),
+            beam_size=2,
+            alpha=0.6,
+            limit=limit,
+            special_tokens=TOKENS,
+        )
+        assert [without_padding(i) for i in ids[row]] == [tokens for tokens, _ in expected]
+        np.testing.assert_allclose(scores[row], [score for _, score in expected], atol=1e-4)
+
+
+def test_an_ensemble_of_equal_models_is_the_model(model):
+    one, three = SequenceGenerator(model), SequenceGenerator([model] * 3)
+    target_ids, labels = np.array([[1, 4, 5]] * 3), np.array([[4, 5, 2]] * 3)
+    for name, inputs in (
+        ("score", (SOURCE_IDS, target_ids, labels)),
+        ("alignment", (SOURCE_IDS, target_ids)),
+    ):
+        expected = to_numpy(getattr(one, name)(*inputs))
+        np.testing.assert_allclose(to_numpy(getattr(three, name)(*inputs)), expected, atol=1e-5)
+
+
+def looking_for_the_same_token():
+    """A model whose decoder layers attend to the source's tokens that equal the target's.
+
+    A token's vector is one-hot; only the embeddings, the norms and layer 2's queries and keys work.
+    """
+    model = build(num_encoder_layers=1, num_decoder_layers=3, hidden_dim=12, num_heads=2)
+    model.set_weights([np.zeros(weight.shape) for weight in model.weights])
+    for weight in model.weights:
+        if weight.path.endswith("gamma"):
+            weight.assign(np.ones(weight.shape))
+        if weight.path.endswith("matrix"):
+            weight.assign(100 * np.eye(12))  # drowns the positions
+        if "decoder_layer_2/" in weight.path and weight.path.endswith(
+            ("/query_kernel", "/key_value_kernel")
+        ):
+            weight.assign(4 * np.eye(12, weight.shape[1]))  # the values stay 0
+    return model
+
+
+def test_alignment_finds_the_same_token_in_the_last_layer_but_one():
+    generator = SequenceGenerator(looking_for_the_same_token())
+    source_ids = np.array([[4, 5, 6, 2], [9, 4, 2, 0]])
+    target_ids = np.array([[1, 6, 4, 5], [1, 4, 9, 9]])
+    weights = to_numpy(generator.alignment(source_ids, target_ids))
+    assert (weights.shape, weights.dtype) == ((2, 4, 4), np.float32)
+    assert weights[:, 1:].argmax(axis=-1).tolist() == [[2, 0, 1], [1, 0, 0]]
+    # Of two heads, the one with the component of token 4 finds it. To the other, 4 and EOS are
+    # alike, and 9, whose component it has, is the farthest.
+    np.testing.assert_allclose(weights[1, 1], [0, 3 / 4, 1 / 4, 0], atol=0.01)
+    np.testing.assert_array_equal(weights, to_numpy(generator.alignment(source_ids, target_ids, 1)))
+    uniform = to_numpy(generator.alignment(source_ids, target_ids, layer=2))
+    np.testing.assert_allclose(uniform[0], 1 / 4, atol=1e-6)
+    np.testing.assert_allclose(uniform[1], np.tile([1 / 3, 1 / 3, 1 / 3, 0], (4, 1)), atol=1e-6)
+
+
+def test_alignment_of_a_single_layer_is_of_that_one():
+    generator = SequenceGenerator(build(num_decoder_layers=1))
+    target_ids = np.array([[1, 6, 4]] * 3)
+    weights = to_numpy(generator.alignment(SOURCE_IDS, target_ids))
+    np.testing.assert_array_equal(weights, to_numpy(generator.alignment(SOURCE_IDS, target_ids, 0)))
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
+    assert (weights[1, :, 3:] == 0).all()
+
+
+def compiled(function, *inputs):
+    """The function's outputs from one graph, whose shapes are open where the backend has that."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return to_numpy(jax.jit(function)(*inputs))
+    import tensorflow as tf
+
+    signature = [tf.TensorSpec([None] * x.ndim, x.dtype) for x in inputs]
+    return to_numpy(tf.function(function, input_signature=signature)(*inputs))
+
+
+def test_an_ensembles_searches_with_all_options_run_compiled(model):
+    generator = SequenceGenerator([model, build(seed=1)], vocabulary_size=11)
+    uniforms = np.random.default_rng(0).random((3, 2, 11), dtype="float32")
+
+    def every_search(source_ids, prefix_ids, uniforms):
+        options = {"prefix_ids": prefix_ids, **OPTIONS}
+        return {
+            "greedy": generator.greedy(source_ids, **options),
+            "beam": generator.beam_search(source_ids, beam_size=2, **options),
+            "sample": generator.sample(source_ids, uniforms, top_k=4, top_p=0.9, **options),
+            "free sample": generator.sample(source_ids, uniforms, extra_length=4),
+        }
+
+    inputs = SOURCE_IDS.astype("int32"), PREFIX_IDS.astype("int32"), uniforms
+    expected = to_numpy(every_search(*inputs))
+    for name, (ids, scores) in compiled(every_search, *inputs).items():
+        assert ids.tolist() == expected[name][0].tolist(), name
+        np.testing.assert_allclose(scores, expected[name][1], atol=1e-4)
+
+
+def test_alignment_is_float32_under_a_mixed_policy(model):
+    low = build(dtype="mixed_bfloat16")
+    low.set_weights(model.get_weights())
+    target_ids = np.array([[1, 6, 4]] * 3)
+    weights = to_numpy(SequenceGenerator(low).alignment(SOURCE_IDS, target_ids))
+    assert weights.dtype == np.float32
+    expected = to_numpy(SequenceGenerator(model).alignment(SOURCE_IDS, target_ids))
+    np.testing.assert_allclose(weights, expected, atol=0.05)
+
+
+def test_refuses_another_padding_id(model):
+    with pytest.raises(ValueError, match="`special_tokens.pad` must be the model's padding id"):
+        SequenceGenerator(model, SpecialTokens(pad=3, unk=0))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"min_length": -1}, "`min_length` must be an integer >= 0. Received: min_length=-1"),
+        ({"no_repeat_ngram": 1.5}, "`no_repeat_ngram` must be an integer >= 0. Received: no_re"),
+        ({"no_repeat_ngram": 10**9}, "`no_repeat_ngram` must be at most 100. Received: no_repeat"),
+    ],
+)
+def test_refuses_bad_options(model, options, message):
+    with pytest.raises(ValueError, match=message):
+        SequenceGenerator(model).greedy(SOURCE_IDS, **options)
+
+
+@pytest.mark.parametrize("size", [0, 13])
+def test_refuses_a_vocabulary_that_the_model_has_not(model, size):
+    with pytest.raises(ValueError, match="`vocabulary_size` must be"):
+        SequenceGenerator(model, vocabulary_size=size)
+
+
+@pytest.mark.parametrize("layer", [-1, 2])
+def test_refuses_a_layer_that_the_decoder_has_not(model, layer):
+    with pytest.raises(ValueError, match="`layer` must be"):
+        SequenceGenerator(model).alignment(SOURCE_IDS, SOURCE_IDS, layer)

@@ -1,0 +1,200 @@
+"""What docs/serving.md shows is what the programs do."""
+
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+import requests
+from google.protobuf import text_format
+from tensorflow_serving.config import model_server_config_pb2
+
+from keras_transformer import Translator
+from keras_transformer.cli import _parser
+from keras_transformer.serving.model_server import ExportedModel, ServerOptions
+from tests.serving.servers.model_servers import ModelServer
+
+pytestmark = pytest.mark.tensorflow
+
+PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "serving.md").read_text("utf-8")
+CLI = "python -m keras_transformer.serving.saved_model_cli"
+# The flags of the model server, of those in its own --help, that the page may name.
+SERVER_FLAGS = {
+    "port", "rest_api_port", "rest_api_timeout_in_ms", "model_name", "model_base_path",
+    "enable_batching", "batching_parameters_file", "model_config_file",
+    "model_config_file_poll_wait_seconds", "allow_version_labels_for_unavailable_models",
+    "tensorflow_session_parallelism", "version",
+}  # fmt: skip
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def commands(start):
+    """The lines of the page's shell blocks that begin with some words, as lists of the rest."""
+    start = shlex.split(start)
+    lines = "".join(blocks("sh")).splitlines()
+    words = [shlex.split(line, comments=True) for line in lines]
+    found = [line[len(start) :] for line in words if line[: len(start)] == start]
+    assert found
+    return found
+
+
+def flag_names(words):
+    return {re.fullmatch(r"--(\w+)=.*", word)[1] for word in words if word.startswith("--")}
+
+
+@pytest.fixture(scope="module")
+def place(trained_run, tmp_path_factory):
+    """A directory like that of a reader: runs/en_de is trained, and the page's export was run."""
+    place = tmp_path_factory.mktemp("serving_page")
+    (place / "runs").mkdir()
+    (place / "runs" / "en_de").symlink_to(trained_run)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        exec(blocks("python")[0], {})
+    return place
+
+
+@pytest.fixture(scope="module")
+def server(place):
+    with ModelServer({"en_de": place / "saved_models" / "en_de"}) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def expected(trained_run):
+    """What the translator makes of the sentences on the page."""
+    sentences = ["one two three", "four five"]
+    return dict(zip(sentences, Translator.load(trained_run).translate(sentences), strict=True))
+
+
+@pytest.mark.parametrize("arguments", commands("keras-transformer"), ids=" ".join)
+def test_every_command_is_understood(arguments):
+    assert _parser().parse_args(arguments).verb.__name__ == arguments[0]
+
+
+def test_the_export_holds_what_the_page_lists(place):
+    directory = place / "saved_models" / "en_de"
+    (table,) = re.findall(r"\| path \| what \|\n(.*?)\n\n", PAGE, re.DOTALL)
+    paths = [path for row in table.splitlines()[1:] for path in re.findall("`([^`]+)`", row)]
+    assert len(paths) == 8
+    assert [path for path in paths if not (directory / path).exists()] == []
+
+
+def test_the_signatures_are_those_of_the_page(server):
+    answer = requests.get(f"{server.rest_address}/v1/models/en_de/metadata", timeout=30).json()
+    signatures = answer["metadata"]["signature_def"]["signature_def"]
+    rows = re.findall(r"^\| (`\w+`.*?) \| (.*?) \| (.*?) \|$", PAGE, re.MULTILINE)
+    rows = [row for row in rows if "`: " in row[1]]
+    told = {}
+    for names, *sides in rows:
+        for name in re.findall(r"`(\w+)`", names):
+            told[name] = [
+                {
+                    key: (dtype, len(shape.split(",")))
+                    for group, dtype, shape in re.findall(
+                        r"((?:`\w+`,? ?)+): (\w+) \[(.*?)\]", side
+                    )
+                    for key in re.findall(r"`(\w+)`", group)
+                }
+                for side in sides
+            ]
+    types = {"DT_STRING": "string", "DT_INT32": "int32", "DT_FLOAT": "float32"}
+    assert told == {
+        name: [
+            {
+                key: (types[tensor["dtype"]], len(tensor["tensor_shape"]["dim"]))
+                for key, tensor in signature[side].items()
+            }
+            for side in ("inputs", "outputs")
+        ]
+        for name, signature in signatures.items()
+        if not name.startswith("__")
+    }
+
+
+def test_every_curl_is_answered(server, expected):
+    answers = []
+    for words in commands("curl"):
+        url = words[-1].replace("http://localhost:8501", server.rest_address)
+        assert url != words[-1]
+        if words[0] == "-d":
+            answers.append(requests.post(url, data=words[1].encode(), timeout=60))
+            requested = json.loads(words[1])
+            assert ("predictions" in answers[-1].json()) == ("instances" in requested)
+        else:
+            answers.append(requests.get(url, timeout=60))
+    assert [answer.status_code for answer in answers] == [200] * len(answers)
+    assert len(answers) == 10
+    (shown,) = blocks("json")
+    first, shown = answers[0].json()["outputs"], json.loads(shown)["outputs"]
+    assert first["outputs"] == [expected["one two three"], ""]
+    assert {name: len(rows) for name, rows in first.items()} == {
+        name: len(rows) for name, rows in shown.items()
+    }
+
+
+def test_the_code_runs_from_top_to_bottom(place, server, expected, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    first, second = expected.values()
+    names = {}
+    for block in blocks("python")[1:]:
+        for address, there in (
+            ("http://localhost:8501", server.rest_address),
+            ("grpc://localhost:8500", server.grpc_address),
+            ("localhost:8500", server.grpc_address.removeprefix("grpc://")),
+        ):
+            block = block.replace(address, there)
+        exec(block, names)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == str([first, ""])
+    assert lines[1].endswith(f"  {first}")
+    assert [len(lines), lines[-3:]] == [8, [str([second]), *[str([first])] * 2]]
+
+
+def test_saved_model_cli_shows_and_runs(place, expected):
+    (show, run) = (
+        subprocess.run(
+            [sys.executable, *CLI.split()[1:], *arguments],
+            cwd=place,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        for arguments in commands(CLI)
+    )
+    assert (show.returncode, run.returncode) == (0, 0), show.stderr + run.stderr
+    for signature in ("translate", "translate_nbest", "translate_ids", "score", "tokenize"):
+        assert f"signature_def['{signature}']" in show.stdout
+    assert str([expected["one two three"].encode()]) in run.stdout
+
+
+def test_the_servers_flags_are_its_own():
+    for words in commands("tensorflow_model_server"):
+        assert flag_names(words) <= SERVER_FLAGS
+    options = ServerOptions(threads=2)
+    model = object.__new__(ExportedModel)
+    model.directory, model.name = pathlib.Path("/srv/saved_models/en_de"), "en_de"
+    assert flag_names(model.server_command(options)) <= SERVER_FLAGS
+
+
+def test_the_commands_by_hand_are_those_of_serve(place):
+    model = ExportedModel(place / "saved_models" / "en_de")
+    by_hand = commands("tensorflow_model_server")[0]
+    ours = [word for word in model.server_command(ServerOptions()) if "timeout" not in word]
+    assert by_hand == [word.replace(str(place), "/srv") for word in ours[1:]]
+    (by_hand,) = commands("docker run")
+    ours = [word for word in model.docker_command(ServerOptions()) if "timeout" not in word]
+    assert by_hand == [word.replace(str(place), "$PWD") for word in ours[2:]]
+
+
+def test_the_models_configs_are_read():
+    for text in blocks("proto"):
+        config = text_format.Parse(text, model_server_config_pb2.ModelServerConfig())
+        assert {one.model_platform for one in config.model_config_list.config} == {"tensorflow"}
+    assert [one.name for one in config.model_config_list.config] == ["en_de", "de_en"]

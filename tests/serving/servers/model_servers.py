@@ -1,0 +1,40 @@
+"""A model server for tests: it holds real SavedModels and answers as TensorFlow Serving does."""
+
+from tests.serving.servers.grpc_server import GrpcServer
+from tests.serving.servers.rest_server import RestServer
+from tests.serving.servers.servables import Batching, Servables
+
+
+class ModelServer:
+    """REST and gRPC on ports of the loop-back device, while it is entered.
+
+    Args:
+        models: dict by model name, of base paths (`saved_models/NAME`), or of dicts of `Servable`s
+            by version, which several servers may share.
+        batching: dict of the arguments of `Batching`, or None for a server without it.
+        every_version: whether all versions of a base path are loaded, or the latest.
+        rest_port, grpc_port: 0 takes a free one.
+
+    `rest_address`, `grpc_address` are what a client is given; `servables` makes requests fail.
+
+    Example:
+        >>> with ModelServer({"en_de": "saved_models/en_de"}) as server:  # doctest: +SKIP
+        ...     TranslationClient(server.rest_address, "en_de").translate(["one"])
+    """
+
+    def __init__(self, models, batching=None, every_version=False, rest_port=0, grpc_port=0):
+        batching = None if batching is None else Batching(**batching)
+        self.servables = Servables(models, batching, every_version)
+        self._ports = rest_port, grpc_port
+
+    def __enter__(self):
+        rest_port, grpc_port = self._ports
+        self._rest = RestServer(self.servables, rest_port)
+        self._grpc = GrpcServer(self.servables, grpc_port)
+        self.rest_address, self.grpc_address = self._rest.address, self._grpc.address
+        return self
+
+    def __exit__(self, *_):
+        self._rest.close()
+        self._grpc.close()
+        self.servables.close()

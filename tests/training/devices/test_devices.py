@@ -1,0 +1,160 @@
+"""The devices that a training gets, on both backends."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.training import Devices, start_devices
+from keras_transformer.training.devices.device_count import check_gpu_count, check_one_cpu
+from keras_transformer.training.devices.machine_watch import MachineWatch
+
+# What `start_devices` gives, the first time, again and too late. Then the backend ends the process
+# while the main thread hangs, as it does where a machine is lost.
+PROGRAM = """
+import json, os, sys, threading
+from keras_transformer.backend_start import start_backend_quietly
+start_backend_quietly(devices=False)
+import keras
+from keras_transformer.training import start_devices
+
+def started(replicas):
+    devices = start_devices(replicas)
+    with devices.scope():
+        variable = keras.Variable([1.0, 2.0])
+    devices.stop()
+    copies = getattr(variable.value, "values", [0]) if TF else variable.value.devices()
+    return [devices.description, devices.replicas, devices.is_chief, len(copies)]
+
+TF = keras.backend.backend() == "tensorflow"
+results = [started(replicas) for replicas in (2, None, 1)]
+try:
+    started(3)
+except RuntimeError as error:
+    results.append(str(error))
+print(json.dumps(results))
+
+from keras_transformer.training.devices.devices import machine_watch
+machine_watch.GRACE_SECONDS = 0.1
+watch = lambda: machine_watch.MachineWatch(lambda error: False)
+with watch(), watch():
+    os.write(2, b"a native note")
+with watch():
+    with watch():
+        os.write(2, b"a native note")
+        print("a line of our own within", file=sys.stderr)
+    print("a line of our own between", file=sys.stderr)
+    threading.Thread(target=os.abort).start()
+    threading.Event().wait()
+"""
+
+
+@pytest.mark.tensorflow  # once, not again in the run of JAX
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_a_process_starts_its_devices_and_ends_with_one_line(backend):
+    environment = {
+        **{name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"},
+        "KERAS_BACKEND": backend,
+        "JAX_PLATFORMS": "cpu",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    within, between, line = done.stderr.splitlines()  # the backend's notes are held back
+    assert (within, between) == ("a line of our own within", "a line of our own between")
+    assert "error: Lost contact with another machine" in line
+    assert done.returncode == 2
+    two, default, one, too_late = json.loads(done.stdout)
+    assert two == ["2 x CPU", 2, True, 2]
+    assert default == one == ["1 x CPU", 1, True, 1]
+    assert "start_devices(replicas=3)` must be called before anything is computed" in too_late
+
+
+def test_one_device_does_nothing_together():
+    devices = Devices("CPU")
+    assert devices.largest(7) == 7
+    with devices.scope(), devices.watch():
+        pass
+    devices.stop()
+
+
+def test_several_machines_are_described():
+    devices = Devices("NVIDIA H200", replicas=16, processes=2, process=1)
+    assert devices.description == "16 x NVIDIA H200 of 2 machines"
+    assert not devices.is_chief
+
+
+@pytest.mark.parametrize("replicas", [0, -1, 1.5, "2"])
+def test_replicas_are_counted_from_one(replicas):
+    with pytest.raises(ValueError, match="`replicas` must be"):
+        start_devices(replicas)
+
+
+def test_more_replicas_than_gpus_are_refused():
+    check_gpu_count(None, 2)
+    check_gpu_count(2, 2)
+    with pytest.raises(UserInputError, match="this machine's GPUs, 2. Received: replicas=3"):
+        check_gpu_count(3, 2)
+
+
+def test_machines_without_gpu_have_one_device():
+    check_one_cpu(None)
+    check_one_cpu(1)
+    with pytest.raises(UserInputError, match="start more processes. Received: replicas=2"):
+        check_one_cpu(2)
+
+
+def test_a_lost_machine_is_told_with_the_last_state():
+    class Run:
+        def states(self):
+            return ["step-1", "step-2"]
+
+    message = MachineWatch(None, Run()).message()
+    assert message == (
+        "Lost contact with another machine of this training. The last checkpoint is step-2. "
+        "Start all machines again with --resume."
+    )
+
+
+@pytest.mark.tensorflow
+def test_each_gpu_of_a_machine_gets_its_rows(monkeypatch):
+    from keras_transformer.training.devices.tensorflow_multi_worker import TensorFlowMachines
+
+    class Strategy:
+        """As much of a strategy of two machines with two GPUs each as is asked for batches."""
+
+        num_replicas_in_sync = 4
+
+        def distribute_datasets_from_function(self, read):
+            return read(None)
+
+    class Reader:
+        """A batch of 6 rows, filled up to 8; row i holds the number i."""
+
+        def batch(self, step, row_multiple):
+            rows = np.arange(-(-6 // row_multiple) * row_multiple, dtype="int32")
+            ids = np.repeat(rows[:, None], 3, axis=1) + 100 * step
+            return {"source_ids": ids, "target_ids": ids}, ids, ids.astype("float32")
+
+    def rows_of(process):
+        task = {"type": "worker", "index": process}
+        cluster = {"worker": ["a:1", "b:1"]}
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+        devices = TensorFlowMachines("GPU", Strategy())
+        assert (devices.process, devices.processes, devices.replicas) == (process, 2, 4)
+        return [
+            labels[:, 0].tolist()
+            for _, labels, _ in devices.batches(Reader(), start_step=1).take(4).as_numpy_iterator()
+        ]
+
+    assert rows_of(0) == [[100, 101], [102, 103], [200, 201], [202, 203]]
+    assert rows_of(1) == [[104, 105], [106, 107], [204, 205], [206, 207]]
