@@ -46,9 +46,9 @@ def start_devices(replicas=None):
     if replicas is not None:
         check_positive_int("replicas", replicas)
     if keras.backend.backend() == "jax":
-        from keras_transformer.training.devices.devices import jax_devices as backend
+        from keras_transformer.training.devices import jax_devices as backend
     else:
-        from keras_transformer.training.devices.devices import tensorflow_devices as backend
+        from keras_transformer.training.devices import tensorflow_devices as backend
     if backend.is_one_of_several():
         print("Waiting for the other machines of this training", file=sys.stderr)
     quiet = os.environ.get(LOG_LEVEL, "0") >= "2"  # as `start_backend_quietly` sets it

@@ -38,7 +38,7 @@ except RuntimeError as error:
     results.append(str(error))
 print(json.dumps(results))
 
-from keras_transformer.training.devices.devices import machine_watch
+from keras_transformer.training.devices import machine_watch
 machine_watch.GRACE_SECONDS = 0.1
 watch = lambda: machine_watch.MachineWatch(lambda error: False)
 with watch(), watch():
