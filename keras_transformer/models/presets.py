@@ -9,6 +9,17 @@ Reference: Vaswani et al. (2017), sections 5 and 6.2, Table 3.
 
 import dataclasses
 
+from keras_transformer.errors import UserInputError
+
+
+def check_heads(hidden_dim, num_heads, key_dim=None, value_dim=None):
+    """Require a `hidden_dim` that the heads share, unless the sizes of a head are given."""
+    if hidden_dim % num_heads and None in (key_dim, value_dim):
+        raise UserInputError(
+            "`hidden_dim` must be a multiple of `num_heads`. "
+            f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class Preset:

@@ -14,7 +14,7 @@ from keras_transformer.layers import (
 from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
 from keras_transformer.models import layer_names
 from keras_transformer.models.model_size import check_fits
-from keras_transformer.models.presets import PRESETS
+from keras_transformer.models.presets import PRESETS, check_heads
 from keras_transformer.models.transformer_stacks import TransformerStacks
 
 
@@ -149,15 +149,8 @@ def _architecture(preset, overrides):
     for name in ("key_dim", "value_dim", "source_vocabulary_size"):
         if getattr(options, name) is not None:
             check_positive_int(name, getattr(options, name))
+    check_heads(options.hidden_dim, options.num_heads, options.key_dim, options.value_dim)
     head_dim = options.hidden_dim // options.num_heads
-    if head_dim * options.num_heads != options.hidden_dim and None in (
-        options.key_dim,
-        options.value_dim,
-    ):
-        raise ValueError(
-            f"`num_heads` must divide `hidden_dim` where `key_dim` or `value_dim` is not given. "
-            f"Received: num_heads={options.num_heads}, hidden_dim={options.hidden_dim}"
-        )
     _check_word_starts(options)
     return dataclasses.replace(
         options,

@@ -176,7 +176,7 @@ def test_training_values_of_table_3():
     [
         ({"preset": "huge"}, r"`preset` must be one of .*'base'"),
         ({"hidden": 3}, r"`overrides` must be among .*'hidden_dim'.*Received: \['hidden'\]"),
-        ({"num_heads": 7}, r"num_heads=7, hidden_dim=128"),
+        ({"num_heads": 7}, r"multiple of `num_heads`. Received: hidden_dim=128, num_heads=7"),
         ({"num_encoder_layers": 0}, r"`num_encoder_layers` must be a positive integer"),
         ({"vocabulary_size": 0}, r"`vocabulary_size` must be a positive integer"),
         ({"dropout": 2}, r"`dropout` must be a number in \[0, 1\)"),
