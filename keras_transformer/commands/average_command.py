@@ -32,12 +32,12 @@ def average(options):
     run = RunDirectory.open(options.run)
     run.check_no_links()
     kind, n = ("last", options.last) if options.last else ("best", options.best)
-    there = run.last_checkpoints() if kind == "last" else run.best_checkpoints()
-    there = run.whole_checkpoints(there)
+    there = run.checkpoints.last() if kind == "last" else run.checkpoints.best()
+    there = run.checkpoints.whole(there)
     if len(there) < n:
         noun = "checkpoints" if kind == "last" else "best checkpoints"
         raise UserInputError(f"The run {run.path} has {len(there)} {noun}. Received: --{kind} {n}")
     chosen = sorted(there[-n:] if kind == "last" else there[:n])
-    destination = run.average_path(kind, n, step_of(chosen[-1]))
+    destination = run.checkpoints.average_path(kind, n, step_of(chosen[-1]))
     average_checkpoints(chosen, destination)
     print(destination.name.removesuffix(".weights.h5"))

@@ -54,7 +54,7 @@ def _check(directory):
     from keras_transformer.text import SentencePieceTokenizer
 
     run = RunDirectory.open(directory)
-    number = run.check_files()
+    number = run.checksums.check_files()
     classes = {each.output: each for each in (SentencePieceTokenizer, TreeTokenizer)}
     run.load_tokenizers(classes[run.record().output])
     if run.weights_path.is_file():

@@ -141,7 +141,7 @@ def systems_of(path):
     from keras_transformer.runs.run_directory import RunDirectory
 
     run = RunDirectory.open(path)
-    single = run.best_path if run.best_path.is_file() else (run.checkpoints() or [None])[-1]
+    single = run.checkpoints.best_or_last()
     averaged = run.weights_path if run.weights_path.is_file() else None
     if single is None and averaged is None:
         raise UserInputError(f"The run {run.path} holds no weights yet.")

@@ -112,7 +112,7 @@ def _scores(run):
     if not path.is_file():  # the training did not reach its end
         return None
     try:
-        return to_record(path, parse_json(path, run.read_checked(path)), dict[str, Any])
+        return to_record(path, parse_json(path, run.checksums.read(path)), dict[str, Any])
     except UserInputError as error:
         print(f"{error} The model card has no scores.", file=sys.stderr)
         return None

@@ -11,24 +11,40 @@ from keras_transformer.files.whole_files import checksum, copy_file, write_json
 from keras_transformer.runs.run_records import Checksums
 
 ADVICE = "Copy the run anew."
+CHECKPOINTS = "checkpoints"
 
 
 class RunChecksums:
-    """The part of a run directory that knows which bytes its files had when they were written.
+    """Which bytes a run's files had when they were written: `run.checksums` of a `RunDirectory`.
 
     `checksums.json` has lists of SHA-256 sums by the files' names, those in `checkpoints/` too. A
     file that it does not name, of a run from before it did, is not compared.
 
     Args:
-        path: the run directory.
+        directory: the run's directory.
+
+    Example:
+        >>> import tempfile
+        >>> directory = Path(tempfile.mkdtemp())
+        >>> checksums = RunChecksums(directory)
+        >>> checksums.write_json(directory / "scores.json", {"bleu": 27.3})
+        >>> checksums.check_files()
+        1
+        >>> _ = (directory / "scores.json").write_text('{"bleu": 37.3}')
+        >>> checksums.is_damaged(directory / "scores.json")
+        True
     """
 
-    def __init__(self, path):
-        self.path = Path(path)
-        self.checkpoints_path = self.path / "checkpoints"
-        self.checksums_path = self.path / "checksums.json"
+    def __init__(self, directory):
+        directory = Path(directory)
+        self.path = directory / "checksums.json"
+        self._directories = (directory, directory / CHECKPOINTS)
 
-    def keep_checksum(self, path, complete=None):
+    def covers(self, directory):
+        """Whether the files in a directory are the run's."""
+        return os.path.realpath(directory) in map(os.path.realpath, self._directories)
+
+    def keep(self, path, complete=None):
         """Write down the checksum of a file.
 
         Args:
@@ -37,23 +53,23 @@ class RunChecksums:
                 file of that name stays good: both checksums are written down.
         """
         values = [checksum(complete or path)]
-        with file_lock(self.path / ".checksums.lock", on_wait=lambda: None):
-            sums = self._checksums()
+        with file_lock(self.path.with_name(".checksums.lock"), on_wait=lambda: None):
+            sums = self._read()
             if complete and path.is_file() and checksum(path) in sums.get(path.name, ()):
                 values.append(checksum(path))
             kept = {name: sums[name] for name in sums if self._is_there(name)}
-            write_json(self.checksums_path, {**kept, path.name: values})
+            write_json(self.path, {**kept, path.name: values})
 
     def keeping(self, path):
         """The argument `before_rename` of `whole_files.whole_file` that keeps the checksum."""
-        return lambda complete: self.keep_checksum(path, complete)
+        return lambda complete: self.keep(path, complete)
 
     def write_json(self, path, value):
         """Write a value as JSON, whole or not at all, and keep its checksum."""
         write_json(path, value, self.keeping(path))
 
-    def copy_weights(self, source, destination):
-        """Copy a file of weights, whole or not at all, and keep its checksum."""
+    def copy(self, source, destination):
+        """Copy a file, whole or not at all, and keep its checksum."""
         copy_file(source, destination, self.keeping(destination))
 
     def is_damaged(self, path):
@@ -70,7 +86,7 @@ class RunChecksums:
         Raises:
             UserInputError: files are damaged; the message names them.
         """
-        paths = [*self.path.iterdir(), *self.checkpoints_path.glob("*")]
+        paths = [path for directory in self._directories for path in directory.glob("*")]
         listed = [path for path in paths if path.is_file() and self._expected(path) is not None]
         damaged = [str(path) for path in listed if self.is_damaged(path)]
         if damaged:
@@ -92,7 +108,7 @@ class RunChecksums:
         if expected is not None and hashlib.sha256(content).hexdigest() not in expected:
             raise UserInputError(f"{path} is damaged: its checksum is wrong. {advice}")
 
-    def read_checked(self, path):
+    def read(self, path):
         """Return the bytes of a small file; UserInputError as `check_content`, or unreadable."""
         content = read_small_file(path)
         self.check_content(path, content)
@@ -100,19 +116,17 @@ class RunChecksums:
 
     def _expected(self, path):
         """The checksums that a file may have, or None: it has none, or is not the run's."""
-        parent = os.path.realpath(Path(path).parent)
-        if parent not in map(os.path.realpath, (self.path, self.checkpoints_path)):
-            return None
-        return self._checksums().get(Path(path).name)
+        path = Path(path)
+        return self._read().get(path.name) if self.covers(path.parent) else None
 
     def _is_there(self, name):
-        return (self.path / name).is_file() or (self.checkpoints_path / name).is_file()
+        return any((directory / name).is_file() for directory in self._directories)
 
-    def _checksums(self):
-        if not self.checksums_path.is_file():
+    def _read(self):
+        if not self.path.is_file():
             return {}
         advice = "Copy the run anew, or remove this file: nothing is compared then."
-        return read_record(self.checksums_path, Checksums, advice)
+        return read_record(self.path, Checksums, advice)
 
 
 def keeping_in_run(path):
@@ -126,7 +140,7 @@ def keeping_in_run(path):
     """
     parent = Path(path).parent
     for directory in (parent, parent.parent):
-        run = RunChecksums(directory)
-        if run.checksums_path.is_file() and parent in (run.path, run.checkpoints_path):
-            return run.keeping(path)
+        checksums = RunChecksums(directory)
+        if checksums.path.is_file() and checksums.covers(parent):
+            return checksums.keeping(path)
     return None

@@ -3,19 +3,21 @@
 import json
 import os
 import shutil
+import sys
+from pathlib import Path
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json, read_json, to_record
 from keras_transformer.files.whole_files import PARTIAL, remove_left_over, write_json
-from keras_transformer.runs.environment import package_versions
-from keras_transformer.runs.run_checksums import ADVICE
+from keras_transformer.runs.run_checkpoints import RunCheckpoints
+from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
 from keras_transformer.runs.run_lock import LOCK_NAME
-from keras_transformer.runs.run_models import RunModels
-from keras_transformer.runs.run_records import FORMAT_VERSION, RUN_FORMAT, RunRecord
+from keras_transformer.runs.run_model import load_run_model
+from keras_transformer.runs.run_records import FORMAT_VERSION, RUN_FORMAT, RunRecord, new_record
 from keras_transformer.text import SentencePieceTokenizer
 
 
-class RunDirectory(RunModels):
+class RunDirectory:
     """The layout of a run directory, and the only place that knows its file names.
 
     ```
@@ -32,39 +34,34 @@ class RunDirectory(RunModels):
     metrics.csv  validation.csv  samples.txt  scores.json  checksums.json
     ```
 
-    Use `RunDirectory.create` for a new run and `RunDirectory.open` for an existing one.
+    Use `RunDirectory.create` for a new run and `RunDirectory.open` for an existing one. Its
+    `checkpoints` is a `RunCheckpoints`, its `checksums` a `RunChecksums`.
 
     Args:
         path: the directory.
 
     Example:
-        >>> run = RunDirectory.open("runs/first")  # doctest: +SKIP
-        >>> model = run.load_model()  # doctest: +SKIP
-        >>> source_tokenizer, tokenizer = run.load_tokenizers()  # doctest: +SKIP
+
+    ```python
+    run = RunDirectory.open("runs/first")
+    source_tokenizer, tokenizer = run.load_tokenizers()
+    model = run.load_model()  # or: run.load_model("best")
+    last_five = run.checkpoints.last()[-5:]
+    ```
     """
 
-    FILES = (
-        "run.json",
-        "settings.json",
-        "model.json",
-        "tokenizer.model",
-        "source_tokenizer.model",
-        "model.weights.h5",
-        "metrics.csv",
-        "validation.csv",
-        "samples.txt",
-        "scores.json",
-        "checksums.json",
-    )
-
     def __init__(self, path):
-        super().__init__(path)
+        self.path = Path(path)
+        self.checksums = RunChecksums(self.path)
+        self.checkpoints = RunCheckpoints(self.path, self.checksums)
         # Stands for `record_path` until all is written that goes before the training.
         self.starting_path = self.path / ".starting-run.json"
         self.record_path = self.path / "run.json"
         self.settings_path = self.path / "settings.json"
+        self.model_path = self.path / "model.json"
         self.tokenizer_path = self.path / "tokenizer.model"
         self.source_tokenizer_path = self.path / "source_tokenizer.model"
+        self.weights_path = self.path / "model.weights.h5"
         self.tensorboard_path = self.path / "tensorboard"
         self.metrics_path = self.path / "metrics.csv"
         self.validation_path = self.path / "validation.csv"
@@ -150,26 +147,16 @@ class RunDirectory(RunModels):
         else:
             write_json(self.starting_path, {"format": RUN_FORMAT})
         self._clear()
-        record = RunRecord(
-            format=RUN_FORMAT,
-            format_version=FORMAT_VERSION,
-            tokenizer_fingerprint=tokenizer.fingerprint,
-            vocabulary_size=tokenizer.vocabulary_size,
-            output=tokenizer.output,
-            versions=package_versions(),
-            origin=None if origin is None else str(origin),
-        )
+        record = new_record(tokenizer, source_tokenizer, origin)
         if source_tokenizer is not None:
-            record.source_tokenizer_fingerprint = source_tokenizer.fingerprint
-            record.source_vocabulary_size = source_tokenizer.vocabulary_size
             source_tokenizer.save(self.source_tokenizer_path)
-        self.write_json(self.settings_path, settings)
+        self.checksums.write_json(self.settings_path, settings)
         architecture = json.loads(model.to_json())
         architecture.pop("compile_config", None)  # how it is trained is the settings' business
-        self.write_json(self.model_path, architecture)
+        self.checksums.write_json(self.model_path, architecture)
         tokenizer.save(self.tokenizer_path)
-        self.checkpoints_path.mkdir()
-        self.write_json(self.record_path, record.as_json())
+        self.checkpoints.directory.mkdir()
+        self.checksums.write_json(self.record_path, record.as_json())
         self.starting_path.unlink()
 
     def check_no_links(self):
@@ -178,7 +165,7 @@ class RunDirectory(RunModels):
         Raises:
             UserInputError: one is a link.
         """
-        for directory in (self.checkpoints_path, self.tensorboard_path):
+        for directory in (self.checkpoints.directory, self.tensorboard_path):
             if directory.is_symlink():
                 raise UserInputError(
                     f"{directory} is a symbolic link: nothing is written outside of a run. Move "
@@ -188,9 +175,21 @@ class RunDirectory(RunModels):
     def _clear(self):
         """Remove an older run's files; a file that is none of ours stays."""
         remove_left_over(self.path)
-        for name in self.FILES:
-            (self.path / name).unlink(missing_ok=True)
-        for directory in (self.checkpoints_path, self.tensorboard_path):
+        for path in (
+            self.record_path,
+            self.settings_path,
+            self.model_path,
+            self.tokenizer_path,
+            self.source_tokenizer_path,
+            self.weights_path,
+            self.metrics_path,
+            self.validation_path,
+            self.samples_path,
+            self.scores_path,
+            self.checksums.path,
+        ):
+            path.unlink(missing_ok=True)
+        for directory in (self.checkpoints.directory, self.tensorboard_path):
             shutil.rmtree(directory, ignore_errors=True)
 
     def record(self):
@@ -200,7 +199,7 @@ class RunDirectory(RunModels):
             UserInputError: it is damaged, or of a newer format.
         """
         path = self.record_path
-        record = parse_json(path, self.read_checked(path), ADVICE)
+        record = parse_json(path, self.checksums.read(path), ADVICE)
         version = record.get("format_version") if isinstance(record, dict) else None
         if isinstance(version, int) and version > FORMAT_VERSION:
             raise UserInputError(
@@ -212,8 +211,46 @@ class RunDirectory(RunModels):
     def settings(self):
         """Return the content of settings.json; UserInputError where it cannot be read."""
         path = self.settings_path
-        settings = parse_json(path, self.read_checked(path), ADVICE)
+        settings = parse_json(path, self.checksums.read(path), ADVICE)
         return to_record(path, settings, dict[str, str | int | float | bool | None], ADVICE)
+
+    def publish(self, checkpoint):
+        """Make a file of weights the run's final ones, those that translate."""
+        self.checksums.copy(checkpoint, self.weights_path)
+
+    def find_weights(self, checkpoint=None):
+        """Return the file of weights to load.
+
+        Args:
+            checkpoint: a path, or a name in checkpoints/ such as "best" or "step-00000500". None:
+                the run's final weights, or, said on stderr, the best or last checkpoint of a run
+                that did not reach its end.
+        """
+        if checkpoint is not None:
+            return self.checkpoints.find(checkpoint)
+        if self.weights_path.is_file():
+            return self.weights_path
+        path = self.checkpoints.best_or_last()
+        if path is None:
+            raise UserInputError(f"The run {self.path} holds no weights yet.")
+        print(f"The run {self.path} did not reach its end: using {path.name}.", file=sys.stderr)
+        return path
+
+    def load_architecture(self, **rates):
+        """Return the run's `keras.Model` with new weights; arguments as in `load_model`."""
+        return load_run_model(self, **rates)
+
+    def load_model(self, checkpoint=None, **rates):
+        """Return the run's `keras.Model` with weights.
+
+        Args:
+            checkpoint: as in `find_weights`.
+            **rates: dropout rates that replace those it was trained with, such as `dropout=0.2`.
+
+        Raises:
+            UserInputError: a file is missing, damaged or refused, or they do not fit each other.
+        """
+        return load_run_model(self, self.find_weights(checkpoint), **rates)
 
     def load_tokenizers(self, target_class=SentencePieceTokenizer):
         """Return the source's and the target's tokenizer, one object where they share it.

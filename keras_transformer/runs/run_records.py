@@ -4,6 +4,8 @@ from typing import Annotated, Literal, TypedDict
 
 import msgspec
 
+from keras_transformer.runs.environment import package_versions
+
 RUN_FORMAT = "keras_transformer run"
 FORMAT_VERSION = 1
 
@@ -41,6 +43,26 @@ class RunRecord(msgspec.Struct, kw_only=True):
         """The record as a JSON-compatible dictionary, without what is None."""
         values = msgspec.to_builtins(self)
         return {name: value for name, value in values.items() if value is not None}
+
+
+def new_record(tokenizer, source_tokenizer=None, origin=None):
+    """Return the `RunRecord` of a run that begins; arguments as in `RunDirectory.start`."""
+    source = {}
+    if source_tokenizer is not None:
+        source = {
+            "source_tokenizer_fingerprint": source_tokenizer.fingerprint,
+            "source_vocabulary_size": source_tokenizer.vocabulary_size,
+        }
+    return RunRecord(
+        format=RUN_FORMAT,
+        format_version=FORMAT_VERSION,
+        tokenizer_fingerprint=tokenizer.fingerprint,
+        vocabulary_size=tokenizer.vocabulary_size,
+        output=tokenizer.output,
+        versions=package_versions(),
+        origin=None if origin is None else str(origin),
+        **source,
+    )
 
 
 class KeptCheckpoint(TypedDict):

@@ -22,10 +22,10 @@ def average_weights(settings, run, tokenizer, dev):
     Raises:
         UserInputError: no checkpoint is whole.
     """
-    paths = run.checkpoints()
+    paths = run.checkpoints.paths()
     if settings.average_of == "best":
-        paths = run.best_checkpoints()[::-1] or paths
-    paths = run.whole_checkpoints(paths)
+        paths = run.checkpoints.best()[::-1] or paths
+    paths = run.checkpoints.whole(paths)
     if not settings.choose_average:
         paths = paths[-settings.average :]
         training.average_checkpoints(paths, run.weights_path)

@@ -40,7 +40,7 @@ def write_scores(run, hypotheses, references, *, record, speed, command, tokeniz
         flop_utilisation=record.flop_utilisation,
         training_cost=training_cost(record, speed),
     )
-    run.write_json(run.scores_path, content)
+    run.checksums.write_json(run.scores_path, content)
     return content
 
 

@@ -119,7 +119,7 @@ def train_numbers(options, devices, export_directory):
     devices.stop()
     if record.exit_code is not None or not devices.is_chief:
         return record.exit_code
-    run.publish(run.best_path)
+    run.publish(run.checkpoints.best_path)
 
     # Evaluation
     translator = Translator.load(run.path, beam_size=settings.beam_size, alpha=settings.alpha)

@@ -143,7 +143,7 @@ def report(run, gold, settings, *, record, speed, command, **results):
     repaired = parse_dev(run, gold, settings, constrained=False)
     for name, trees in ((GOLD, gold), (PARSED, parsed.trees), (REPAIRED, repaired.trees)):
         write_text(run.path / name, "".join(f"{tree}\n" for tree in trees))
-    run.write_json(
+    run.checksums.write_json(
         run.scores_path,
         {
             "sentences": len(gold),

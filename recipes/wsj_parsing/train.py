@@ -130,7 +130,7 @@ def train_parser(options, devices, train_texts, dev_text):
     devices.stop()
     if record.exit_code is not None or not devices.is_chief:
         return record.exit_code
-    last = run.whole_checkpoints(run.checkpoints())[-settings.average :]
+    last = run.checkpoints.whole(run.checkpoints.paths())[-settings.average :]
     training.average_checkpoints(last, run.weights_path)
 
     # Evaluation

@@ -18,7 +18,7 @@ def run(tmp_path):
     run.start(model=model, tokenizer=tokenizer, settings={})
     for step in (10, 20, 30, 40):
         model.set_weights([np.full_like(weight, step) for weight in model.get_weights()])
-        model.save_weights(run.checkpoint_path(step))
+        model.save_weights(run.checkpoints.path_of(step))
     return run
 
 
@@ -35,7 +35,7 @@ def test_the_mean_of_the_last_is_a_checkpoint_by_its_printed_name(run, capsys):
     expected = (0, "average-last-3-step-00000040\n", "")
     assert average(capsys, run, "--last", "3") == expected
     assert weight_of(run, "average-last-3-step-00000040") == pytest.approx(30)
-    assert [path.name[:13] for path in run.checkpoints()] == [
+    assert [path.name[:13] for path in run.checkpoints.paths()] == [
         "step-00000010",
         "step-00000020",
         "step-00000030",
@@ -45,7 +45,7 @@ def test_the_mean_of_the_last_is_a_checkpoint_by_its_printed_name(run, capsys):
 
 def test_the_mean_of_the_best_is_named_by_the_latest_of_them(run, capsys):
     kept = [{"step": step, "value": value} for step, value in [(20, 5.0), (10, 6.0), (40, 7.0)]]
-    run.write_json(run.best_record_path, {"step": 20, "value": 5.0, "kept": kept})
+    run.checkpoints.write_best_record({"step": 20, "value": 5.0, "kept": kept})
     expected = (0, "average-best-2-step-00000020\n", "")
     assert average(capsys, run, "--best", "2") == expected
     assert weight_of(run, "average-best-2-step-00000020") == pytest.approx(15)

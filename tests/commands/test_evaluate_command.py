@@ -59,7 +59,7 @@ def run(tmp_path_factory, tokenizer):
     generator = np.random.default_rng(0)
     for step in (9, 10):
         model.set_weights([generator.normal(0, 1, w.shape) for w in model.get_weights()])
-        model.save_weights(run.checkpoint_path(step))
+        model.save_weights(run.checkpoints.path_of(step))
     model.set_weights([np.zeros_like(w) for w in model.get_weights()])
     model.save_weights(run.weights_path)
     return run
@@ -150,7 +150,10 @@ def test_json_holds_the_scores_of_the_translations_written(translated, run, file
     assert card["versions"]["sacremoses"]
     assert "paired_bootstrap" not in card
     assert set(card["systems"]) == {"single", "averaged"}
-    for name, weights in {"single": run.checkpoint_path(10), "averaged": run.weights_path}.items():
+    for name, weights in {
+        "single": run.checkpoints.path_of(10),
+        "averaged": run.weights_path,
+    }.items():
         translations = Translator.load(run.path, weights, beam_size=1).translate(SOURCES)
         scores = card["systems"][name]
         expected = system_scores(translations, REFERENCES, tokenize="none", language="de")
@@ -180,11 +183,11 @@ def test_perplexity_counts_the_end_of_each_sentence(evaluate, known):
 
 def test_the_best_checkpoint_goes_before_the_last(evaluate, copied_run, known):
     run = copied_run()
-    run.best_path.write_bytes(run.checkpoint_path(9).read_bytes())
+    run.checkpoints.best_path.write_bytes(run.checkpoints.path_of(9).read_bytes())
     known["best.weights.h5"] = REFERENCES
     _, out, _ = evaluate("--json", path=run.path)
     systems = json.loads(out)["systems"]
-    assert systems["single"]["path"] == str(run.best_path)
+    assert systems["single"]["path"] == str(run.checkpoints.best_path)
     assert systems["single"]["bleu"] == pytest.approx(100)
     assert systems["averaged"]["bleu"] == 0
 

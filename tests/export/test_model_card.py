@@ -58,7 +58,7 @@ def test_a_published_card_tells_no_directories(trained_run, tmp_path):
     run = RunDirectory(shutil.copytree(trained_run, tmp_path / "run"))
     command = f"train --source {tmp_path}/train.en '--run={run.path}' --data data/here"
     scores = json.loads(run.scores_path.read_text("utf-8")) | {"command": command}
-    run.write_json(run.scores_path, scores)
+    run.checksums.write_json(run.scores_path, scores)
     translator = Translator.load(run.path)
     write_model_card(tmp_path, translator, kind="LiteRT", options={}, precision="int8")
     for name in ("model_card.json", "model_card.md"):

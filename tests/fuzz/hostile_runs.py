@@ -112,7 +112,7 @@ def _adjust(run, names):
         _adjust_fingerprints(run, names)
         for name in dict.fromkeys([*names, "run.json"]):
             if Path(name).name != "checksums.json" and (run.path / name).is_file():
-                run.keep_checksum(run.path / name)
+                run.checksums.keep(run.path / name)
     except Exception:
         _remove(run, names)
 
@@ -131,7 +131,7 @@ def _adjust_fingerprints(run, names):
 
 
 def _remove(run, _):
-    for path in (run.checksums_path, run.path / "1" / "SHA256SUMS"):
+    for path in (run.checksums.path, run.path / "1" / "SHA256SUMS"):
         if path.is_file():
             path.unlink()
 

@@ -112,6 +112,6 @@ def _make_parser(path):
     model = build(target, source_vocabulary_size=source.vocabulary_size, **sizes)
     run = RunDirectory.create(path)
     run.start(model=model, tokenizer=target, source_tokenizer=source, settings={"beam_size": 2})
-    run.write_json(run.scores_path, {"bleu": 12.5})
-    for weights in (run.checkpoint_path(1), run.checkpoint_path(2), run.weights_path):
+    run.checksums.write_json(run.scores_path, {"bleu": 12.5})
+    for weights in (run.checkpoints.path_of(1), run.checkpoints.path_of(2), run.weights_path):
         save_weights(model, weights)

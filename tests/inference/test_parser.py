@@ -255,7 +255,7 @@ def test_a_translator_is_no_parser(tmp_path, capsys):
     assert cli.main(["parse", str(run.path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     record = {key: value for key, value in run.record().as_json().items() if key != "output"}
-    run.write_json(run.record_path, record)  # as older versions wrote it
+    run.checksums.write_json(run.record_path, record)  # as older versions wrote it
     with pytest.raises(UserInputError, match="The outputs of the run .* are text, not trees"):
         Parser.load(run.path)
 

@@ -60,7 +60,7 @@ class TestEnsembles:
             run = RunDirectory.create(tmp_path / name)
             run.start(model=model, tokenizer=tokenizer, settings={})
             model.save_weights(run.weights_path)
-            other.save_weights(run.best_path)
+            other.save_weights(run.checkpoints.best_path)
         return [tmp_path / name for name in "ab"]
 
     def test_several_runs_or_several_checkpoints_of_one(self, runs, models, tokenizer):

@@ -40,7 +40,7 @@ def test_the_code_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
     run = RunDirectory.create("runs/en_de")
     run.start(model=model, tokenizer=tokenizer, settings={})
     model.save_weights(run.weights_path)
-    model.save_weights(run.best_path)
+    model.save_weights(run.checkpoints.best_path)
     names = {}
     for block in blocks("python"):
         exec(block, names)

@@ -166,7 +166,7 @@ def test_labels_are_smoothed(trained):
 
 def test_the_mean_of_the_last_checkpoints_parses(trained):
     run = RunDirectory(trained)
-    checkpoints = run.checkpoints()[-2:]
+    checkpoints = run.checkpoints.paths()[-2:]
     assert [path.name[5:13] for path in checkpoints] == ["00000300", "00000400"]
     first, last, final = (
         run.load_model(path).get_weights() for path in (*checkpoints, run.weights_path)

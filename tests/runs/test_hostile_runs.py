@@ -75,18 +75,18 @@ def test_a_flipped_bit_of_the_final_weights_is_told(run, call, verb):
 
 @pytest.mark.parametrize("verb", USING_WEIGHTS)
 def test_weights_that_are_not_finite_are_refused(run, call, verb):
-    for path in (run.weights_path, run.best_path):
+    for path in (run.weights_path, run.checkpoints.best_path):
         with h5py.File(path, "r+") as file:
             file["layers/positional_embedding/token_embedding/vars/0"][7, 0] = math.nan
-        run.keep_checksum(path)
+        run.checksums.keep(path)
     assert_refused(call(verb), "are not finite numbers")
 
 
 def test_the_mean_of_weights_that_are_not_finite_is_refused(run, call):
-    path = run.checkpoints()[-1]
+    path = run.checkpoints.paths()[-1]
     with h5py.File(path, "r+") as file:
         file["layers/positional_embedding/token_embedding/vars/0"][7, 0] = math.inf
-    run.keep_checksum(path)
+    run.checksums.keep(path)
     assert_refused(call("average"), "are not finite numbers")
 
 
@@ -96,7 +96,7 @@ def test_complex_weights_are_refused(run, call):
         value = np.array(file[name]).astype("complex64")
         del file[name]
         file[name] = value
-    run.keep_checksum(run.weights_path)
+    run.checksums.keep(run.weights_path)
     assert_refused(call("score"), "is of type complex64")
 
 
@@ -135,13 +135,13 @@ def test_damaged_run_json(run, call, damage):
     if isinstance(damage, dict):
         damage = json.dumps(json.loads(run.record_path.read_text()) | damage)
     run.record_path.write_text(damage)
-    run.checksums_path.unlink()
+    run.checksums.path.unlink()
     for verb in ("translate", "average", "resume"):
         assert_refused(call(verb), "run")
 
 
 def test_missing_fields_of_run_json(run, call):
-    run.checksums_path.unlink()
+    run.checksums.path.unlink()
     record = json.loads(run.record_path.read_text())
     for field in record.keys() - {"output"}:  # an older run has none
         rest = {name: value for name, value in record.items() if name != field}
@@ -156,9 +156,9 @@ BEST_JSON = ["", "[]", "null", '"../../x"', NESTED, '{"kept": 5}', '{"keep_last"
 
 @pytest.mark.parametrize("damage", BEST_JSON, ids=lambda damage: damage[:30])
 def test_damaged_best_json(run, call, damage):
-    run.best_record_path.write_text(damage)
+    run.checkpoints.best_record_path.write_text(damage)
     assert_refused(call("average"), "best.json is damaged")  # by its checksum
-    run.checksums_path.unlink()
+    run.checksums.path.unlink()
     assert_refused(call("average"), "best.json is damaged")
 
 
@@ -166,7 +166,7 @@ def test_damaged_best_json(run, call, damage):
     "damage", ["[]", "null", NESTED, '{"model.weights.h5": null}', '{"model.weights.h5": ["x"]}']
 )
 def test_damaged_checksums(run, call, damage):
-    run.checksums_path.write_text(damage)
+    run.checksums.path.write_text(damage)
     for verb in ("translate", "average", "resume", "check"):
         assert_refused(call(verb), "checksums.json is damaged")
 
@@ -174,14 +174,14 @@ def test_damaged_checksums(run, call, damage):
 @pytest.mark.parametrize("damage", ["[]", "null", NESTED, '{"steps": []}', '{"steps": {}}', ""])
 def test_damaged_settings(run, call, damage):
     run.settings_path.write_text(damage)
-    run.checksums_path.unlink()
+    run.checksums.path.unlink()
     for verb in ("resume", "train"):
         assert_refused(call(verb), "settings.json is damaged")
 
 
 def test_damaged_settings_are_in_no_model_card(run, call):
     run.settings_path.write_text("[]")
-    run.checksums_path.unlink()
+    run.checksums.path.unlink()
     assert_refused(call("export"), "settings.json is damaged")
 
 
@@ -197,7 +197,7 @@ MODEL_JSON = {
 @pytest.mark.parametrize("damage", MODEL_JSON.values(), ids=MODEL_JSON)
 def test_damaged_model_json(run, call, damage):
     run.model_path.write_text(damage)
-    run.checksums_path.unlink()
+    run.checksums.path.unlink()
     assert_refused(call("translate"), "model.json")
 
 
@@ -207,13 +207,13 @@ def test_a_model_of_another_size_is_refused_with_both(run, call, field, value):
     layers = json.loads(text)["config"]["layers"]
     old = next(each["config"][field] for each in layers if field in each["config"])
     run.model_path.write_text(text.replace(f'"{field}": {old}', f'"{field}": {value}'))
-    run.checksums_path.unlink()
+    run.checksums.path.unlink()
     assert_refused(call("translate"), "model.json")
 
 
 def test_damaged_scores_are_left_out_of_a_model_card(run, call):
     run.scores_path.write_text(NESTED)
-    run.checksums_path.unlink()
+    run.checksums.path.unlink()
     code, out, _ = call("export")
     assert code == 0
     card = json.loads((run.path.parent / "saved_model" / "1" / "model_card.json").read_text())
@@ -222,7 +222,7 @@ def test_damaged_scores_are_left_out_of_a_model_card(run, call):
 
 
 def test_a_run_of_before_there_were_checksums_is_used(run, call):
-    run.checksums_path.unlink()
+    run.checksums.path.unlink()
     assert call("translate")[0] == 0
     assert call("check")[:2] == (0, f"{run.path}: 0 files are whole\n")
 

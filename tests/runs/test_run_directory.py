@@ -44,7 +44,7 @@ def run(tmp_path, model, tokenizer):
     run = RunDirectory.create(tmp_path / "runs" / "first")
     run.start(model=model, tokenizer=tokenizer, settings={"seed": 1, "name": "größer"})
     for step in (9, 10):
-        model.save_weights(run.checkpoint_path(step))
+        model.save_weights(run.checkpoints.path_of(step))
     return run
 
 
@@ -58,7 +58,7 @@ def snapshot(path):
 
 
 def test_a_run_can_be_opened_and_its_model_used(run, model, tokenizer):
-    run.publish(run.checkpoint_path(10))
+    run.publish(run.checkpoints.path_of(10))
     again = RunDirectory.open(run.path)
     np.testing.assert_allclose(logits(again.load_model()), logits(model), atol=1e-6)
     assert again.load_tokenizers()[1].encode(LINES) == tokenizer.encode(LINES)
@@ -84,27 +84,27 @@ def test_the_architecture_is_written_without_the_way_it_is_trained(tmp_path, tok
 
 
 def test_an_unfinished_run_says_which_weights_it_uses(run, model, capsys):
-    assert run.find_weights() == run.checkpoint_path(10)
+    assert run.find_weights() == run.checkpoints.path_of(10)
     assert "did not reach its end: using step-00000010.weights.h5" in capsys.readouterr().err
-    shutil.copyfile(run.checkpoint_path(9), run.best_path)
-    assert run.find_weights() == run.best_path
+    shutil.copyfile(run.checkpoints.path_of(9), run.checkpoints.best_path)
+    assert run.find_weights() == run.checkpoints.best_path
     assert "using best.weights.h5" in capsys.readouterr().err
-    run.publish(run.best_path)
+    run.publish(run.checkpoints.best_path)
     assert run.find_weights() == run.weights_path
     assert capsys.readouterr().err == ""
 
 
 def test_checkpoints_by_name_and_path(run):
-    assert run.find_weights("step-00000009") == run.checkpoint_path(9)
-    assert run.find_weights(run.checkpoint_path(9)) == run.checkpoint_path(9)
+    assert run.find_weights("step-00000009") == run.checkpoints.path_of(9)
+    assert run.find_weights(run.checkpoints.path_of(9)) == run.checkpoints.path_of(9)
     with pytest.raises(UserInputError, match="There is no checkpoint step-77"):
         run.find_weights("step-77")
 
 
 def test_checkpoints_are_in_the_order_of_their_steps(run, model):
-    model.save_weights(run.checkpoint_path(123_456_789))  # nine digits
-    (run.checkpoints_path / ".partial-step-00000011.weights.h5").touch()
-    names = [path.name for path in run.checkpoints()]
+    model.save_weights(run.checkpoints.path_of(123_456_789))  # nine digits
+    (run.checkpoints.directory / ".partial-step-00000011.weights.h5").touch()
+    names = [path.name for path in run.checkpoints.paths()]
     assert names == [
         "step-00000009.weights.h5", "step-00000010.weights.h5", "step-123456789.weights.h5"
     ]  # fmt: skip
@@ -118,7 +118,7 @@ def test_a_run_without_weights(tmp_path, model, tokenizer):
 
 
 def test_a_truncated_checkpoint_and_one_of_another_model(run, tokenizer):
-    path = run.checkpoint_path(10)
+    path = run.checkpoints.path_of(10)
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(UserInputError, match="Cannot read the weights .*step-00000010.*truncated"):
         run.load_model()
@@ -146,13 +146,13 @@ def test_an_existing_run_is_refused_and_kept(run):
 
 
 def test_overwrite_replaces_the_run_and_nothing_else(run, model, tokenizer):
-    run.publish(run.checkpoint_path(10))
+    run.publish(run.checkpoints.path_of(10))
     run.metrics_path.write_text("old")
     (run.path / "notes.txt").write_text("mine")
     new = RunDirectory.create(run.path, overwrite=True)
     new.start(model=model, tokenizer=tokenizer, settings={"seed": 2})
     assert new.settings() == {"seed": 2}
-    assert new.checkpoints() == []
+    assert new.checkpoints.paths() == []
     assert not new.metrics_path.exists()
     assert not new.weights_path.exists()
     assert (run.path / "notes.txt").read_text() == "mine"
@@ -183,7 +183,7 @@ def test_open_wants_a_run(tmp_path):
 
 
 def test_a_run_of_a_newer_format_is_refused(run):
-    run.write_json(run.record_path, {**run.record().as_json(), "format_version": 2})
+    run.checksums.write_json(run.record_path, {**run.record().as_json(), "format_version": 2})
     with pytest.raises(UserInputError, match="has format version 2; .* reads 1 and older"):
         RunDirectory.open(run.path)
 
@@ -211,19 +211,19 @@ def test_a_shared_vocabulary_is_one_tokenizer(run):
 
 
 def test_the_best_checkpoints_come_best_first(run):
-    assert run.best_checkpoints() == []
+    assert run.checkpoints.best() == []
     kept = [{"step": 10, "value": 3.0}, {"step": 7, "value": 3.5}, {"step": 9, "value": 4.0}]
-    run.write_json(run.best_record_path, {"step": 10, "value": 3.0, "kept": kept})
-    assert run.best_checkpoints() == [run.checkpoint_path(10), run.checkpoint_path(9)]
+    run.checkpoints.write_best_record({"step": 10, "value": 3.0, "kept": kept})
+    assert run.checkpoints.best() == [run.checkpoints.path_of(10), run.checkpoints.path_of(9)]
 
 
 def test_an_older_file_kept_as_the_best_is_none_of_the_last(run, model):
-    assert run.last_checkpoints() == [run.checkpoint_path(9), run.checkpoint_path(10)]
-    model.save_weights(run.checkpoint_path(3))
+    assert run.checkpoints.last() == [run.checkpoints.path_of(9), run.checkpoints.path_of(10)]
+    model.save_weights(run.checkpoints.path_of(3))
     kept = [{"step": 3, "value": 3.0}]
-    run.write_json(run.best_record_path, {"step": 3, "value": 3.0, "kept": kept, "keep_last": 2})
-    assert len(run.checkpoints()) == 3
-    assert run.last_checkpoints() == [run.checkpoint_path(9), run.checkpoint_path(10)]
+    run.checkpoints.write_best_record({"step": 3, "value": 3.0, "kept": kept, "keep_last": 2})
+    assert len(run.checkpoints.paths()) == 3
+    assert run.checkpoints.last() == [run.checkpoints.path_of(9), run.checkpoints.path_of(10)]
 
 
 def test_what_a_killed_process_left_is_cleared_with_the_run(run, model, tokenizer):
@@ -235,15 +235,15 @@ def test_what_a_killed_process_left_is_cleared_with_the_run(run, model, tokenize
 
 
 def test_an_average_is_a_checkpoint_by_name_and_not_of_the_steps(run):
-    path = run.average_path("last", 2, 10)
+    path = run.checkpoints.average_path("last", 2, 10)
     assert path.name == "average-last-2-step-00000010.weights.h5"
-    shutil.copyfile(run.checkpoint_path(10), path)
+    shutil.copyfile(run.checkpoints.path_of(10), path)
     assert run.find_weights("average-last-2-step-00000010") == path
-    assert path not in run.checkpoints()
+    assert path not in run.checkpoints.paths()
 
 
 def test_a_model_is_loaded_with_other_rates_and_the_same_weights(run, model):
-    run.publish(run.checkpoint_path(10))
+    run.publish(run.checkpoints.path_of(10))
     loaded = run.load_model(dropout=0.7, attention_dropout=0.2)
     layer = loaded.get_layer("encoder_layer_1")
     assert (layer.dropout, layer.attention_dropout) == (0.7, 0.2)
@@ -261,7 +261,7 @@ def test_a_run_killed_while_it_starts_begins_anew(
     if overwritten:
         old = RunDirectory.create(path)
         old.start(model=model, tokenizer=tokenizer, settings={"seed": 1})
-        model.save_weights(old.checkpoint_path(10))
+        model.save_weights(old.checkpoints.path_of(10))
     run = RunDirectory.create(path, overwrite=True)
     done = 0
 
@@ -283,5 +283,5 @@ def test_a_run_killed_while_it_starts_begins_anew(
         again.start(model=model, tokenizer=tokenizer, settings={"seed": 2})
     assert RunDirectory.create(path, resume=True).is_run()
     assert RunDirectory.open(path).settings() == {"seed": 2}
-    assert run.checkpoints() == []
+    assert run.checkpoints.paths() == []
     assert not run.starting_path.exists()

@@ -156,7 +156,12 @@ def check_one_trained(directory, path):
     run = RunDirectory.open(path)
     steps = [line.split(",")[0] for line in run.metrics_path.read_text().splitlines()]
     assert steps == ["step", *map(str, range(1, 7))]
-    assert not any(map(run.is_damaged, [*run.checkpoints(), *run.states(), run.weights_path]))
+    assert not any(
+        map(
+            run.checksums.is_damaged,
+            [*run.checkpoints.paths(), *run.checkpoints.states(), run.weights_path],
+        )
+    )
     run.load_model()
 
 

@@ -27,10 +27,12 @@ def assert_equal_runs(path, reference):
     clock = ("seconds", "target_tokens_per_second", "step_seconds")
     for name in ("metrics.csv", "validation.csv"):
         assert rows(run.path / name, clock) == rows(other.path / name, clock)
-    assert run.best_record() == other.best_record()
-    names = [sorted(file.name for file in each.checkpoints_path.iterdir()) for each in (run, other)]
+    assert run.checkpoints.best_record() == other.checkpoints.best_record()
+    names = [
+        sorted(file.name for file in each.checkpoints.directory.iterdir()) for each in (run, other)
+    ]
     assert names[0] == names[1]
-    for checkpoint in ("best", run.checkpoints()[-1].name.removesuffix(".weights.h5")):
+    for checkpoint in ("best", run.checkpoints.paths()[-1].name.removesuffix(".weights.h5")):
         weights = [each.load_model(checkpoint).get_weights() for each in (run, other)]
         for ours, theirs in zip(*weights, strict=True):
             np.testing.assert_array_equal(ours, theirs)

@@ -68,37 +68,38 @@ def copy(whole, tmp_path):
 @pytest.mark.parametrize("checksums", [True, False])
 def test_a_damaged_state_is_named_and_the_one_before_is_taken(copy, capsys, damage, checksums):
     if not checksums:
-        copy.checksums_path.unlink()
-    assert copy.states() == [copy.state_path(16), copy.state_path(20)]
+        copy.checksums.path.unlink()
+    before, last = copy.checkpoints.states()
+    assert [before, last] == [copy.checkpoints.state_path(step) for step in (16, 20)]
     assert find_state(copy).step == 20
     assert capsys.readouterr().err == ""
-    damage(copy.state_path(20))
+    damage(last)
     assert find_state(copy).step == 16
-    assert f"{copy.state_path(20)} is damaged: " in capsys.readouterr().err
-    damage(copy.state_path(16))
+    assert f"{last} is damaged: " in capsys.readouterr().err
+    damage(before)
     with pytest.raises(UserInputError, match="Every state of the run .* is damaged"):
         find_state(copy)
 
 
 def test_a_training_goes_on_from_the_state_before_a_damaged_one(trainings, whole, copy):
-    flip_a_byte(copy.state_path(20))
+    flip_a_byte(copy.checkpoints.state_path(20))
     code, errors = trainings().run(copy.path, ema=True)
     assert (code, "step-00000020.state.npz is damaged" in errors) == (0, True)
     assert_equal_runs(copy.path, whole)
 
 
 def test_weights_without_a_state_are_never_taken_for_a_beginning(copy):
-    for path in copy.states():
+    for path in copy.checkpoints.states():
         path.unlink()
     with pytest.raises(UserInputError, match="has weights, but no state to go on from"):
         find_state(copy)
 
 
 def test_damaged_weights_are_left_out_aloud(copy, capsys):
-    first, last = copy.checkpoints()[-2:]
-    assert copy.whole_checkpoints([first, last]) == [first, last]
+    first, last = copy.checkpoints.paths()[-2:]
+    assert copy.checkpoints.whole([first, last]) == [first, last]
     flip_a_byte(first)
-    assert copy.whole_checkpoints([first, last]) == [last]
+    assert copy.checkpoints.whole([first, last]) == [last]
     assert f"{first} is damaged and left out" in capsys.readouterr().err
 
 

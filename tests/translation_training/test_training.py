@@ -215,7 +215,7 @@ def test_a_run_goes_on_with_more_steps_and_with_its_own_settings_alone(tmp_path,
     assert (run.settings()["steps"], run.settings()["accumulate"]) == (14, 2)
     assert train(tmp_path, "--resume", "--from", str(run.path), dropout=0.1)[0] == 2
     assert "started from no other run" in capsys.readouterr().err
-    assert run.checkpoints()[-1] == run.checkpoint_path(14)
+    assert run.checkpoints.paths()[-1] == run.checkpoints.path_of(14)
     capsys.readouterr()
     assert train(tmp_path, "--resume", dropout=0.1, batch_tokens=256)[0] == 2
     assert "`batch_tokens` was 512 and is 256" in capsys.readouterr().err
@@ -233,7 +233,12 @@ def test_a_run_broken_off_at_once_begins_as_it_did(learned, tmp_path):
     assert cli.main([*command, "--from", str(origin.path), *few]) == 0
     run = RunDirectory(tmp_path / "run")
     losses = run.metrics_path.read_text().splitlines()[1:]
-    for path in [*run.checkpoints(), *run.states()[1:], run.weights_path, run.metrics_path]:
+    for path in [
+        *run.checkpoints.paths(),
+        *run.checkpoints.states()[1:],
+        run.weights_path,
+        run.metrics_path,
+    ]:
         path.unlink()  # what a kill before the first checkpoint leaves
     assert cli.main([*command, "--resume"]) == 0
     assert run.record().origin == str(origin.path)

@@ -78,6 +78,11 @@ class BatchReader:
         rows = -(-rows // row_multiple) * row_multiple
         return fill_batch(batch, (rows, source_length, target_length), self.special_tokens.pad)
 
+    @property
+    def corpus_fingerprints(self):
+        """The fingerprint of each corpus, whatever its batches are: a list of strings."""
+        return [corpus.fingerprint for corpus in self._mixture.corpora]
+
     @functools.cached_property
     def fingerprint(self):
         """A string that is the same for readers of the same batches, and another for others.
@@ -87,7 +92,7 @@ class BatchReader:
         """
         sampling = self._subword_sampling
         content = {
-            "corpora": [corpus.fingerprint for corpus in self._mixture.corpora],
+            "corpora": self.corpus_fingerprints,
             "weights": [float(weight) for weight in self._mixture.weights],
             "plan": self.plan.fingerprint,
             "special_tokens": dataclasses.asdict(self.special_tokens),

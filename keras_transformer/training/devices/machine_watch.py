@@ -65,7 +65,7 @@ class MachineWatch:
 
     def message(self):
         """What the user is told."""
-        states = self._run.states() if self._run else []
+        states = self._run.checkpoints.states() if self._run else []
         last = f"The last checkpoint is {states[-1]}. " if states else ""
         return (
             "Lost contact with another machine of this training. "

@@ -12,8 +12,8 @@ class Checkpoints(StepCallback):
     """Saves the weights at each epoch's end; keeps the last n files and those with the best values.
 
     Weights that are not finite numbers are never saved. Every file is written beside and renamed.
-    The best of all is copied to `run.best_path` too. `run.best_record_path` tells its step and
-    value, under "kept" those of the best few, best first, and `keep_last`.
+    The best of all is copied to `run.checkpoints.best_path` too. `best.json` beside it tells its
+    step and value, under "kept" those of the best few, best first, and `keep_last`.
 
     Args:
         run: the `RunDirectory`.
@@ -57,11 +57,11 @@ class Checkpoints(StepCallback):
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
-        self.run.checkpoints_path.mkdir(parents=True, exist_ok=True)
+        self.run.checkpoints.directory.mkdir(parents=True, exist_ok=True)
         self._kept = self._kept_before()
-        record = self.run.best_record()
+        record = self.run.checkpoints.best_record()
         if record and record.get("keep_last") != self.keep_last:
-            self.run.write_json(self.run.best_record_path, {**record, "keep_last": self.keep_last})
+            self.run.checkpoints.write_best_record({**record, "keep_last": self.keep_last})
 
     def on_step_end(self, logs):
         every = self.save_every
@@ -76,7 +76,7 @@ class Checkpoints(StepCallback):
 
     def save(self):
         """Save the weights of the current step, if they are not saved yet; return the file."""
-        path = self.run.checkpoint_path(self.step)
+        path = self.run.checkpoints.path_of(self.step)
         if self._saved_step == self.step:
             return path
         if not weights_are_finite(self.model):
@@ -91,12 +91,12 @@ class Checkpoints(StepCallback):
 
     def last_good(self):
         """Return a sentence that names the last good checkpoint."""
-        paths = self.run.checkpoints()
+        paths = self.run.checkpoints.paths()
         return f"The last good checkpoint is {paths[-1]}." if paths else "No checkpoint was saved."
 
     def _kept_before(self):
         """What a training that goes on has ranked already, by the same value."""
-        record = self.run.best_record()
+        record = self.run.checkpoints.best_record()
         return record.get("kept", []) if record.get("monitor") == self.monitor else []
 
     def _rank(self, path, value):
@@ -109,23 +109,17 @@ class Checkpoints(StepCallback):
         if ranked == self._kept:
             return
         if ranked[0]["step"] == self.step:
-            self.run.copy_weights(path, self.run.best_path)
+            self.run.checksums.copy(path, self.run.checkpoints.best_path)
         self._kept = ranked
-        self.run.write_json(
-            self.run.best_record_path,
-            {
-                **ranked[0],
-                "monitor": self.monitor,
-                "kept": ranked,
-                "keep_last": self.keep_last,
-            },
+        self.run.checkpoints.write_best_record(
+            {**ranked[0], "monitor": self.monitor, "kept": ranked, "keep_last": self.keep_last}
         )
         if self.remove_old:
             self.remove_old_files()
 
     def remove_old_files(self):
         """Remove the step files that are neither among the last nor among the best."""
-        best = {self.run.checkpoint_path(kept["step"]) for kept in self._kept}
-        for path in self.run.checkpoints()[: -self.keep_last]:
+        best = {self.run.checkpoints.path_of(kept["step"]) for kept in self._kept}
+        for path in self.run.checkpoints.paths()[: -self.keep_last]:
             if path not in best:
                 path.unlink()

@@ -17,9 +17,9 @@ def rewind(run, state):
         run: the `RunDirectory`.
         state: the `TrainingState`.
     """
-    for directory in (run.path, run.checkpoints_path):
+    for directory in (run.path, run.checkpoints.directory):
         remove_left_over(directory)
-    for path in [*run.checkpoints(), *run.states()]:
+    for path in [*run.checkpoints.paths(), *run.checkpoints.states()]:
         if step_of(path) > state.step:
             path.unlink()
     for path in (run.metrics_path, run.validation_path):
@@ -53,12 +53,14 @@ def cut_rows(path, step):
 
 def _restore_best(run, record):
     """Make best.json and best.weights.h5 what they were."""
-    paths = [run.checkpoint_path(each["step"]) for each in record.get("kept", [])]
-    whole = run.whole_checkpoints([path for path in paths if path.is_file()])
-    kept = [each for each in record.get("kept", []) if run.checkpoint_path(each["step"]) in whole]
+    checkpoints = run.checkpoints
+    kept = record.get("kept", [])
+    paths = [checkpoints.path_of(each["step"]) for each in kept]
+    whole = checkpoints.whole([path for path in paths if path.is_file()])
+    kept = [each for each, path in zip(kept, paths, strict=True) if path in whole]
     if not kept:
-        run.best_record_path.unlink(missing_ok=True)
-        run.best_path.unlink(missing_ok=True)
+        checkpoints.best_record_path.unlink(missing_ok=True)
+        checkpoints.best_path.unlink(missing_ok=True)
         return
-    run.copy_weights(run.checkpoint_path(kept[0]["step"]), run.best_path)
-    run.write_json(run.best_record_path, {**record, **kept[0], "kept": kept})
+    run.checksums.copy(whole[0], checkpoints.best_path)
+    checkpoints.write_best_record({**record, **kept[0], "kept": kept})

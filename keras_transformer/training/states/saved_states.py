@@ -110,6 +110,6 @@ class SavedStates(StepCallback):
         for path in (self.run.metrics_path, self.run.validation_path):
             if path.is_file():
                 sync(path)  # rows before the state must not be lost when it is not
-        best = {"best": self.run.best_record(), "validation_due": validation_due}
+        best = {"best": self.run.checkpoints.best_record(), "validation_due": validation_due}
         progress = {**self.progress.values(), **best}
         save_state(self.run, self.step, model, progress=progress, **self._training)

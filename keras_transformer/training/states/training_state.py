@@ -109,7 +109,7 @@ def find_state(run):
     Raises:
         UserInputError: every state is damaged, or there are weights but no state to go on from.
     """
-    paths = run.states()
+    paths = run.checkpoints.states()
     for path in reversed(paths):
         try:
             state = _read(run, path)
@@ -125,7 +125,7 @@ def find_state(run):
     advice = "Start a new run from its weights with --from, or replace it with --overwrite."
     if paths:
         raise UserInputError(f"Every state of the run {run.path} is damaged. {advice}")
-    if run.checkpoints() or run.weights_path.is_file():
+    if run.checkpoints.paths() or run.weights_path.is_file():
         raise UserInputError(
             f"The run {run.path} has weights, but no state to go on from. {advice}"
         )
@@ -191,7 +191,7 @@ def save_state(run, step, model, *, settings, data_fingerprint, progress):
     Raises:
         CannotWrite: the disk is full, or another error of the operating system.
     """
-    path = run.state_path(step)
+    path = run.checkpoints.state_path(step)
     variables = _variables(model) if model is not None else []
     record = {
         "format": STATE_FORMAT,
@@ -202,13 +202,13 @@ def save_state(run, step, model, *, settings, data_fingerprint, progress):
         "variables": [(name, tuple(v.shape), str(v.dtype)) for name, v in variables],
     }
     arrays = ((name, keras.ops.convert_to_numpy(variable)) for name, variable in variables)
-    with whole_file(path, run.keeping(path)) as file:
+    with whole_file(path, run.checksums.keeping(path)) as file:
         write_archive(file, record, arrays)
 
 
 def remove_old_states(run):
     """Remove all states but the last two."""
-    for path in run.states()[:-KEPT_STATES]:
+    for path in run.checkpoints.states()[:-KEPT_STATES]:
         path.unlink()
 
 
@@ -228,7 +228,7 @@ class _Damaged(Exception):
 
 
 def _read(run, path):
-    if run.is_damaged(path):
+    if run.checksums.is_damaged(path):
         raise _Damaged("its checksum is wrong")
     try:
         with open_archive(path) as archive:

@@ -60,11 +60,11 @@ def test_checkpoints_keep_the_last_and_the_best(tmp_path):
         drive(checkpoints, model, 1)
         checkpoints.on_epoch_end(epoch, {"val_perplexity": value})
     assert steps_on_disk(run) == [2, 3, 4]  # the best one besides the last two
-    record = json.loads(run.best_record_path.read_text())
+    record = json.loads(run.checkpoints.best_record_path.read_text())
     assert (record["step"], record["monitor"], record["value"]) == (2, "val_perplexity", 3.0)
     assert run.load_model("best").get_weights()[0].max() == 1.0
     assert run.load_model("step-00000004").get_weights()[0].max() == 3.0
-    assert not list(run.checkpoints_path.glob(".*"))
+    assert not list(run.checkpoints.directory.glob(".*"))
 
 
 def epochs(checkpoints, model, values, name="val_perplexity", first_step=0):
@@ -76,7 +76,7 @@ def epochs(checkpoints, model, values, name="val_perplexity", first_step=0):
 
 
 def steps_on_disk(run):
-    return [int(path.name[5:13]) for path in run.checkpoints()]
+    return [int(path.name[5:13]) for path in run.checkpoints.paths()]
 
 
 def test_a_continued_training_knows_the_best_so_far(tmp_path):
@@ -84,9 +84,9 @@ def test_a_continued_training_knows_the_best_so_far(tmp_path):
     run = started_run(tmp_path / "run", model)
     epochs(Checkpoints(run), model, [3.0])
     epochs(Checkpoints(run), model, [4.0], first_step=1)
-    assert json.loads(run.best_record_path.read_text())["value"] == 3.0
+    assert json.loads(run.checkpoints.best_record_path.read_text())["value"] == 3.0
     epochs(Checkpoints(run), model, [2.0], first_step=2)
-    assert json.loads(run.best_record_path.read_text())["value"] == 2.0
+    assert json.loads(run.checkpoints.best_record_path.read_text())["value"] == 2.0
 
 
 def test_values_of_another_kind_are_not_compared(tmp_path):
@@ -95,7 +95,7 @@ def test_values_of_another_kind_are_not_compared(tmp_path):
     epochs(Checkpoints(run), model, [3.0])
     by_bleu = Checkpoints(run, monitor="val_bleu", mode="max")
     epochs(by_bleu, model, [1.5], "val_bleu", first_step=1)
-    record = json.loads(run.best_record_path.read_text())
+    record = json.loads(run.checkpoints.best_record_path.read_text())
     assert (record["monitor"], record["value"], record["step"]) == ("val_bleu", 1.5, 2)
 
 
@@ -104,7 +104,7 @@ def test_the_best_few_outlive_the_last_few(tmp_path):
     run = started_run(tmp_path / "run", model)
     checkpoints = Checkpoints(run, keep_last=2, keep_best=3, monitor="val_bleu", mode="max")
     epochs(checkpoints, model, [1.0, 7.0, None, 9.0, 8.0, math.nan, 7.0, 2.0], "val_bleu")
-    assert json.loads(run.best_record_path.read_text()) == {
+    assert json.loads(run.checkpoints.best_record_path.read_text()) == {
         "step": 4,
         "monitor": "val_bleu",
         "value": 9.0,
@@ -116,8 +116,8 @@ def test_the_best_few_outlive_the_last_few(tmp_path):
         "keep_last": 2,
     }
     assert steps_on_disk(run) == [2, 4, 5, 7, 8]
-    assert run.best_checkpoints() == [run.checkpoint_path(step) for step in (4, 5, 2)]
-    assert run.best_path.read_bytes() == run.checkpoint_path(4).read_bytes()
+    assert run.checkpoints.best() == [run.checkpoints.path_of(step) for step in (4, 5, 2)]
+    assert run.checkpoints.best_path.read_bytes() == run.checkpoints.path_of(4).read_bytes()
 
 
 def test_the_best_may_be_the_largest(tmp_path):
@@ -125,14 +125,17 @@ def test_the_best_may_be_the_largest(tmp_path):
     run = started_run(tmp_path / "run", model)
     checkpoints = Checkpoints(run, monitor="val_accuracy", mode="max")
     epochs(checkpoints, model, [0.5, 0.7, 0.6], "val_accuracy")
-    assert json.loads(run.best_record_path.read_text())["value"] == 0.7
+    assert json.loads(run.checkpoints.best_record_path.read_text())["value"] == 0.7
 
 
 def test_checkpoints_every_few_steps(tmp_path):
     model = small_model()
     run = started_run(tmp_path / "run", model)
     drive(Checkpoints(run, save_every=3), model, 7)
-    assert [path.name[:13] for path in run.checkpoints()] == ["step-00000003", "step-00000006"]
+    assert [path.name[:13] for path in run.checkpoints.paths()] == [
+        "step-00000003",
+        "step-00000006",
+    ]
 
 
 def test_a_checkpoint_holds_weights_alone(tmp_path):

@@ -104,7 +104,7 @@ def wait_for_state(run, processes, after=0, seconds=600):
     """Wait until a state of a step behind `after` is there; return its step."""
     ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at:
-        states = RunDirectory(run).states() if run.is_dir() else []
+        states = RunDirectory(run).checkpoints.states() if run.is_dir() else []
         step = int(states[-1].name.split("-")[1].split(".")[0]) if states else 0
         if step > after:
             return step

@@ -142,9 +142,9 @@ def test_a_mean_that_replaces_the_final_weights_of_a_run_is_not_taken_for_damage
     model = small_model()
     run = started_run(tmp_path / "run", model)
     for step in (1, 2):
-        save_weights(model, run.checkpoint_path(step))
+        save_weights(model, run.checkpoints.path_of(step))
         model.set_weights([weight + 1 for weight in model.get_weights()])
-        average_checkpoints(run.checkpoints(), run.weights_path)
-        assert not run.is_damaged(run.weights_path)
-    assert run.check_files() >= 3
+        average_checkpoints(run.checkpoints.paths(), run.weights_path)
+        assert not run.checksums.is_damaged(run.weights_path)
+    assert run.checksums.check_files() >= 3
     run.load_model()

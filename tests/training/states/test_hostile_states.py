@@ -30,13 +30,13 @@ def run(tmp_path, model):
     save_state(
         run, 3, model, settings={}, data_fingerprint="x", progress={"seconds": 1.0, "best": {}}
     )
-    run.checksums_path.unlink()  # a stranger has right ones
+    run.checksums.path.unlink()  # a stranger has right ones
     return run
 
 
 def rewrite(run, change, compression=zipfile.ZIP_STORED):
     """Write the state anew, with members that `change(members)` has changed, a dict of bytes."""
-    path = run.state_path(3)
+    path = run.checkpoints.state_path(3)
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     change(members)

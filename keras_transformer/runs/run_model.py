@@ -1,0 +1,51 @@
+"""A run's model, made of files that anybody may have written."""
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.json_files import parse_json
+from keras_transformer.files.weight_files import read_weight_file
+from keras_transformer.models.architecture import load_architecture
+from keras_transformer.runs.model_weights import count_weights, load_weights
+from keras_transformer.runs.run_checksums import ADVICE
+
+_OTHER_WEIGHTS = (
+    f"Take other weights with --checkpoint, or {ADVICE[0].lower()}{ADVICE[1:]} Where a program of "
+    "yours wrote them, call `checksums.keep` of the `RunDirectory`."
+)
+
+
+def load_run_model(run, weights=None, **rates):
+    """Make the model that a run's files describe.
+
+    Args:
+        run: the `RunDirectory`.
+        weights: the file of its weights, or None: it begins with new ones.
+        **rates: dropout rates that replace those it was trained with, such as `dropout=0.2`.
+
+    Returns:
+        The `keras.Model`.
+
+    Raises:
+        UserInputError: a file is missing, damaged or refused, or they do not fit each other.
+    """
+    if weights is None:
+        return _make_model(run, rates)
+    content = read_weight_file(weights)
+    run.checksums.check_content(weights, content.getbuffer(), _OTHER_WEIGHTS)
+    model = _make_model(run, rates, count_weights(weights, content), weights)
+    load_weights(model, weights, content)
+    return model
+
+
+def _make_model(run, rates, num_weights=None, weights=None):
+    path = run.model_path
+    architecture = parse_json(path, run.checksums.read(path), ADVICE)
+    try:
+        for layer in architecture["config"]["layers"]:
+            config = layer["config"]
+            config.update({name: rates[name] for name in rates if name in config})
+            config["trainable"] = True  # what was frozen is that training's business
+        architecture.pop("compile_config", None)
+        return load_architecture(architecture, num_weights)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        fit = f" The weights {weights} do not fit it." if weights else ""
+        raise UserInputError(f"Cannot read the model {path}: {error}.{fit}") from error
