@@ -20,6 +20,8 @@ _SHOWN = 100  # characters of a value in a message
 def setting(default, reason, *, choices=None, minimum=None, below=None):
     """A dataclass field that says why its default is what it is.
 
+    A field that a subclass states again keeps the rules that it does not give.
+
     Args:
         default: the value where nothing else is given.
         reason: why this value; shown by `--help`.
@@ -28,7 +30,8 @@ def setting(default, reason, *, choices=None, minimum=None, below=None):
         below: every allowed number is less than this one.
     """
     rules = {"reason": reason, "choices": choices, "minimum": minimum, "below": below}
-    return dataclasses.field(default=default, metadata=rules)
+    given = {name: rule for name, rule in rules.items() if rule is not None}
+    return dataclasses.field(default=default, metadata=given)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +55,13 @@ class Settings:
         keras_transformer.errors.UserInputError: Unknown setting `step`. Did you mean `steps`?
     """
 
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        inherited = getattr(cls, "__dataclass_fields__", {})
+        for name, field in vars(cls).items():
+            if name in inherited and isinstance(field, dataclasses.Field):
+                field.metadata = {**inherited[name].metadata, **field.metadata}
+
     def __post_init__(self):
         for field in dataclasses.fields(self):
             _check(field, _value_type(type(self), field.name), getattr(self, field.name))
@@ -73,13 +83,18 @@ class Settings:
         return dataclasses.asdict(self)
 
     @classmethod
+    def defaults(cls):
+        """Every field's name and default."""
+        return {field.name: field.default for field in dataclasses.fields(cls)}
+
+    @classmethod
     def add_arguments(cls, parser):
         """Give an `argparse` parser one flag a field: `batch_tokens` becomes `--batch-tokens`.
 
         A flag that is not given leaves no trace in the namespace: see `from_arguments`.
         """
         group = parser.add_argument_group("settings")
-        for field in dataclasses.fields(cls):
+        for field in _own_first(cls):
             value_type = _value_type(cls, field.name)
             default = "none" if field.default is None else field.default
             group.add_argument(
@@ -110,6 +125,13 @@ class Settings:
     def merge(cls, lower, upper):
         """Names and values of two layers, of which `upper` outranks `lower`."""
         return {**lower, **upper}
+
+
+def _own_first(cls):
+    """The fields of a class, those that it adds to its base before those of the base."""
+    settings = [base for base in cls.__mro__ if dataclasses.is_dataclass(base)]
+    names = [name for base in settings for name in (f.name for f in dataclasses.fields(base))]
+    return sorted(dataclasses.fields(cls), key=lambda field: names.count(field.name))
 
 
 def read_settings_file(path):

@@ -63,6 +63,35 @@ def test_a_settings_file_outranks_defaults_and_flags_outrank_the_file(tmp_path, 
     assert parse_with_file(path, "--steps", "500") == Example(tokenizer="größe.model")
 
 
+@dataclasses.dataclass(frozen=True)
+class Derived(Example):
+    layers: int = setting(2, "enough", minimum=1)
+    steps: int = setting(9, "the text is short")
+    norm: str = setting("pre", "steadier", choices=("pre",))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"), [("steps", 0, "at least 1"), ("norm", "post", "one of pre")]
+)
+def test_a_field_stated_again_keeps_the_rules_that_it_does_not_give(name, value, rule):
+    assert Derived().to_dict() == {**Example().to_dict(), "steps": 9, "norm": "pre", "layers": 2}
+    with pytest.raises(UserInputError, match=f"`{name}` must be {rule}."):
+        Derived(**{name: value})
+    assert Example(steps=1, norm="post")
+
+
+def test_help_shows_a_classs_own_settings_before_those_of_its_base():
+    parser = argparse.ArgumentParser()
+    Derived.add_arguments(parser)
+    text = parser.format_help()
+    assert text.index("--layers INT") < text.index("--steps INT") < text.index("--dropout FLOAT")
+    assert "the text is short (default: 9)" in text
+
+
+def test_defaults_are_those_of_the_fields():
+    assert Derived.defaults() == Derived().to_dict()
+
+
 def test_what_a_run_wrote_is_a_settings_file(tmp_path):
     settings = Example(steps=3, dropout=0.25, lowercase=True, tokenizer="größe.model")
     write_json(tmp_path / "settings.json", settings.to_dict())

@@ -35,6 +35,7 @@ from keras_transformer.training.states.training_state import (
     find_state,
 )
 from keras_transformer.training.training_model import training_model
+from keras_transformer.training.training_settings import TrainingSettings
 
 __all__ = [
     "BleuValidation",
@@ -54,6 +55,7 @@ __all__ = [
     "StopOnPlateau",
     "TensorBoardLog",
     "TimeLimit",
+    "TrainingSettings",
     "TrainingState",
     "TransformerFlops",
     "ValidationLog",

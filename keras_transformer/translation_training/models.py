@@ -15,12 +15,15 @@ def check_memory(settings, devices):
     Raises:
         UserInputError: the memory of the machine does not suffice.
     """
+    options = settings.model_options()
+    if settings.positions == "words":
+        del options["positions"]  # they need the tokenizers, and next to no memory
     models.check_model_fits(
         settings.preset,
         # That of a tokenizer of one's own is known later, and checked when the model is built.
         vocabulary_size=1 if settings.tokenizer else settings.vocabulary_size,
         copies=4 if devices.device_name == "CPU" else 1,
-        **settings.model_options(),
+        **options,
     )
 
 
@@ -77,15 +80,10 @@ def compile_model(model, settings, tokenizer, accumulate=1):
     )
     # The size and the precision are the model's: another run's may differ from the settings.
     embedding = models.TransformerStacks.of(model).target_embedding
-    ema = {"use_ema": True, "ema_momentum": settings.ema_momentum} if settings.ema else {}
     trainer = training.training_model(model, accumulate)
     trainer.compile(
         optimizer=optimizers.transformer_adam(
-            embedding.hidden_dim,
-            settings.warmup_steps,
-            settings.learning_rate_scale,
-            dtype=embedding.compute_dtype,
-            **ema,
+            embedding.hidden_dim, dtype=embedding.compute_dtype, **settings.optimizer_options()
         ),
         loss=loss,
         metrics=[
@@ -103,7 +101,7 @@ def compile_model(model, settings, tokenizer, accumulate=1):
 
 
 def _build(settings, source_tokenizer, tokenizer):
-    options = settings.model_options()
+    options = settings.model_options(source_tokenizer, tokenizer)
     if source_tokenizer is not tokenizer:
         options["source_vocabulary_size"] = models.padded_vocabulary_size(
             source_tokenizer.vocabulary_size

@@ -1,28 +1,29 @@
 """Settings of a translation training, each with its reason."""
 
 import dataclasses
+import typing
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.models.presets import PRESETS
+from keras_transformer.models import PRESETS
 from keras_transformer.settings import setting
 from keras_transformer.text.sentencepiece_tokenizer import check_symbols
-from keras_transformer.training.device_settings import (
-    DEVICE_SETTINGS_THAT_MAY_CHANGE,
-    DeviceSettings,
-)
+from keras_transformer.training.training_settings import TrainingSettings
 
-# Fields that shape the model. Where a training starts from another run, that run's model decides.
-_MODEL_SIZES = {
-    "num_layers": ("num_encoder_layers", "num_decoder_layers"),
-    "hidden_dim": ("hidden_dim",),
-    "intermediate_dim": ("intermediate_dim",),
-    "num_heads": ("num_heads",),
-}
 # What a training that starts from a run takes from there, with the model and the tokenizers.
 OF_ORIGIN = (
     "preset",
-    *_MODEL_SIZES,
+    "num_layers",
+    "num_encoder_layers",
+    "num_decoder_layers",
+    "hidden_dim",
+    "intermediate_dim",
+    "num_heads",
+    "key_dim",
+    "value_dim",
+    "use_bias",
     "normalize_first",
+    "positions",
+    "max_length",
     "precision",
     "tokenizer",
     "source_tokenizer",
@@ -33,57 +34,31 @@ OF_ORIGIN = (
     "normalization",
     "symbols",
 )
-# What a training that is resumed may have otherwise: it does not change the updates.
-MAY_CHANGE = (
-    *DEVICE_SETTINGS_THAT_MAY_CHANGE,
-    "steps",
-    "patience",
-    "log_every",
-    "tensorboard",
-    "average",
-    "average_of",
-    "choose_average",
-    "beam_size",
-    "alpha",
-    "bleu_tokenize",
-)
-# Fields whose default is the preset's: setting -> field of `models.presets.Preset`.
-_OF_PRESET = {
-    "dropout": "dropout",
-    "label_smoothing": "label_smoothing",
-    "batch_tokens": "batch_tokens",
-    "steps": "training_steps",
-    "warmup_steps": "warmup_steps",
-    "average": "averaged_checkpoints",
-}
 
 
 @dataclasses.dataclass(frozen=True)
-class TranslationSettings(DeviceSettings):
+class TranslationSettings(TrainingSettings):
     """What can be set; each reason is what `--help` shows. A recipe's settings derive from it."""
 
-    # Model
+    of_preset: typing.ClassVar[dict] = {
+        **TrainingSettings.of_preset,
+        "average": "averaged_checkpoints",
+    }
+    may_change: typing.ClassVar[tuple] = (
+        *TrainingSettings.may_change,
+        "patience",
+        "log_every",
+        "tensorboard",
+        "average",
+        "average_of",
+        "choose_average",
+        "bleu_tokenize",
+    )
+
     preset: str = setting(
         "base",
         "the paper's base; small and tiny suit some 100,000 and 10,000 pairs, and a CPU",
         choices=tuple(PRESETS),
-    )
-    num_layers: int | None = setting(None, "of each stack; none: the preset's", minimum=1)
-    hidden_dim: int | None = setting(None, "d_model; none: the preset's", minimum=2)
-    intermediate_dim: int | None = setting(None, "d_ff; none: the preset's", minimum=1)
-    num_heads: int | None = setting(None, "attention heads; none: the preset's", minimum=1)
-    dropout: float | None = setting(
-        None,
-        "rate on sub-layers and embeddings; none: the preset's; more for less text",
-        minimum=0,
-        below=1,
-    )
-    attention_dropout: float = setting(0.0, "the paper has none", minimum=0, below=1)
-    activation_dropout: float = setting(
-        0.0, "behind the ReLU: the paper has none", minimum=0, below=1
-    )
-    normalize_first: bool = setting(
-        False, "pre-norm: steadier in deep stacks than the paper's order"
     )
 
     # Text
@@ -130,19 +105,6 @@ class TranslationSettings(DeviceSettings):
     drop_copies: bool = setting(True, "drop pairs of equal sides: they teach to copy")
 
     # Training
-    batch_tokens: int | None = setting(
-        None, "most source and most target tokens a step; none: the preset's", minimum=1
-    )
-    label_smoothing: float | None = setting(
-        None, "share of the target off the right token; none: the preset's", minimum=0, below=1
-    )
-    steps: int | None = setting(None, "weight updates; none: the preset's", minimum=1)
-    warmup_steps: int | None = setting(
-        None, "updates with a rising learning rate; none: the preset's", minimum=1
-    )
-    learning_rate_scale: float = setting(
-        1.0, "factor of the paper's schedule; less for small batches", minimum=1e-6
-    )
     freeze: str | None = setting(
         None, "parts that do not train: encoder, decoder, embeddings or names like decoder_layer_*"
     )
@@ -150,7 +112,6 @@ class TranslationSettings(DeviceSettings):
     ema_momentum: float = setting(
         0.999, "of the moving average: over the last thousand updates", minimum=0, below=1
     )
-    save_every: int = setting(1000, "updates between two validations and checkpoints", minimum=1)
     log_every: int = setting(50, "updates between two rows of metrics.csv", minimum=1)
     bleu_every: int = setting(
         1, "validations between two measurements of BLEU (greedy search); 0: none", minimum=0
@@ -179,24 +140,14 @@ class TranslationSettings(DeviceSettings):
     held_out: int = setting(
         1000, "training pairs for validation where no dev text is given", minimum=1
     )
-    seed: int = setting(
-        1, "of the weights, the dropout and the order of the batches", minimum=0, below=2**32
-    )
 
     # Evaluation
-    beam_size: int = setting(4, "the paper's", minimum=1)
-    alpha: float = setting(0.6, "exponent of the length penalty, the paper's", minimum=0, below=10)
     bleu_tokenize: str = setting(
         "13a", "sacrebleu's tokenizer: 13a for plain text, none for tokenized"
     )
 
     def __post_init__(self):
         super().__post_init__()
-        preset = PRESETS[self.preset]
-        for name, field in _OF_PRESET.items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, getattr(preset, field))
-        self._check_sizes()
         check_symbols("symbols", self.symbols.split())
         if self.best_by == "bleu" and not self.bleu_every:
             raise UserInputError(
@@ -208,13 +159,10 @@ class TranslationSettings(DeviceSettings):
                 "`source_tokenizer` needs `tokenizer`, that of the target. Received: "
                 f"source_tokenizer={self.source_tokenizer!r}, tokenizer=None"
             )
-
-    def _check_sizes(self):
-        sizes = dataclasses.replace(PRESETS[self.preset], **self.size_options())
-        if sizes.hidden_dim % sizes.num_heads and None in (sizes.key_dim, sizes.value_dim):
+        if self.positions == "words" and not (self.separate_vocabularies or self.source_tokenizer):
             raise UserInputError(
-                "`hidden_dim` must be a multiple of `num_heads`. "
-                f"Received: hidden_dim={sizes.hidden_dim}, num_heads={sizes.num_heads}"
+                "`positions` can be words only with `separate_vocabularies`. Received: "
+                "positions='words', separate_vocabularies=False"
             )
 
     @classmethod
@@ -229,34 +177,36 @@ class TranslationSettings(DeviceSettings):
             lower = {
                 name: value
                 for name, value in lower.items()
-                if name not in _OF_PRESET or value != getattr(old, _OF_PRESET[name])
+                if name not in cls.of_preset or value != getattr(old, cls.of_preset[name])
             }
         return {**lower, **upper}
 
-    def size_options(self):
-        """The sizes that differ from the preset's, as arguments of `build_transformer`."""
-        return {
-            argument: getattr(self, name)
-            for name, arguments in _MODEL_SIZES.items()
-            for argument in arguments
-            if getattr(self, name) is not None
-        }
+    def optimizer_options(self):
+        ema = {"use_ema": True, "ema_momentum": self.ema_momentum} if self.ema else {}
+        return {**super().optimizer_options(), **ema}
 
-    def dropout_rates(self):
-        """The rates of dropout, as arguments of `build_transformer` and of its layers."""
-        names = ("dropout", "attention_dropout", "activation_dropout")
-        return {name: getattr(self, name) for name in names}
+    def check_origin(self, origin):
+        """Refuse a setting that the run to start from decides.
 
-    def model_options(self):
-        """The arguments of `build_transformer` besides the preset and the vocabularies."""
-        return {
-            **self.size_options(),
-            **self.dropout_rates(),
-            "normalize_first": self.normalize_first,
-            "dtype": self.precision,
-        }
+        Args:
+            origin: the `RunDirectory`. What an older one does not name it did not have.
+
+        Raises:
+            UserInputError: a setting of `OF_ORIGIN` is another one there.
+        """
+        absent = {name: default for name, default in self.defaults().items() if not default}
+        values = {**absent, **origin.settings()}
+        for name in OF_ORIGIN:
+            if getattr(self, name) != values.get(name, getattr(self, name)):
+                raise UserInputError(
+                    f"A training that starts from {origin.path} has its model and tokenizers: "
+                    f"`{name}` must be {values[name]!r}. Received: {name}={getattr(self, name)!r}"
+                )
 
     @property
     def monitor(self):
         """The validation value that ranks checkpoints, and whether the least or the most wins."""
         return ("val_bleu", "max") if self.best_by == "bleu" else ("val_perplexity", "min")
+
+
+MAY_CHANGE = TranslationSettings.may_change

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from keras_transformer.models import PRESETS
 from keras_transformer.settings import setting
 from keras_transformer.translation_training import TranslationSettings
 
@@ -11,54 +10,39 @@ from keras_transformer.translation_training import TranslationSettings
 class Multi30kSettings(TranslationSettings):
     """What differs from the defaults of `TranslationSettings`, with its reason."""
 
-    preset: str = setting(
-        "tiny",
-        "size of the model; 29,000 captions do not feed a larger one",
-        choices=tuple(PRESETS),
-    )
+    preset: str = setting("tiny", "size of the model; 29,000 captions do not feed a larger one")
     vocabulary_size: int = setting(
-        6000,
-        "shared subwords: 6 % more tokens than with 10,000, and logits that cost 40 % less",
-        minimum=1,
+        6000, "shared subwords: 6 % more tokens than with 10,000, and logits that cost 40 % less"
     )
     byte_fallback: bool = setting(
         False, "spell unknown characters in bytes; the captions have none, and it takes 256 ids"
     )
     symbols: str = setting("", "tags that are always one token; the captions have none")
-    max_tokens: int | None = setting(None, "the captions are clean: none is dropped", minimum=1)
-    max_ratio: float | None = setting(None, "the captions are clean: none is dropped", minimum=1)
+    max_tokens: int | None = setting(None, "the captions are clean: none is dropped")
+    max_ratio: float | None = setting(None, "the captions are clean: none is dropped")
     drop_duplicates: bool = setting(False, "published scores are of all captions")
     drop_copies: bool = setting(False, "published scores are of all captions")
     dropout: float | None = setting(
-        0.3,
-        "rate on sub-layers and embeddings: high, as the text is read 90 times",
-        minimum=0,
-        below=1,
+        0.3, "rate on sub-layers and embeddings: high, as the text is read 90 times"
     )
     batch_tokens: int | None = setting(
-        4096,
-        "most source and most target tokens a step: small, for many steps in little time",
-        minimum=1,
+        4096, "most source and most target tokens a step: small, for many steps in little time"
     )
-    steps: int | None = setting(
-        20_000, "weight updates; `--minutes` usually ends the training", minimum=1
-    )
-    warmup_steps: int | None = setting(1000, "updates with a rising learning rate", minimum=1)
+    steps: int | None = setting(20_000, "weight updates; `--minutes` usually ends the training")
+    warmup_steps: int | None = setting(1000, "updates with a rising learning rate")
     learning_rate_scale: float = setting(
-        0.75,
-        "factor of the paper's schedule: a peak of 2.1e-3 here; small steps want a low one",
-        minimum=1e-6,
+        0.75, "factor of the paper's schedule: a peak of 2.1e-3 here; small steps want a low one"
     )
     save_every: int = setting(
-        200, "updates between two validations and checkpoints, about 1.6 epochs", minimum=1
+        200, "updates between two validations and checkpoints, about 1.6 epochs"
     )
     bleu_every: int = setting(
-        5, "validations between two measurements of BLEU (greedy search); 0: none", minimum=0
+        5, "validations between two measurements of BLEU (greedy search); 0: none"
     )
     average: int | None = setting(
-        10, "most last checkpoints whose mean translates; validation decides how many", minimum=1
+        10, "most last checkpoints whose mean translates; validation decides how many"
     )
-    beam_size: int = setting(5, "hypotheses of the search that is scored", minimum=1)
+    beam_size: int = setting(5, "hypotheses of the search that is scored")
     bleu_tokenize: str = setting(
         "none", "sacrebleu's tokenizer: none for tokenized files, 13a for raw ones"
     )

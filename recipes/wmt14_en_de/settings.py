@@ -14,17 +14,15 @@ class WMT14EnDeSettings(TranslationSettings):
     for base; 300,000, 0.3 and 20 for big.
     """
 
-    vocabulary_size: int = setting(37_000, "shared subwords, the paper's number", minimum=1)
+    vocabulary_size: int = setting(37_000, "shared subwords, the paper's number")
     symbols: str = setting("", "tags that are always one token; say <BT> for back-translation")
     max_ratio: float | None = setting(
-        None, "drop pairs with one side so many times longer; the paper names no filter", minimum=1
+        None, "drop pairs with one side so many times longer; the paper names no filter"
     )
     drop_duplicates: bool = setting(False, "drop pairs that came before; the paper names no filter")
     drop_copies: bool = setting(False, "drop pairs of equal sides; the paper names no filter")
     save_every: int = setting(
-        1500,
-        "updates between two checkpoints: the paper's 10 minutes at its 0.4 s a step",
-        minimum=1,
+        1500, "updates between two checkpoints: the paper's 10 minutes at its 0.4 s a step"
     )
     choose_average: bool = setting(
         False, "the mean is of exactly `average` checkpoints, as in the paper"

@@ -11,10 +11,10 @@ class WMT14EnFrSettings(WMT14EnDeSettings):
     """What differs from English into German, with its reason."""
 
     vocabulary_size: int = setting(
-        32_000, "the paper's number of word pieces; BPE stands in for them", minimum=1
+        32_000, "the paper's number of word pieces; BPE stands in for them"
     )
     dropout: float | None = setting(
-        None, "the preset's, but 0.1 for big: 36 million pairs need less", minimum=0, below=1
+        None, "the preset's, but 0.1 for big: 36 million pairs need less"
     )
 
     def __post_init__(self):

@@ -1,0 +1,262 @@
+"""Settings that every training has: model, optimizer, search and devices."""
+
+import dataclasses
+import typing
+
+import keras
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.layers.positional_embedding import POSITIONS
+from keras_transformer.models import PRESETS, check_heads
+from keras_transformer.settings import Settings, setting
+
+_SIZES = (
+    "hidden_dim",
+    "intermediate_dim",
+    "num_heads",
+    "key_dim",
+    "value_dim",
+    "positions",
+)
+# XLA compiles one program for each shape of a batch, and that takes seconds to minutes.
+MOST_SHAPES = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingSettings(Settings):
+    """What can be set in every training; each reason is what `--help` shows.
+
+    A recipe's settings derive from it, add their own fields, and state again those whose default or
+    reason is another one. A step's batch, its loss and its update depend on none of `replicas`,
+    `accumulate` and `device_tokens`.
+
+    Attributes:
+        preset: name of the model's size, which decides what is None; a subclass may make a field of
+            it.
+        of_preset: fields that have the preset's value where None is given, and the names of these
+            values in `models.Preset`.
+        may_change: names of fields that a training that is resumed may have otherwise: its updates
+            stay the same, up to rounding.
+
+    Example:
+        >>> TrainingSettings(num_layers=2, precision="mixed_bfloat16").steps
+        100000
+    """
+
+    preset: typing.ClassVar[str] = "base"
+    of_preset: typing.ClassVar[dict] = {
+        "dropout": "dropout",
+        "label_smoothing": "label_smoothing",
+        "batch_tokens": "batch_tokens",
+        "steps": "training_steps",
+        "warmup_steps": "warmup_steps",
+    }
+    may_change: typing.ClassVar[tuple] = (
+        "steps",
+        "beam_size",
+        "alpha",
+        "extra_length",
+        "replicas",
+        "accumulate",
+        "device_tokens",
+        "device_tflops",
+        "probe",
+    )
+
+    seed: int = setting(
+        1, "of the weights, the dropout and the order of the batches", minimum=0, below=2**32
+    )
+
+    # Model
+    num_layers: int | None = setting(None, "of each stack; none: the preset's", minimum=1)
+    num_encoder_layers: int | None = setting(
+        None, "of the encoder's stack; none: num-layers", minimum=1
+    )
+    num_decoder_layers: int | None = setting(
+        None, "of the decoder's stack; none: num-layers", minimum=1
+    )
+    hidden_dim: int | None = setting(None, "d_model; none: the preset's", minimum=2)
+    intermediate_dim: int | None = setting(None, "d_ff; none: the preset's", minimum=1)
+    num_heads: int | None = setting(None, "attention heads; none: the preset's", minimum=1)
+    key_dim: int | None = setting(
+        None,
+        "of a head's queries and keys; none: the preset's, or hidden-dim / num-heads",
+        minimum=1,
+    )
+    value_dim: int | None = setting(
+        None, "of a head's values; none: the preset's, or hidden-dim / num-heads", minimum=1
+    )
+    use_bias: bool = setting(False, "biases in the attention's projections: the paper has none")
+    dropout: float | None = setting(
+        None,
+        "rate on sub-layers and embeddings; none: the preset's; more for less text",
+        minimum=0,
+        below=1,
+    )
+    attention_dropout: float = setting(0.0, "the paper has none", minimum=0, below=1)
+    activation_dropout: float = setting(
+        0.0, "behind the ReLU: the paper has none", minimum=0, below=1
+    )
+    normalize_first: bool = setting(
+        False, "pre-norm: steadier in deep stacks than the paper's order"
+    )
+    positions: str | None = setting(
+        None,
+        "sinusoidal: any length; words: counted in words, for two vocabularies; none: the preset's",
+        choices=POSITIONS,
+    )
+    max_length: int | None = setting(
+        None, "number of learned positions: most tokens of a side; none: 1,024", minimum=1
+    )
+
+    # Training
+    batch_tokens: int | None = setting(
+        None, "most source and most target tokens a step; none: the preset's", minimum=1
+    )
+    label_smoothing: float | None = setting(
+        None, "share of the target off the right token; none: the preset's", minimum=0, below=1
+    )
+    steps: int | None = setting(None, "weight updates; none: the preset's", minimum=1)
+    warmup_steps: int | None = setting(
+        None, "updates with a rising learning rate; none: the preset's", minimum=1
+    )
+    learning_rate_scale: float = setting(
+        1.0, "factor of the paper's schedule; less for small batches", minimum=1e-6
+    )
+    global_clipnorm: float | None = setting(
+        None, "gradients of a larger norm are scaled down to it; none: never", minimum=1e-6
+    )
+    save_every: int = setting(1000, "updates between two validations and checkpoints", minimum=1)
+
+    # Search
+    beam_size: int = setting(4, "the paper's", minimum=1)
+    alpha: float = setting(0.6, "exponent of the length penalty, the paper's", minimum=0, below=10)
+    extra_length: int = setting(
+        50, "most output tokens beyond the input's own, the paper's", minimum=1
+    )
+
+    # Devices, memory and number format
+    replicas: int | None = setting(
+        None,
+        "devices of each machine: GPUs, or parts of its CPU; none: every GPU, or the CPU as one",
+        minimum=1,
+    )
+    accumulate: int | None = setting(
+        None,
+        "parts a step is computed in one after another, for little memory; none: as few as "
+        "device-tokens allows",
+        minimum=1,
+    )
+    device_tokens: int | None = setting(
+        None, "about the most tokens a side that fit into one device; none: all", minimum=1
+    )
+    precision: str = setting(
+        "float32",
+        "dtype policy of the layers; mixed_bfloat16 is twice as fast where the processor has it",
+        choices=("float32", "mixed_bfloat16", "mixed_float16"),
+    )
+    xla: bool = setting(
+        False,
+        f"compile TensorFlow's step, for at most {MOST_SHAPES} shapes of batches; JAX always does",
+    )
+    device_tflops: float | None = setting(
+        None,
+        "peak of one device, for its utilisation and the cost; none: that of known devices",
+        minimum=1e-6,
+    )
+    probe: bool = setting(
+        True, "try the largest batch first: too little memory shows in the first minute"
+    )
+    deterministic: bool = setting(
+        False, "bit-equal losses of two trainings with one seed; a third slower on a CPU"
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        preset = PRESETS[self.preset]
+        for name, field in self.of_preset.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, getattr(preset, field))
+        sizes = dataclasses.replace(preset, **self.size_options())
+        check_heads(sizes.hidden_dim, sizes.num_heads, sizes.key_dim, sizes.value_dim)
+        if self.accumulate is not None and self.device_tokens is not None:
+            raise UserInputError(
+                "`device_tokens` computes `accumulate`: give one of them. Received: "
+                f"accumulate={self.accumulate}, device_tokens={self.device_tokens}"
+            )
+        if self.xla and self.deterministic and keras.backend.backend() == "tensorflow":
+            raise UserInputError(
+                "TensorFlow does not compile deterministic operations with XLA: say "
+                "--no-deterministic. Received: xla=True, deterministic=True"
+            )
+
+    def size_options(self):
+        """The sizes that differ from the preset's, as arguments of `build_transformer`."""
+        sizes = {
+            "num_encoder_layers": self.num_encoder_layers or self.num_layers,
+            "num_decoder_layers": self.num_decoder_layers or self.num_layers,
+            **{name: getattr(self, name) for name in _SIZES},
+        }
+        return {name: size for name, size in sizes.items() if size is not None}
+
+    def dropout_rates(self):
+        """The rates of dropout, as arguments of `build_transformer` and of its layers."""
+        names = ("dropout", "attention_dropout", "activation_dropout")
+        return {name: getattr(self, name) for name in names}
+
+    def model_options(self, source_tokenizer=None, tokenizer=None):
+        """The arguments of `build_transformer` besides the preset and the vocabularies' sizes.
+
+        Args:
+            source_tokenizer, tokenizer: of the source and of the target. They are needed where
+                positions are counted in words.
+        """
+        options = {
+            **self.size_options(),
+            **self.dropout_rates(),
+            "normalize_first": self.normalize_first,
+            "use_bias": self.use_bias,
+            "dtype": self.precision,
+        }
+        if self.max_length is not None:
+            options["max_length"] = self.max_length
+        if self.positions == "words" and tokenizer is not None:
+            options["source_word_starts"] = source_tokenizer.word_starts
+            options["target_word_starts"] = tokenizer.word_starts
+        return options
+
+    def optimizer_options(self):
+        """The arguments of `transformer_adam` besides the model's width and its dtype."""
+        return {
+            "warmup_steps": self.warmup_steps,
+            "scale": self.learning_rate_scale,
+            "global_clipnorm": self.global_clipnorm,
+        }
+
+    def search_options(self):
+        """The arguments of `Translator` and `Parser` that say how the result is searched for."""
+        names = ("beam_size", "alpha", "extra_length")
+        return {name: getattr(self, name) for name in names}
+
+    def micro_batches(self, replicas):
+        """Parts that each replica computes its share of a step in.
+
+        Args:
+            replicas: number of replicas on all machines.
+        """
+        if self.accumulate is not None:
+            return self.accumulate
+        if self.device_tokens is None:
+            return 1
+        return -(-self.batch_tokens // (replicas * self.device_tokens))
+
+    def jit_compile(self, backend):
+        """Whether XLA compiles the step with a Keras backend.
+
+        Keras's own "auto" would compile on a TensorFlow GPU for every shape that comes by.
+        """
+        return self.xla or backend == "jax"
+
+    def shapes(self, backend):
+        """Most shapes that batches may have with a Keras backend; None: any."""
+        return MOST_SHAPES if self.jit_compile(backend) else None

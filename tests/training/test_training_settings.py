@@ -1,0 +1,90 @@
+"""Settings of every training: sizes, options of the model, parts of a step, shapes."""
+
+import pytest
+
+from keras_transformer import models, optimizers
+from keras_transformer.errors import UserInputError
+from keras_transformer.training import TrainingSettings
+
+SIZES = {
+    "num_encoder_layers": 2,
+    "num_decoder_layers": 1,
+    "hidden_dim": 6,
+    "intermediate_dim": 10,
+    "num_heads": 4,
+    "key_dim": 3,
+    "value_dim": 5,
+    "use_bias": True,
+    "positions": "learned",
+    "max_length": 7,
+}
+
+
+def test_every_size_is_the_models():
+    model = models.build_transformer(
+        "base", vocabulary_size=11, **TrainingSettings(num_layers=9, **SIZES).model_options()
+    )
+    attention = 2 * (6 * 12 + 12) + (6 * 20 + 20) + (20 * 6 + 6)
+    feed_forward = (6 * 10 + 10) + (10 * 6 + 6)
+    norm = 2 * 6
+    encoder = 2 * (attention + feed_forward + 2 * norm)
+    decoder = 2 * attention + feed_forward + 3 * norm
+    assert model.count_params() == encoder + decoder + (11 + 2 * 7) * 6
+
+
+def test_what_is_not_given_is_the_presets():
+    assert TrainingSettings().model_options() == {
+        "dropout": 0.1,
+        "attention_dropout": 0.0,
+        "activation_dropout": 0.0,
+        "normalize_first": False,
+        "use_bias": False,
+        "dtype": "float32",
+    }
+    options = TrainingSettings(num_layers=2, num_decoder_layers=3).model_options()
+    assert (options["num_encoder_layers"], options["num_decoder_layers"]) == (2, 3)
+
+
+def test_heads_of_their_own_size_need_not_divide_the_hidden_size():
+    with pytest.raises(UserInputError, match="`hidden_dim` must be a multiple of `num_heads`"):
+        TrainingSettings(num_heads=7, key_dim=8)
+    assert TrainingSettings(num_heads=7, key_dim=8, value_dim=8).hidden_dim is None
+
+
+def test_the_norm_of_the_gradients_is_limited():
+    settings = TrainingSettings(warmup_steps=7, learning_rate_scale=0.5, global_clipnorm=2.0)
+    adam = optimizers.transformer_adam(16, **settings.optimizer_options())
+    assert adam.global_clipnorm == 2.0
+    schedule = adam.get_config()["learning_rate"]["config"]
+    assert schedule == {"hidden_dim": 16, "warmup_steps": 7, "scale": 0.5}
+
+
+def test_parts_of_a_step_follow_from_what_a_device_can_hold():
+    assert TrainingSettings().micro_batches(replicas=8) == 1
+    assert TrainingSettings(accumulate=3).micro_batches(replicas=8) == 3
+    small_device = TrainingSettings(device_tokens=4000)
+    assert small_device.micro_batches(replicas=1) == 7  # 25,000 / 7 = 3,571
+    assert small_device.micro_batches(replicas=4) == 2  # 25,000 / 8 = 3,125
+    assert small_device.micro_batches(replicas=8) == 1
+
+
+def test_given_and_computed_parts_exclude_each_other():
+    with pytest.raises(UserInputError, match="accumulate=2, device_tokens=4000"):
+        TrainingSettings(accumulate=2, device_tokens=4000)
+
+
+def test_tensorflow_does_not_compile_deterministic_operations():
+    with pytest.raises(UserInputError, match="xla=True, deterministic=True"):
+        TrainingSettings(xla=True, deterministic=True)
+
+
+def test_compiled_steps_have_few_shapes():
+    assert TrainingSettings().shapes("tensorflow") is None
+    assert TrainingSettings().shapes("jax") == 16
+    assert TrainingSettings(xla=True).shapes("tensorflow") == 16
+
+
+def test_tensorflow_compiles_on_demand_and_jax_always():
+    assert not TrainingSettings().jit_compile("tensorflow")
+    assert TrainingSettings().jit_compile("jax")
+    assert TrainingSettings(xla=True).jit_compile("tensorflow")
