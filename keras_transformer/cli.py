@@ -40,12 +40,13 @@ def main(arguments=None):
 
 def _run(arguments):
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    values = _parser().parse_args(arguments)
+    values = make_parser().parse_args(arguments)
     values.arguments = arguments  # as they were given, for records of what was done
     return values.verb(values)
 
 
-def _parser():
+def make_parser():
+    """Return the parser of the command line; a verb's options have its function as `verb`."""
     parser = CommandParser(
         prog="keras-transformer",
         description="Train, use and export translation models and parsers.",

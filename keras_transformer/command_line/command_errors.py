@@ -36,10 +36,14 @@ class CommandParser(argparse.ArgumentParser):
         super().__init__(*args, allow_abbrev=False, **kwargs)
         self._prepare = prepare
 
-    def parse_known_args(self, args=None, namespace=None):
+    def complete(self):
+        """Add the flags of `prepare`, if they are not there yet."""
         if self._prepare is not None:
             prepare, self._prepare = self._prepare, None
             prepare(self)
+
+    def parse_known_args(self, args=None, namespace=None):
+        self.complete()
         args = sys.argv[1:] if args is None else args
         return super().parse_known_args([_dashed(argument) for argument in args], namespace)
 

@@ -17,7 +17,7 @@ def add_parser(verbs):
         description=DESCRIPTION,
         prepare=_add_arguments,
     )
-    parser.set_defaults(verb=_train)
+    parser.set_defaults(verb=train)
 
 
 def _add_arguments(parser):
@@ -31,7 +31,7 @@ def _add_arguments(parser):
     add_training_arguments(parser, TranslationSettings, runs="runs")
 
 
-def _train(values):
+def train(values):
     from keras_transformer.command_line.training_options import TrainingOptions
     from keras_transformer.commands.text_arguments import text_of
     from keras_transformer.translation_training import TranslationSettings

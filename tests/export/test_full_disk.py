@@ -6,7 +6,7 @@ import resource
 import pytest
 
 from keras_transformer.errors import CannotWrite
-from keras_transformer.export import export_ctranslate2, export_litert, litert
+from keras_transformer.export import export_ctranslate2, export_litert, tensorflow_litert
 from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer
 from tests.random_translation import build, sentences
@@ -51,7 +51,8 @@ def test_ctranslate2(translator, tmp_path):
 
 def test_litert(translator, tmp_path, monkeypatch):
     """The files beside the model, whose content does not matter here."""
-    monkeypatch.setattr(litert, "_convert", lambda *_: bytes(10))
+    monkeypatch.setattr(tensorflow_litert, "signatures", lambda *_: {})
+    monkeypatch.setattr(tensorflow_litert, "convert_signatures", lambda *_: bytes(10))
     assert check(export_litert, translator, tmp_path) >= 5
 
 

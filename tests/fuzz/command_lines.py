@@ -32,12 +32,10 @@ SMALL = ["--steps", "1", "--preset", "tiny", "--hidden-dim", "8", "--num-heads",
 @functools.cache
 def verbs():
     """The `argparse` parsers of all verbs, by their words, such as `("export", "litert")`."""
-    found, waiting = {}, [((), cli._parser())]
+    found, waiting = {}, [((), cli.make_parser())]
     while waiting:
         words, parser = waiting.pop()
-        if getattr(parser, "_prepare", None):
-            prepare, parser._prepare = parser._prepare, None
-            prepare(parser)
+        parser.complete()
         inner = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
         for action in inner:
             waiting += [((*words, name), each) for name, each in action.choices.items()]

@@ -157,7 +157,7 @@ def test_dropout_is_on_each_sublayer_output():
         TransformerEncoderLayer(**options(False), dropout=0.3),
         TransformerDecoderLayer(**options(False), dropout=0.3),
     ):
-        blocks = [part for part in layer._layers if isinstance(part, ResidualBlock)]
+        blocks = [part for part in vars(layer).values() if isinstance(part, ResidualBlock)]
         assert [part.dropout for part in blocks] == [0.3] * len(blocks)
         assert len(blocks) == (2 if isinstance(layer, TransformerEncoderLayer) else 3)
     block_layer = ResidualBlock(dropout=0.3, normalize_first=True)

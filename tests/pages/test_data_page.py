@@ -1,11 +1,12 @@
 """What docs/data.md shows must work as it stands."""
 
-import pathlib
 import re
 
 import pytest
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "data.md"
+from tests.pages.page import Page, run_code
+
+PAGE = Page("docs/data.md")
 LONG = "house " * 300
 FILES = {
     "news.1.en": ["a house", "a tree", "", "a house", LONG],
@@ -24,12 +25,13 @@ def test_the_examples_run_and_print_what_the_page_says(tmp_path, monkeypatch, ca
     for name, lines in FILES.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    page = PAGE.read_text(encoding="utf-8").replace("vocabulary_size=16_000", "vocabulary_size=60")
-    names = {}
-    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
-        exec(compile(block, str(PAGE), "exec"), names)
+    small = [
+        block.replace("vocabulary_size=16_000", "vocabulary_size=60")
+        for block in PAGE.blocks("python")
+    ]
+    names = run_code(small, PAGE.path.name)
     printed = capsys.readouterr()
-    dropped, overlap = re.findall(r"```\n([^`]*?)\n```\n", page)[-2:]
+    dropped, overlap = (block.rstrip("\n") for block in PAGE.blocks()[-2:])
     counts = re.compile(r"\d+ source and \d+ target tokens")
     assert counts.sub("", dropped) in counts.sub("", printed.err)
     assert overlap in printed.out

@@ -1,47 +1,27 @@
 """What docs/litert.md shows is what the program does."""
 
-import pathlib
-import re
-import shlex
-
 import pytest
 
-from keras_transformer.cli import _parser
 from keras_transformer.inference.translator import Translator
-from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.text import SentencePieceTokenizer
-from tests.random_translation import build
+from tests.pages.conftest import LINES
+from tests.pages.page import Page
 
 pytestmark = pytest.mark.tensorflow
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "litert.md"
-LINES = ["A small house.", "A tree.", "Das kleine Haus.", "Ein kleines Haus.", "Ein Baum."]
+PAGE = Page("docs/litert.md")
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+def test_its_commands_export_it():
+    assert {tuple(words[:2]) for words in PAGE.commands()} == {("export", "litert")}
 
 
-@pytest.mark.parametrize("line", "".join(blocks("sh")).splitlines())
-def test_every_command_is_understood(line):
-    options = _parser().parse_args(shlex.split(line)[1:])
-    assert options.exporter == "export_litert"
-
-
-def test_the_code_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    tokenizer = SentencePieceTokenizer.train(LINES, vocabulary_size=40)
-    model = build(tokenizer, num_encoder_layers=1, num_decoder_layers=1)
-    run = RunDirectory.create("runs/en_de")
-    run.start(model=model, tokenizer=tokenizer, settings={})
-    model.save_weights(run.weights_path)
-    names = {}
-    for block in blocks("python"):
-        exec(block, names)
+def test_the_code_runs_from_top_to_bottom(untrained_run, capsys):
+    PAGE.run_code()
     output = capsys.readouterr().out.splitlines()
-    small_house, tree = Translator(model, tokenizer).translate(LINES[:2])
+    small_house, tree = Translator.load(untrained_run.path).translate(LINES[:2])
     assert output[:2] == ["saved_models/en_de_litert", repr([small_house, ""])]
     assert output[2].split(" ", 1)[1] == tree
     assert output[3] == small_house
-    assert output[4] == Translator(model, tokenizer, beam_size=1).translate(LINES[:1])[0]
+    greedy = Translator.load(untrained_run.path, beam_size=1)
+    assert output[4] == greedy.translate(LINES[:1])[0]
     assert len(output) == 5

@@ -7,27 +7,23 @@ import pytest
 
 from keras_transformer.models import PRESETS
 from tests.models.test_transformer import count_parameters
+from tests.pages.page import ROOT, Page
 
-ROOT = pathlib.Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = Page("README.md")
 
 
 @pytest.mark.tensorflow
 def test_the_python_example_runs_and_translates(tmp_path, monkeypatch, capsys):
-    (block,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    assert len(README.blocks("python")) == 1
     monkeypatch.chdir(tmp_path)
-    exec(compile(block, "README.md", "exec"), {})
+    README.run_code()
     assert capsys.readouterr().out.splitlines()[-1] == "['drei eins vier eins']"
 
 
-def test_linked_files_exist():
-    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
-
-
 def test_the_map_names_what_exists():
-    rows = re.findall(r"^\| (`.*?) \|", README.split("## Map of the code")[1], flags=re.MULTILINE)
+    rows = re.findall(
+        r"^\| (`.*?) \|", README.text.split("## Map of the code")[1], flags=re.MULTILINE
+    )
     paths = []
     for row in rows:
         names = re.findall(r"`([^`]+)`", row)
@@ -37,7 +33,7 @@ def test_the_map_names_what_exists():
 
 
 def test_the_table_of_parameters_is_the_models():
-    table = README.split("## Sizes")[1].split("##")[0]
+    table = README.text.split("## Sizes")[1].split("##")[0]
     rows = [
         [cell.strip() for cell in line.split("|")[1:-1]]
         for line in table.splitlines()

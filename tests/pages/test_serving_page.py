@@ -3,7 +3,6 @@
 import json
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 
@@ -13,13 +12,13 @@ from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from keras_transformer import Translator
-from keras_transformer.cli import _parser
 from keras_transformer.serving.model_server import ExportedModel, ServerOptions
+from tests.pages.page import Page, run_code
 from tests.serving.servers.model_servers import ModelServer
 
 pytestmark = pytest.mark.tensorflow
 
-PAGE = (pathlib.Path(__file__).parents[2] / "docs" / "serving.md").read_text("utf-8")
+PAGE = Page("docs/serving.md")
 CLI = "python -m keras_transformer.serving.saved_model_cli"
 # The flags of the model server, of those in its own --help, that the page may name.
 SERVER_FLAGS = {
@@ -28,20 +27,6 @@ SERVER_FLAGS = {
     "model_config_file_poll_wait_seconds", "allow_version_labels_for_unavailable_models",
     "tensorflow_session_parallelism", "version",
 }  # fmt: skip
-
-
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-
-
-def commands(start):
-    """The lines of the page's shell blocks that begin with some words, as lists of the rest."""
-    start = shlex.split(start)
-    lines = "".join(blocks("sh")).splitlines()
-    words = [shlex.split(line, comments=True) for line in lines]
-    found = [line[len(start) :] for line in words if line[: len(start)] == start]
-    assert found
-    return found
 
 
 def flag_names(words):
@@ -56,7 +41,7 @@ def place(trained_run, tmp_path_factory):
     (place / "runs" / "en_de").symlink_to(trained_run)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        exec(blocks("python")[0], {})
+        run_code(PAGE.blocks("python")[:1], PAGE.path.name)
     return place
 
 
@@ -73,14 +58,9 @@ def expected(trained_run):
     return dict(zip(sentences, Translator.load(trained_run).translate(sentences), strict=True))
 
 
-@pytest.mark.parametrize("arguments", commands("keras-transformer"), ids=" ".join)
-def test_every_command_is_understood(arguments):
-    assert _parser().parse_args(arguments).verb.__name__ == arguments[0]
-
-
 def test_the_export_holds_what_the_page_lists(place):
     directory = place / "saved_models" / "en_de"
-    (table,) = re.findall(r"\| path \| what \|\n(.*?)\n\n", PAGE, re.DOTALL)
+    (table,) = re.findall(r"\| path \| what \|\n(.*?)\n\n", PAGE.text, re.DOTALL)
     paths = [path for row in table.splitlines()[1:] for path in re.findall("`([^`]+)`", row)]
     assert len(paths) == 8
     assert [path for path in paths if not (directory / path).exists()] == []
@@ -89,7 +69,7 @@ def test_the_export_holds_what_the_page_lists(place):
 def test_the_signatures_are_those_of_the_page(server):
     answer = requests.get(f"{server.rest_address}/v1/models/en_de/metadata", timeout=30).json()
     signatures = answer["metadata"]["signature_def"]["signature_def"]
-    rows = re.findall(r"^\| (`\w+`.*?) \| (.*?) \| (.*?) \|$", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| (`\w+`.*?) \| (.*?) \| (.*?) \|$", PAGE.text, re.MULTILINE)
     rows = [row for row in rows if "`: " in row[1]]
     told = {}
     for names, *sides in rows:
@@ -120,7 +100,7 @@ def test_the_signatures_are_those_of_the_page(server):
 
 def test_every_curl_is_answered(server, expected):
     answers = []
-    for words in commands("curl"):
+    for words in PAGE.commands("curl"):
         url = words[-1].replace("http://localhost:8501", server.rest_address)
         assert url != words[-1]
         if words[0] == "-d":
@@ -131,7 +111,7 @@ def test_every_curl_is_answered(server, expected):
             answers.append(requests.get(url, timeout=60))
     assert [answer.status_code for answer in answers] == [200] * len(answers)
     assert len(answers) == 10
-    (shown,) = blocks("json")
+    (shown,) = PAGE.blocks("json")
     first, shown = answers[0].json()["outputs"], json.loads(shown)["outputs"]
     assert first["outputs"] == [expected["one two three"], ""]
     assert {name: len(rows) for name, rows in first.items()} == {
@@ -142,15 +122,15 @@ def test_every_curl_is_answered(server, expected):
 def test_the_code_runs_from_top_to_bottom(place, server, expected, monkeypatch, capsys):
     monkeypatch.chdir(place)
     first, second = expected.values()
-    names = {}
-    for block in blocks("python")[1:]:
-        for address, there in (
-            ("http://localhost:8501", server.rest_address),
-            ("grpc://localhost:8500", server.grpc_address),
-            ("localhost:8500", server.grpc_address.removeprefix("grpc://")),
-        ):
-            block = block.replace(address, there)
-        exec(block, names)
+    addresses = {
+        "http://localhost:8501": server.rest_address,
+        "grpc://localhost:8500": server.grpc_address,
+        "localhost:8500": server.grpc_address.removeprefix("grpc://"),
+    }
+    code = "".join(PAGE.blocks("python")[1:])
+    for address, there in addresses.items():
+        code = code.replace(address, there)
+    run_code([code], PAGE.path.name)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == str([first, ""])
     assert lines[1].endswith(f"  {first}")
@@ -166,7 +146,7 @@ def test_saved_model_cli_shows_and_runs(place, expected):
             text=True,
             timeout=120,
         )
-        for arguments in commands(CLI)
+        for arguments in PAGE.commands(CLI)
     )
     assert (show.returncode, run.returncode) == (0, 0), show.stderr + run.stderr
     for signature in ("translate", "translate_nbest", "translate_ids", "score", "tokenize"):
@@ -175,7 +155,7 @@ def test_saved_model_cli_shows_and_runs(place, expected):
 
 
 def test_the_servers_flags_are_its_own():
-    for words in commands("tensorflow_model_server"):
+    for words in PAGE.commands("tensorflow_model_server"):
         assert flag_names(words) <= SERVER_FLAGS
     options = ServerOptions(threads=2)
     model = object.__new__(ExportedModel)
@@ -185,16 +165,16 @@ def test_the_servers_flags_are_its_own():
 
 def test_the_commands_by_hand_are_those_of_serve(place):
     model = ExportedModel(place / "saved_models" / "en_de")
-    by_hand = commands("tensorflow_model_server")[0]
+    by_hand = PAGE.commands("tensorflow_model_server")[0]
     ours = [word for word in model.server_command(ServerOptions()) if "timeout" not in word]
     assert by_hand == [word.replace(str(place), "/srv") for word in ours[1:]]
-    (by_hand,) = commands("docker run")
+    (by_hand,) = PAGE.commands("docker run")
     ours = [word for word in model.docker_command(ServerOptions()) if "timeout" not in word]
     assert by_hand == [word.replace(str(place), "$PWD") for word in ours[2:]]
 
 
 def test_the_models_configs_are_read():
-    for text in blocks("proto"):
+    for text in PAGE.blocks("proto"):
         config = text_format.Parse(text, model_server_config_pb2.ModelServerConfig())
         assert {one.model_platform for one in config.model_config_list.config} == {"tensorflow"}
     assert [one.name for one in config.model_config_list.config] == ["en_de", "de_en"]

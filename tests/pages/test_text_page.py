@@ -1,9 +1,8 @@
 """The code of docs/text.md runs as it stands."""
 
-import pathlib
-import re
+from tests.pages.page import Page
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "text.md"
+PAGE = Page("docs/text.md")
 LINES = """\
 A small house stands behind the tree, and the tree stands before a large house.
 Ein kleines Haus steht hinter dem Baum, und der Baum steht vor einem großen Haus.
@@ -17,15 +16,8 @@ Fragen nach dem Wetter werden schnell beantwortet, Fragen nach dem Brot nicht.
 def test_code_runs_top_to_bottom(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "corpus.txt").write_text(LINES, encoding="utf-8")
-    code = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(code) == 3
-    exec(compile("\n".join(code), PAGE.name, "exec"), {})
+    assert len(PAGE.blocks("python")) == 3
+    PAGE.run_code()
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 3
     assert len(set(printed)) > 1
-
-
-def test_linked_files_exist():
-    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", PAGE.read_text(encoding="utf-8"))
-    assert links
-    assert [link for link in links if not (PAGE.parent / link).exists()] == []
