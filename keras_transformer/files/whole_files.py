@@ -43,8 +43,11 @@ def whole_file(path, before_rename=None):
         CannotWrite: the disk is full, or another error of the operating system.
 
     Example:
-        >>> with whole_file("runs/first/scores.json") as file:  # doctest: +SKIP
-        ...     file.write(b"{}")
+        >>> path = Path(tempfile.mkdtemp()) / "scores.json"
+        >>> with whole_file(path) as file:
+        ...     _ = file.write(b"{}")
+        >>> path.read_text()
+        '{}'
     """
     path = Path(path)
     with writing(path):
@@ -88,8 +91,11 @@ def write_directory(parent, choose_name, write):
             gave a name that is taken twice.
 
     Example:
-        >>> write_directory("saved_models", lambda: "en_de", write)  # doctest: +SKIP
-        PosixPath('saved_models/en_de')
+        >>> parent = tempfile.mkdtemp()
+        >>> def write(directory):
+        ...     write_text(directory / "README.md", "A model")
+        >>> [path.name for path in write_directory(parent, lambda: "en_de", write).iterdir()]
+        ['README.md']
     """
     parent = Path(parent)
     name = choose_name()

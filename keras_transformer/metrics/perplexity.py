@@ -31,8 +31,8 @@ class Perplexity(TokenMean):
         '4.0000'
     """
 
-    def __init__(self, padding_id=0, name="perplexity", dtype="float32"):
-        super().__init__(padding_id, name, dtype)
+    def __init__(self, padding_id=0, name="perplexity"):
+        super().__init__(padding_id, name)
 
     def token_values(self, labels, logits):
         return negative_log_likelihood(labels, logits)

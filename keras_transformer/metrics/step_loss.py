@@ -37,7 +37,7 @@ class StepLoss(keras.metrics.Metric):
         '2.0794'
     """
 
-    def __init__(self, loss, name="step_loss", dtype="float32"):
+    def __init__(self, loss, name="step_loss"):
         super().__init__(name=name, dtype="float32")
         self.loss = loss
         # Keras shows the mean of the replicas' results after a step, so each holds its part of the

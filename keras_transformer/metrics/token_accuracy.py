@@ -30,8 +30,8 @@ class TokenAccuracy(TokenMean):
         0.5
     """
 
-    def __init__(self, padding_id=0, name="accuracy", dtype="float32"):
-        super().__init__(padding_id, name, dtype)
+    def __init__(self, padding_id=0, name="accuracy"):
+        super().__init__(padding_id, name)
 
     def token_values(self, labels, logits):
         # One reduction that the loss needs as well; an argmax would be one more pass.

@@ -33,8 +33,8 @@ class TokenLoss(TokenMean):
         '1.3863'
     """
 
-    def __init__(self, loss, padding_id=0, name="token_loss", dtype="float32"):
-        super().__init__(padding_id, name, dtype)
+    def __init__(self, loss, padding_id=0, name="token_loss"):
+        super().__init__(padding_id, name)
         self.loss = loss
 
     def token_values(self, labels, logits):

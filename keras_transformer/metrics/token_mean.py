@@ -12,15 +12,15 @@ class TokenMean(keras.metrics.Metric, abc.ABC):
     """Total of a value over all tokens that are no padding, divided by their number.
 
     A subclass says in `token_values` what the value of a token is. The totals are summed over
-    batches and replicas, so every token counts alike, whatever batch it was in.
+    batches and replicas, so every token counts alike, whatever batch it was in. They are float32
+    under every dtype policy.
 
     Args:
         padding_id: integer, the label that never counts.
         name: name of the metric.
-        dtype: ignored but for the config's sake: totals are float32 under every dtype policy.
     """
 
-    def __init__(self, padding_id=0, name=None, dtype="float32"):
+    def __init__(self, padding_id=0, name=None):
         super().__init__(name=name, dtype="float32")
         self.padding_id = padding_id
         self.total = self.add_variable((), "zeros", dtype="float32", name="total")

@@ -31,8 +31,11 @@ def run_lock(path):
         CannotWrite: the directory cannot be written.
 
     Example:
-        >>> with run_lock("runs/first"):  # doctest: +SKIP
-        ...     train()
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "first"
+        >>> with run_lock(path):
+        ...     [path.name for path in path.iterdir()]
+        ['.training.lock']
     """
     path = Path(path)
     if path.exists() and not path.is_dir():  # whoever opens the run says so

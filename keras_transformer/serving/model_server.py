@@ -76,9 +76,11 @@ class ExportedModel:
         UserInputError: there is no version in the directory, or the name breaks its rule.
 
     Example:
-        >>> model = ExportedModel("saved_models/en_de")  # doctest: +SKIP
-        >>> model.name, model.versions  # doctest: +SKIP
-        ('en_de', [1, 2])
+
+    ```python
+    model = ExportedModel("saved_models/en_de")
+    model.name, model.versions  # ("en_de", [1, 2])
+    ```
     """
 
     def __init__(self, directory, name=None):

@@ -76,9 +76,11 @@ class TranslationClient:
             `UserInputError`s of one line.
 
     Example:
-        >>> with TranslationClient("http://localhost:8501", "en_de") as client:  # doctest: +SKIP
-        ...     client.translate(["forty-two", ""])
-        ['zweiundvierzig', '']
+
+    ```python
+    with TranslationClient("http://localhost:8501", "en_de") as client:
+        client.translate(["forty-two", ""])  # ["zweiundvierzig", ""]
+    ```
     """
 
     def __init__(

@@ -55,8 +55,11 @@ def probe(model, reader, devices, accumulate=1):
         UserInputError: memory ran out; the message says what to do about it.
 
     Example:
-        >>> print(probe(trainer, reader, devices))  # doctest: +SKIP
-        The largest batch (512 sentences of 49 + 48 tokens) fits into 9.4 GiB a device; ...
+
+    ```python
+    print(probe(trainer, reader, devices))
+    # The largest batch (512 sentences of 49 + 48 tokens) fits into 9.4 GiB a device; ...
+    ```
     """
     step = reader.plan.largest_step
     inputs = reader.batch(step, row_multiple=devices.replicas * accumulate)[0]

@@ -40,13 +40,14 @@ class BleuValidation(StepCallback):
         UserInputError: there are no sentences, or not as many references.
 
     Example:
-        >>> translator = Translator(model, tokenizer, beam_size=4)  # doctest: +SKIP
-        >>> validation = BleuValidation(  # doctest: +SKIP
-        ...     translator.translate, sources, references, path=run.samples_path, every=5
-        ... )
-        >>> fit_model(  # doctest: +SKIP
-        ...     ..., validators=[validation], monitor="val_bleu", mode="max", patience=10
-        ... )
+
+    ```python
+    translator = Translator(model, tokenizer, beam_size=4)
+    validation = BleuValidation(
+        translator.translate, sources, references, path="samples.txt", every=5
+    )
+    model.fit(batches, epochs=50, callbacks=[validation])
+    ```
     """
 
     def __init__(self, translate, sources, references, *, path, every=1, tokenize="13a", samples=4):

@@ -22,9 +22,11 @@ class CompiledShapes(StepCallback):
         shapes: set of the shapes so far.
 
     Example:
-        >>> callback = CompiledShapes(plan.padded_shape)  # doctest: +SKIP
-        >>> model.fit(batches, steps_per_epoch=100, callbacks=[callback])  # doctest: +SKIP
-        16 compiled shapes
+
+    ```python
+    callback = CompiledShapes(reader.plan.padded_shape)
+    model.fit(batches, steps_per_epoch=100, callbacks=[callback])  # 16 compiled shapes
+    ```
     """
 
     def __init__(self, padded_shape, file=None):

@@ -44,8 +44,11 @@ def training_cost(record, speed):
         the devices sustain; `devices`, `device`, `sustained_flops_per_device`, `sustained_from`.
 
     Example:
-        >>> cost = training_cost(record, DeviceSpeed.of(devices))  # doctest: +SKIP
-        >>> print(cost_table(cost))  # doctest: +SKIP
+        >>> from keras_transformer.training import DeviceSpeed, FitRecord
+        >>> record = FitRecord(100_000, 43_200.0, 25_000.0, "steps", flops=10**18)
+        >>> cost = training_cost(record, DeviceSpeed("NVIDIA P100", 8, sustained_flops=9.5e12))
+        >>> f"{cost['paper_flops']:.1e}"
+        '3.3e+18'
 
     Reference: Vaswani et al. (2017), section 6.1, Table 2 and footnote 5.
     """

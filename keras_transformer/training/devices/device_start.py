@@ -35,13 +35,15 @@ def start_devices(replicas=None):
         RuntimeError: the backend has already started with fewer devices.
 
     Example:
-        >>> devices = start_devices(replicas=2)  # doctest: +SKIP
-        >>> with devices.scope():  # doctest: +SKIP
-        ...     model = build_transformer(8000)
-        ...     trainer = training_model(model)
-        ...     trainer.compile(optimizer, loss)
-        >>> trainer.fit(devices.batches(reader), steps_per_epoch=1000)  # doctest: +SKIP
-        >>> devices.stop()  # doctest: +SKIP
+
+    ```python
+    devices = start_devices(replicas=2)
+    with devices.scope():
+        trainer = training_model(build_transformer(vocabulary_size=8000))
+        trainer.compile(transformer_adam(hidden_dim=512), LabelSmoothingCrossEntropy(0.1))
+    trainer.fit(devices.batches(reader), steps_per_epoch=1000)  # `reader`: a `data.BatchReader`
+    devices.stop()
+    ```
     """
     if replicas is not None:
         check_positive_int("replicas", replicas)
