@@ -10,7 +10,9 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
 
     The norm is taken of all gradients together, in float32, before any clipping. Under
     `tf.distribute` the replicas' gradients are added up first, so that norm and clipping are those
-    of the whole batch. Keras clips each replica's own gradients and then adds them up.
+    of the whole batch. Keras clips each replica's own gradients and then adds them up. The same
+    goes for the gradients of a row that is looked up several times, whose squares Keras takes one
+    by one under TensorFlow, in Adam as in clipping.
 
     Args:
         *args, **kwargs: as of `keras.optimizers.Adam`.
@@ -47,8 +49,13 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
         grads = list(grads)
         if not self.gradients_are_summed:
             grads = self._sum_over_replicas(grads)
+        grads = [_with_equal_rows_summed(gradient) for gradient in grads]
         super().apply(grads, trainable_variables)
-        squares = [_sum_of_squares(gradient) for gradient in grads if gradient is not None]
+        squares = [
+            ops.sum(ops.square(ops.cast(gradient, "float32")))
+            for gradient in grads
+            if gradient is not None
+        ]
         if squares:
             self.gradient_norm.assign(ops.sqrt(sum(squares)) / (self.loss_scale_factor or 1.0))
 
@@ -64,9 +71,8 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
         return list(grads_and_vars)
 
 
-def _sum_of_squares(gradient):
+def _with_equal_rows_summed(gradient):
+    """A tensor of `tf.IndexedSlices`, the rows that a lookup read; anything else as it is."""
     if hasattr(gradient, "indices"):
-        # The rows that a lookup read, where one row may come several times: a sum with a tensor
-        # makes it one, in which they are added up.
-        gradient = ops.add(gradient, ops.zeros(gradient.shape, gradient.dtype))
-    return ops.sum(ops.square(ops.cast(gradient, "float32")))
+        return ops.add(gradient, ops.zeros(gradient.shape, gradient.dtype))
+    return gradient

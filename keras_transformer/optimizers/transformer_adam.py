@@ -16,13 +16,14 @@ def transformer_adam(hidden_dim, warmup_steps=4000, scale=1.0, dtype="float32", 
         dtype: dtype policy or compute dtype of the model's layers. With "mixed_float16" or
             "float16" the loss is scaled, which small gradients need in that type. (Keras does it by
             itself only where the model as a whole has that policy.)
-        **overrides: further arguments of `keras.optimizers.Adam`, or other values of these.
+        **overrides: further arguments of `keras.optimizers.Adam`, such as `global_clipnorm`, or
+            other values of these.
 
     Returns:
         An `AdamWithGradientNorm`, for float16 inside a `keras.optimizers.LossScaleOptimizer`.
 
     Example:
-        >>> transformer_adam(hidden_dim=512, clipnorm=1.0).epsilon
+        >>> transformer_adam(hidden_dim=512, global_clipnorm=1.0).epsilon
         1e-09
 
     Reference:

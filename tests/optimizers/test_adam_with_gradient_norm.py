@@ -51,26 +51,40 @@ def test_updates_are_those_of_adam():
     np.testing.assert_array_equal(*(ops.convert_to_numpy(weight) for weight in weights))
 
 
-def fit_once(layers, inputs, target):
-    model = keras.Sequential([keras.Input(inputs.shape[1:], dtype=inputs.dtype), *layers])
-    model.compile(AdamWithGradientNorm(0.1), "mse")
-    model.fit(inputs, np.array([target]), epochs=1, verbose=0)
-    return float(ops.convert_to_numpy(model.optimizer.gradient_norm))
-
-
 def test_in_fit():
-    # The prediction is 0, so the gradient is 2 (0 - 1) (3, 4).
     dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")
-    assert fit_once([dense], np.array([[3.0, 4.0]]), [1.0]) == pytest.approx(10.0)
+    model = keras.Sequential([keras.Input((2,)), dense])
+    model.compile(AdamWithGradientNorm(0.1), "mse")
+    model.fit(np.array([[3.0, 4.0]]), np.array([1.0]), verbose=0)
+    # The prediction is 0, so the gradient is 2 (0 - 1) (3, 4).
+    norm = float(ops.convert_to_numpy(model.optimizer.gradient_norm))
+    assert norm == pytest.approx(10.0)
 
 
-def test_gradients_of_one_row_looked_up_twice_add_up():
+@pytest.mark.parametrize(("clipping", "clipped"), [({}, 2.0), ({"global_clipnorm": 0.5}, 0.5)])
+def test_gradients_of_one_row_looked_up_twice_add_up(clipping, clipped):
     # The mean of twice the same row is the row: the gradient is 2 (0 - 1) in it alone.
     layers = [
         keras.layers.Embedding(3, 1, embeddings_initializer="zeros"),
         keras.layers.GlobalAveragePooling1D(),
     ]
-    assert fit_once(layers, np.array([[2, 2]], "int32"), [1.0]) == pytest.approx(2.0)
+    model = keras.Sequential([keras.Input((2,), dtype="int32"), *layers])
+    adam = AdamWithGradientNorm(1.0, beta_1=0.0, beta_2=0.0, epsilon=1.0, **clipping)
+    model.compile(adam, "mse")
+    model.fit(np.array([[2, 2]], "int32"), np.array([1.0]), verbose=0)
+    assert float(ops.convert_to_numpy(adam.gradient_norm)) == pytest.approx(2.0)
+    # Without momentum a step is g / (|g| + 1).
+    expected = [0.0, 0.0, clipped / (clipped + 1)]
+    np.testing.assert_allclose(model.get_weights()[0].ravel(), expected, rtol=1e-6)
+
+
+def test_a_clipped_update_is_of_gradients_scaled_together():
+    weights = [keras.Variable([0.0, 0.0]), keras.Variable([0.0])]
+    adam = AdamWithGradientNorm(1.0, beta_1=0.0, beta_2=0.0, epsilon=1.0, global_clipnorm=1.3)
+    adam.apply([ops.convert_to_tensor(row) for row in ([3.0, 4.0], [-12.0])], weights)
+    found = np.concatenate([ops.convert_to_numpy(weight) for weight in weights])
+    clipped = np.array([0.3, 0.4, -1.2])  # a tenth: the norm is 13
+    np.testing.assert_allclose(found, -clipped / (np.abs(clipped) + 1), rtol=1e-6)
 
 
 def test_its_config_gives_an_equal_optimizer():
