@@ -4,8 +4,11 @@ import pathlib
 import shlex
 import sys
 
-from keras_transformer.command_line.command_errors import CommandParser
-from keras_transformer.command_line.training_options import TrainingOptions, add_training_arguments
+from keras_transformer.command_line import (
+    CommandParser,
+    TrainingOptions,
+    add_training_arguments,
+)
 
 
 def recipe_options(recipe, settings_class, description, *, arguments, add=None, fine_tuning=True):

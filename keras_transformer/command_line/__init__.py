@@ -1,1 +1,6 @@
 """What the programs of this package share: flags, exit codes, and lines in and out."""
+
+from keras_transformer.command_line.command_errors import CommandParser, run_command
+from keras_transformer.command_line.training_options import TrainingOptions, add_training_arguments
+
+__all__ = ["CommandParser", "TrainingOptions", "add_training_arguments", "run_command"]

@@ -6,7 +6,6 @@ import pathlib
 
 from keras_transformer.command_line.command_errors import positive_number
 from keras_transformer.errors import UserInputError
-from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.settings import Settings
 
 
@@ -42,6 +41,8 @@ class TrainingOptions:
         Raises:
             UserInputError: `--resume` without `--run`; no run to start from; wrong settings.
         """
+        from keras_transformer.runs.run_directory import RunDirectory  # brings Keras
+
         if arguments.resume and arguments.run == arguments.default_run:
             raise UserInputError("--resume needs --run DIR, the run to go on with.")
         origin, base = getattr(arguments, "from", None), None

@@ -24,8 +24,7 @@ def _add_arguments(parser):
     # Keras comes with the settings: too slow for the other verbs.
     start_backend_quietly(devices=False)
     from keras_transformer.command_line.training_options import add_training_arguments
-    from keras_transformer.commands.text_arguments import add_text_arguments
-    from keras_transformer.translation_training import TranslationSettings
+    from keras_transformer.translation_training import TranslationSettings, add_text_arguments
 
     add_text_arguments(parser)
     add_training_arguments(parser, TranslationSettings, runs="runs")
@@ -33,10 +32,22 @@ def _add_arguments(parser):
 
 def train(values):
     from keras_transformer.command_line.training_options import TrainingOptions
-    from keras_transformer.commands.text_arguments import text_of
-    from keras_transformer.translation_training import TranslationSettings
-    from keras_transformer.translation_training.command import run_training
+    from keras_transformer.translation_training import (
+        TranslationSettings,
+        text_of,
+        train_translation,
+    )
 
     command = shlex.join(["keras-transformer", *values.arguments])
     options = TrainingOptions.from_arguments(values, TranslationSettings, command)
-    return run_training(options, text_of(values))
+    record = train_translation(
+        options.settings,
+        text_of(values),
+        options.run,
+        minutes=options.minutes,
+        origin=options.origin,
+        overwrite=options.overwrite,
+        resume=options.resume,
+        command=options.command,
+    )
+    return record.exit_code

@@ -3,24 +3,20 @@
 from keras_transformer.runs.environment import machine, package_versions
 
 
-def score_record(*, bleu, signature, seconds, target_tokens_per_second, command, **others):
+def score_record(*, seconds, target_tokens_per_second, command, **results):
     """The content of a run's `scores.json`.
 
     Args:
-        bleu: BLEU from 0 to 100.
-        signature: sacrebleu's signature of that score.
         seconds: duration of the training.
         target_tokens_per_second: real target tokens (no padding) trained on in a second.
         command: the command line of the run.
-        **others: further results, such as `exact_match`.
+        **results: what was measured, such as `bleu` and sacrebleu's `signature` of it.
 
     Returns:
         A dict fit for JSON; `versions` and `machine` are added.
     """
     return {
-        "bleu": bleu,
-        "signature": signature,
-        **others,
+        **results,
         "seconds": seconds,
         "target_tokens_per_second": target_tokens_per_second,
         "command": command,

@@ -71,6 +71,16 @@ class TransformerStacks:
             ) from None
 
     @property
+    def hidden_dim(self):
+        """The width of the model."""
+        return self.target_embedding.hidden_dim
+
+    @property
+    def compute_dtype(self):
+        """The type that the layers compute in, such as "bfloat16"."""
+        return self.target_embedding.compute_dtype
+
+    @property
     def padding_id(self):
         """The id that fills up source rows."""
         return self.source_mask.padding_id

@@ -28,3 +28,20 @@ def padded_vocabulary_size(size, multiple=8):
     check_positive_int("size", size)
     check_positive_int("multiple", multiple)
     return -(-size // multiple) * multiple
+
+
+def vocabulary_options(source_tokenizer, tokenizer):
+    """Return the arguments of `build_transformer` that two tokenizers decide, a dictionary.
+
+    Args:
+        source_tokenizer, tokenizer: of the source and of the target, with `vocabulary_size` and
+            `special_tokens`; one object where they share a vocabulary.
+    """
+    options = {
+        "vocabulary_size": padded_vocabulary_size(tokenizer.vocabulary_size),
+        "padding_id": tokenizer.special_tokens.pad,
+    }
+    if source_tokenizer is not tokenizer:
+        size = padded_vocabulary_size(source_tokenizer.vocabulary_size)
+        options["source_vocabulary_size"] = size
+    return options

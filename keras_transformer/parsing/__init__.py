@@ -13,11 +13,13 @@ from keras_transformer.parsing.repair import repair
 from keras_transformer.parsing.source_text import source_text
 from keras_transformer.parsing.tree import Tree
 from keras_transformer.parsing.tree_files import read_trees
+from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 
 __all__ = [
     "LEAF_TOKEN",
     "Leaf",
     "Tree",
+    "TreeTokenizer",
     "bracket_tokens",
     "clean",
     "evalb",

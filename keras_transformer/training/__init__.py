@@ -1,4 +1,4 @@
-"""Pieces of a training with `model.fit`: callbacks, averaging, and one function that joins them."""
+"""A training with `model.fit`: the run that it belongs to, and the pieces that it is made of."""
 
 from keras_transformer.runs.model_weights import load_weights
 from keras_transformer.training.callbacks.bleu_validation import BleuValidation
@@ -23,18 +23,12 @@ from keras_transformer.training.determinism import make_reproducible
 from keras_transformer.training.devices.device_start import start_devices
 from keras_transformer.training.devices.devices import Devices
 from keras_transformer.training.fine_tuning import freeze
-from keras_transformer.training.fitting import FitRecord, fit_model
+from keras_transformer.training.fit_record import FitRecord
 from keras_transformer.training.probe import ProbeRecord, probe
 from keras_transformer.training.states.averaging import average_best, average_checkpoints
 from keras_transformer.training.states.checkpoints import Checkpoints
-from keras_transformer.training.states.run_opening import hold_run, open_run
-from keras_transformer.training.states.training_state import (
-    TrainingState,
-    check_same_data,
-    check_same_settings,
-    find_state,
-)
 from keras_transformer.training.training_model import training_model
+from keras_transformer.training.training_run import TrainingRun
 from keras_transformer.training.training_settings import TrainingSettings
 
 __all__ = [
@@ -55,22 +49,16 @@ __all__ = [
     "StopOnPlateau",
     "TensorBoardLog",
     "TimeLimit",
+    "TrainingRun",
     "TrainingSettings",
-    "TrainingState",
     "TransformerFlops",
     "ValidationLog",
     "average_best",
     "average_checkpoints",
-    "check_same_data",
-    "check_same_settings",
     "cost_table",
-    "find_state",
-    "fit_model",
     "freeze",
-    "hold_run",
     "load_weights",
     "make_reproducible",
-    "open_run",
     "probe",
     "start_devices",
     "training_cost",

@@ -19,45 +19,44 @@ class EpochCallbacks(keras.callbacks.CallbackList):
         state: the `TrainingState` that the training goes on from, or None.
         save_every: steps of an epoch.
         epochs: epochs of the whole training.
+        at_end: function without arguments that is called after all callbacks when `fit` ends.
     """
 
-    def __init__(self, callbacks, model, state, save_every, epochs):
+    def __init__(self, callbacks, model, state, save_every, epochs, at_end):
         super().__init__(
             callbacks, add_history=True, model=model, epochs=epochs, steps=save_every, verbose=0
         )
         self._save_every = save_every
         self._first_step = state.step if state else 0
         self._validation_due = state is not None and state.progress["validation_due"]
-        self._epochs = epochs
+        self._at_end = at_end
         self._steps = save_every
         self._is_cut = False
         self._has_begun = False
 
-    def fit(self, data, validation_data, validation_steps):
-        """Call `fit` of the model, which trains unless its `stop_training` is True by now.
+    def validate_if_due(self, validation_data, validation_steps):
+        """Do what `fit` does after the last step of an epoch, if a break came before it.
 
         Args:
-            data, validation_data, validation_steps: as of `fit`.
+            validation_data, validation_steps: as of `fit`.
         """
-        model = self.model
-        if self._validation_due:
-            self._validate(validation_data, validation_steps)
-        if model.stop_training:
-            self.on_train_begin()
-            model.optimizer.finalize_variable_values(model.trainable_weights)  # as `fit` does
-            self.on_train_end()
+        if not self._validation_due:
             return
-        model.fit(
-            data,
-            initial_epoch=self._first_step // self._save_every,
-            epochs=self._epochs,
-            steps_per_epoch=self._save_every,
-            validation_data=validation_data,
-            validation_steps=validation_steps,
-            callbacks=self,
-            shuffle=False,  # the batches come in the order of their plan
-            verbose=0,
-        )
+        self.on_train_begin()
+        logs = {}
+        if validation_data is not None:
+            inputs, labels, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
+            values = self.model.evaluate(
+                inputs,
+                labels,
+                sample_weight=weights,
+                steps=validation_steps,
+                callbacks=self,
+                return_dict=True,
+                verbose=0,
+            )
+            logs = {f"val_{name}": value for name, value in values.items()}
+        self.on_epoch_end(math.ceil(self._first_step / self._save_every) - 1, logs)
 
     def on_train_begin(self, logs=None):
         if not self._has_begun:
@@ -65,6 +64,10 @@ class EpochCallbacks(keras.callbacks.CallbackList):
             if self._first_step:
                 logs = {**(logs or {}), "steps_done": self._first_step}
             super().on_train_begin(logs)
+
+    def on_train_end(self, logs=None):
+        super().on_train_end(logs)
+        self._at_end()
 
     def on_epoch_begin(self, epoch, logs=None):
         super().on_epoch_begin(epoch, logs)
@@ -82,21 +85,3 @@ class EpochCallbacks(keras.callbacks.CallbackList):
         if self._is_cut:
             self.model.stop_training = self._is_cut = False
         super().on_epoch_end(epoch, logs)
-
-    def _validate(self, validation_data, validation_steps):
-        """Do what `fit` does after the last step of an epoch."""
-        self.on_train_begin()
-        logs = {}
-        if validation_data is not None:
-            inputs, labels, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
-            values = self.model.evaluate(
-                inputs,
-                labels,
-                sample_weight=weights,
-                steps=validation_steps,
-                callbacks=self,
-                return_dict=True,
-                verbose=0,
-            )
-            logs = {f"val_{name}": value for name, value in values.items()}
-        self.on_epoch_end(math.ceil(self._first_step / self._save_every) - 1, logs)

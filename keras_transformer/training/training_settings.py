@@ -250,13 +250,17 @@ class TrainingSettings(Settings):
             return 1
         return -(-self.batch_tokens // (replicas * self.device_tokens))
 
-    def jit_compile(self, backend):
-        """Whether XLA compiles the step with a Keras backend.
+    def jit_compile(self):
+        """Whether XLA compiles the step.
 
         Keras's own "auto" would compile on a TensorFlow GPU for every shape that comes by.
         """
-        return self.xla or backend == "jax"
+        return self.xla or keras.backend.backend() == "jax"
 
-    def shapes(self, backend):
-        """Most shapes that batches may have with a Keras backend; None: any."""
-        return MOST_SHAPES if self.jit_compile(backend) else None
+    def plan_options(self):
+        """The arguments of `data.plan_batches` that say how batches are made."""
+        return {
+            "batch_tokens": self.batch_tokens,
+            "seed": self.seed,
+            "shapes": MOST_SHAPES if self.jit_compile() else None,
+        }

@@ -1,7 +1,26 @@
 """A whole training of a translation model, from sentence pairs to a scored run directory."""
 
+from keras_transformer.translation_training.bleu_validation import bleu_validators
+from keras_transformer.translation_training.final_weights import average_weights
+from keras_transformer.translation_training.scores import write_report, write_scores
 from keras_transformer.translation_training.settings import TranslationSettings
+from keras_transformer.translation_training.text_arguments import add_text_arguments, text_of
 from keras_transformer.translation_training.training import train_translation
+from keras_transformer.translation_training.training_batches import TrainingBatches, make_batches
 from keras_transformer.translation_training.translation_data import TranslationData
+from keras_transformer.translation_training.vocabularies import make_tokenizers
 
-__all__ = ["TranslationData", "TranslationSettings", "train_translation"]
+__all__ = [
+    "TrainingBatches",
+    "TranslationData",
+    "TranslationSettings",
+    "add_text_arguments",
+    "average_weights",
+    "bleu_validators",
+    "make_batches",
+    "make_tokenizers",
+    "text_of",
+    "train_translation",
+    "write_report",
+    "write_scores",
+]

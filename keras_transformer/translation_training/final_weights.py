@@ -1,20 +1,17 @@
 """The weights that translate: the mean of checkpoints, chosen on the dev text."""
 
-import keras
-
 from keras_transformer import losses, metrics, training
 from keras_transformer.data import fit_batches
 
 
-def average_weights(settings, run, tokenizer, dev):
+def average_weights(settings, dev, run):
     """Write the mean of a run's checkpoints as its weights.
 
     Args:
         settings: `TranslationSettings`; they say which checkpoints, and whether validation decides
             how many.
-        run: the `RunDirectory`.
-        tokenizer: of the target.
         dev: `BatchReader` of the dev text.
+        run: the `training.TrainingRun`, at its end.
 
     Returns:
         The number of checkpoints in the mean.
@@ -22,20 +19,21 @@ def average_weights(settings, run, tokenizer, dev):
     Raises:
         UserInputError: no checkpoint is whole.
     """
-    paths = run.checkpoints.paths()
+    directory = run.directory
+    paths = directory.checkpoints.paths()
     if settings.average_of == "best":
-        paths = run.checkpoints.best()[::-1] or paths
-    paths = run.checkpoints.whole(paths)
+        paths = directory.checkpoints.best()[::-1] or paths
+    paths = directory.checkpoints.whole(paths)
     if not settings.choose_average:
         paths = paths[-settings.average :]
-        training.average_checkpoints(paths, run.weights_path)
+        training.average_checkpoints(paths, directory.weights_path)
         return len(paths)
-    model = run.load_architecture()
-    padding_id = tokenizer.special_tokens.pad
+    model = directory.load_architecture()
+    padding_id = dev.special_tokens.pad
     model.compile(
         loss=losses.LabelSmoothingCrossEntropy(0.0, padding_id),
         metrics=[metrics.Perplexity(padding_id)],
-        jit_compile=settings.jit_compile(keras.backend.backend()),
+        jit_compile=settings.jit_compile(),
     )
     steps = dev.plan.steps_per_epoch
 
@@ -44,4 +42,4 @@ def average_weights(settings, run, tokenizer, dev):
         values = model.evaluate(fit_batches(dev), steps=steps, verbose=0, return_dict=True)
         return values["perplexity"]
 
-    return training.average_best(paths, run.weights_path, perplexity, settings.average)
+    return training.average_best(paths, directory.weights_path, perplexity, settings.average)

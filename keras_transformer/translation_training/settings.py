@@ -203,10 +203,26 @@ class TranslationSettings(TrainingSettings):
                     f"`{name}` must be {values[name]!r}. Received: {name}={getattr(self, name)!r}"
                 )
 
+    def frozen_layers(self):
+        """The names that `training.freeze` takes."""
+        return (self.freeze or "").split()
+
     @property
     def monitor(self):
-        """The validation value that ranks checkpoints, and whether the least or the most wins."""
-        return ("val_bleu", "max") if self.best_by == "bleu" else ("val_perplexity", "min")
+        """The validation value that ranks checkpoints."""
+        return f"val_{self.best_by}"
 
+    @property
+    def mode(self):
+        """Whether the least or the most of it is best."""
+        return "max" if self.best_by == "bleu" else "min"
 
-MAY_CHANGE = TranslationSettings.may_change
+    @property
+    def keep_last(self):
+        """How many of the last checkpoints are kept."""
+        return self.average
+
+    @property
+    def keep_best(self):
+        """How many of the best checkpoints are kept besides."""
+        return self.average if self.average_of == "best" else 1

@@ -3,10 +3,10 @@
 import dataclasses
 import itertools
 
-import keras
 import numpy as np
 
 from keras_transformer.data import (
+    BatchReader,
     PairFilters,
     SubwordSampling,
     count_overlaps,
@@ -14,6 +14,8 @@ from keras_transformer.data import (
     prepare_corpus,
 )
 from keras_transformer.data.pair_filters import PairSieve
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.translation_training.translation_data import TranslationData
 
 # Shapes of dev batches where each has to be compiled.
 _DEV_SHAPES = 4
@@ -26,25 +28,24 @@ class TrainingBatches:
     """Batches to train and to validate on.
 
     Args:
+        texts: the `TranslationData`, with a dev text.
+        source_tokenizer, tokenizer: of the source and of the target.
         train: `BatchReader` of the training text.
         dev: `BatchReader` of the dev text, every pair once an epoch.
         report: list of lines for people: pairs kept and dropped, and known test sentences.
         record: the same as a dictionary for `scores.json`.
     """
 
-    train: object
-    dev: object
+    texts: TranslationData
+    source_tokenizer: SentencePieceTokenizer
+    tokenizer: SentencePieceTokenizer
+    train: BatchReader
+    dev: BatchReader
     report: list[str]
     record: dict
 
-    @property
-    def fingerprint(self):
-        """What a training that goes on must find again: training batches and dev text."""
-        dev = [corpus.fingerprint for corpus in self.dev.corpus.corpora]
-        return " ".join([self.train.fingerprint, *dev])
 
-
-def length_filter(settings, source_tokenizer, tokenizer):
+def _length_filter(settings, source_tokenizer, tokenizer):
     """Function from a source and a target to whether neither is too long, alone or for the other.
 
     Args:
@@ -63,20 +64,23 @@ def length_filter(settings, source_tokenizer, tokenizer):
     return fits
 
 
-def make_batches(settings, data, source_tokenizer, tokenizer, cache_directory, parts=1):
+def make_batches(settings, data, source_tokenizer, tokenizer, run):
     """Tokenize the texts, or find them tokenized, filter them and plan their batches.
+
+    Dev batches are as large as the part of a training step that one device holds at a time: a
+    single one may have to hold them.
 
     Args:
         settings: `TranslationSettings`.
-        data: `TranslationData` with a dev text.
+        data: `TranslationData`; without a dev text, some of its pairs are held out.
         source_tokenizer, tokenizer: of the source and of the target.
-        cache_directory: where tokenized corpora are kept.
-        parts: how many a training step is divided into, by devices and one after another. Dev
-            batches are as large as one of them: a single device may have to hold them.
+        run: the `training.TrainingRun`.
 
     Returns:
         `TrainingBatches`.
     """
+    fits = _length_filter(settings, source_tokenizer, tokenizer)
+    data = data.with_dev(settings.held_out, settings.seed, fits)
     filters = PairFilters(
         max_tokens=settings.max_tokens,
         max_ratio=settings.max_ratio,
@@ -94,35 +98,37 @@ def make_batches(settings, data, source_tokenizer, tokenizer, cache_directory, p
 
     def prepare(text, **options):
         return prepare_corpus(
-            text, tokenizer, cache_directory, source_tokenizer=source_tokenizer, **options
+            text, tokenizer, run.prepared_path, source_tokenizer=source_tokenizer, **options
         )
 
     corpora = [
         prepare(text, filters=filters, keep_text=sampling is not None) for text in data.train
     ]
     special_tokens = tokenizer.special_tokens
-    shapes = settings.shapes(keras.backend.backend())
+    plan = settings.plan_options()
     train = plan_batches(
         corpora,
         special_tokens,
         weights=data.weights,
         subword_sampling=sampling,
-        batch_tokens=settings.batch_tokens,
-        seed=settings.seed,
-        shapes=shapes,
+        **plan,
     )
     dev_corpus = prepare(data.dev)
+    parts = run.devices.replicas * run.accumulate
     dev = plan_batches(
         dev_corpus,
         special_tokens,
         shuffle=False,
         batch_tokens=_dev_tokens(settings.batch_tokens, parts, dev_corpus),
-        shapes=shapes and _DEV_SHAPES,
+        shapes=plan["shapes"] and _DEV_SHAPES,
     )
     known = {"dev": data.dev} if data.test is None else {"dev": data.dev, "test": data.test}
     counted = count_overlaps(itertools.chain(*data.train), known.values())
     overlaps = dict(zip(known, counted, strict=True))
     return TrainingBatches(
+        texts=data,
+        source_tokenizer=source_tokenizer,
+        tokenizer=tokenizer,
         train=train,
         dev=dev,
         report=[
@@ -131,6 +137,7 @@ def make_batches(settings, data, source_tokenizer, tokenizer, cache_directory, p
                 for text, corpus in zip(data.train, corpora, strict=True)
             ),
             *(overlap.report(name) for name, overlap in overlaps.items()),
+            f"{tokenizer.vocabulary_size:,} subwords",
         ],
         record={
             "training_pairs": sum(len(corpus) for corpus in corpora),

@@ -2,25 +2,32 @@
 
 import itertools
 
+from keras_transformer import models
+from keras_transformer.evaluation.bleu import bleu_metric
 from keras_transformer.text import SentencePieceTokenizer, sample_lines
 
 
-def make_tokenizers(settings, texts, origin=None):
+def make_tokenizers(settings, texts, run):
     """The source's and the target's tokenizer, one object where they share a vocabulary.
 
     Args:
         settings: `TranslationSettings`.
         texts: list of `ParallelText`s to train a vocabulary on, where one has to be.
-        origin: a `RunDirectory` whose tokenizers are used, or None.
+        run: the `training.TrainingRun`. If it goes on, or starts from another run, there are
+            tokenizers already.
 
     Returns:
         `(source_tokenizer, tokenizer)`.
 
     Raises:
-        UserInputError: a file is no tokenizer, or `vocabulary_size` does not suit the text.
+        UserInputError: a file is no tokenizer, `vocabulary_size` does not suit the text, or
+            settings of what follows hours later are wrong: the model is too large for the memory,
+            or sacrebleu does not know `bleu_tokenize`.
     """
-    if origin is not None:
-        return origin.load_tokenizers()
+    bleu_metric(settings.bleu_tokenize)
+    if run.earlier is not None:
+        return run.earlier.load_tokenizers()
+    _check_memory(settings, run.devices)
     if settings.tokenizer:
         tokenizer = SentencePieceTokenizer.load(settings.tokenizer)
         if not settings.source_tokenizer:
@@ -42,4 +49,21 @@ def _train(settings, lines):
         byte_fallback=settings.byte_fallback,
         normalization=settings.normalization,
         user_defined_symbols=settings.symbols.split(),
+    )
+
+
+def _check_memory(settings, devices):
+    """Refuse a model that is too large before hours are spent on its text.
+
+    A CPU holds weights, gradients and Adam's two means of them.
+    """
+    options = settings.model_options()
+    if settings.positions == "words":
+        del options["positions"]  # they need the tokenizers, and next to no memory
+    models.check_model_fits(
+        settings.preset,
+        # That of a tokenizer of one's own is known later, and checked when the model is built.
+        vocabulary_size=1 if settings.tokenizer else settings.vocabulary_size,
+        copies=4 if devices.device_name == "CPU" else 1,
+        **options,
     )

@@ -9,6 +9,15 @@ from keras_transformer.errors import UserInputError
 SENTENCES = 3
 
 
+def add_export_argument(parser):
+    """Add the flag `--export` to a recipe's parser."""
+    parser.add_argument(
+        "--export",
+        metavar="DIRECTORY",
+        help="export the result there at the end, as a SavedModel, and translate through it",
+    )
+
+
 def check_export(directory):
     """Refuse at once to export to `directory`, unless it is None, where it could not be done."""
     if directory is None:

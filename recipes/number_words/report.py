@@ -1,8 +1,8 @@
 """What the demo shows at its end."""
 
 from keras_transformer.evaluation import exact_match
-from keras_transformer.files.whole_files import write_text
-from keras_transformer.translation_training.scores import write_scores
+from keras_transformer.files import write_text
+from keras_transformer.translation_training import write_scores
 
 ROWS = 10
 
@@ -18,38 +18,33 @@ def translation_lines(pairs, hypotheses):
     return lines
 
 
-def report(run, pairs, hypotheses, *, record, speed, command):
+def report(run, pairs, hypotheses):
     """Write `scores.json` and `samples.txt`; print them and what to try next, last the run's path.
 
     Args:
-        run: the `RunDirectory`.
+        run: the `training.TrainingRun`.
         pairs: the held-out `NumberPairs`.
         hypotheses: their translations.
-        record: the `training.FitRecord`.
-        speed: the `training.DeviceSpeed` of the training.
-        command: the command line of the run.
     """
+    path = run.directory.path
     scores = write_scores(
         run,
         hypotheses,
         pairs.targets,
-        record=record,
-        speed=speed,
-        command=command,
         tokenize="char",  # a German number is one word: BLEU's 4-grams are of characters
         exact_match=exact_match(hypotheses, pairs.targets),
     )
     lines = translation_lines(pairs, hypotheses)
-    write_text(run.samples_path, "\n".join(lines) + "\n")
+    write_text(run.directory.samples_path, "\n".join(lines) + "\n")
     print(f"\nOn {len(lines):,} numbers that were held out of the training:")
     print(f"  exact match {scores['exact_match']:.1%}   BLEU {scores['bleu']:.2f}")
     print(f"  {scores['signature']}\n")
     print("\n".join(lines[:: max(1, len(lines) // ROWS)][:ROWS]))
     print(f"""
-All of them: {run.samples_path}
+All of them: {run.directory.samples_path}
 Next, try
-  echo "six thousand, two hundred and seven" | .venv/bin/keras-transformer translate {run.path}
+  echo "six thousand, two hundred and seven" | .venv/bin/keras-transformer translate {path}
   .venv/bin/python -m recipes.number_words.train --help
   recipes/multi30k_en_de/README.md, the same with real sentences
 """)
-    print(run.path)
+    print(path)

@@ -38,6 +38,3 @@ class NumberWordsSettings(training.TrainingSettings):
     save_every: int = setting(50, "updates between two validations and checkpoints")
     alpha: float = setting(0.6, "length penalty, the paper's")
     deterministic: bool = setting(True, "the same seed gives the same losses, bit by bit")
-
-
-MAY_CHANGE = NumberWordsSettings.may_change

@@ -2,8 +2,15 @@
 
 import sys
 
-from keras_transformer.command_line.command_errors import run_command
-from keras_transformer.translation_training.command import run_training
+from keras_transformer import losses, metrics, models, optimizers, training
+from keras_transformer.command_line import run_command
+from keras_transformer.translation_training import (
+    average_weights,
+    bleu_validators,
+    make_batches,
+    make_tokenizers,
+    write_report,
+)
 from recipes.recipe_options import recipe_options
 from recipes.wmt14_en_fr.settings import WMT14EnFrSettings
 from recipes.wmt14_text import add_wmt14_arguments, wmt14_text
@@ -12,13 +19,59 @@ from recipes.wmt14_text import add_wmt14_arguments, wmt14_text
 def main(arguments=None):
     """Train, average the last checkpoints, score; `arguments` are those of the command line."""
     options, values = recipe_options(
-        "wmt14_en_fr",
-        WMT14EnFrSettings,
-        __doc__,
-        arguments=arguments,
-        add=add_wmt14_arguments,
+        "wmt14_en_fr", WMT14EnFrSettings, __doc__, arguments=arguments, add=add_wmt14_arguments
     )
-    return run_training(options, wmt14_text("fr", values))
+    settings = options.settings
+    with training.TrainingRun.of(options) as run:
+        # Text
+        texts = wmt14_text("fr", values)
+
+        # Tokenizer: one for both sides, or one for each
+        source_tokenizer, tokenizer = make_tokenizers(settings, texts.train, run)
+
+        # Batches
+        batches = make_batches(settings, texts, source_tokenizer, tokenizer, run)
+        run.say(*batches.report)
+
+        # Model
+        with run.scope():
+            model = run.earlier_model(**settings.dropout_rates()) or models.build_transformer(
+                settings.preset,
+                **models.vocabulary_options(source_tokenizer, tokenizer),
+                **settings.model_options(source_tokenizer, tokenizer),
+            )
+            training.freeze(model, settings.frozen_layers())
+            trainer = training.training_model(model, run.accumulate)
+            loss = losses.LabelSmoothingCrossEntropy(
+                settings.label_smoothing, tokenizer.special_tokens.pad, tokenizer.vocabulary_size
+            )
+            stacks = models.TransformerStacks.of(model)
+            trainer.compile(
+                optimizers.transformer_adam(
+                    stacks.hidden_dim, dtype=stacks.compute_dtype, **settings.optimizer_options()
+                ),
+                loss,
+                **metrics.training_metrics(loss),
+                jit_compile=settings.jit_compile(),
+            )
+
+        # Training
+        run.begin(
+            trainer,
+            batches.train,
+            batches.dev,
+            tokenizer=tokenizer,
+            source_tokenizer=source_tokenizer,
+            validators=bleu_validators(settings, batches, model, run),
+        )
+        trainer.fit(run.batches(batches.train), callbacks=run.callbacks, **run.fit_options)
+        if run.is_chief:
+            # Average
+            averaged = average_weights(settings, batches.dev, run)
+
+            # Scores
+            write_report(settings, batches, run, averaged_checkpoints=averaged)
+    return run.exit_code
 
 
 if __name__ == "__main__":

@@ -9,11 +9,10 @@ import math
 import sys
 import time
 
-from keras_transformer.files.whole_files import write_text
-from keras_transformer.inference.parser import Parser
-from keras_transformer.parsing import linearize, rebuild
-from keras_transformer.parsing.evalb import EvalbResult, evaluate
-from keras_transformer.runs.environment import machine, package_versions
+from keras_transformer import Parser
+from keras_transformer.evaluation import score_record
+from keras_transformer.files import write_text
+from keras_transformer.parsing import evalb, linearize, rebuild
 from keras_transformer.training import training_cost
 
 GOLD, PARSED, REPAIRED = "dev.gold.mrg", "dev.parsed.mrg", "dev.repaired.mrg"
@@ -34,7 +33,7 @@ class DevScores:
     """
 
     trees: list
-    evalb: EvalbResult
+    evalb: evalb.EvalbResult
     flat_trees: int
     repaired: int
     repairs: int
@@ -87,7 +86,7 @@ def score_parses(parses, gold, seconds=0.0):
     repairs = [parse.repairs for parse, usable in zip(parses, found, strict=True) if usable]
     return DevScores(
         trees=trees,
-        evalb=evaluate(gold, trees),
+        evalb=evalb.evaluate(gold, trees),
         flat_trees=found.count(False),
         repaired=sum(number > 0 for number in repairs),
         repairs=sum(repairs),
@@ -126,52 +125,46 @@ def remove_parses(run):
         (run.path / name).unlink(missing_ok=True)
 
 
-def report(run, gold, settings, *, record, speed, command, **results):
+def report(run, gold, settings, **results):
     """Parse the dev set in both ways; write `scores.json` and the trees, and print the figures.
 
     Args:
-        run: the `RunDirectory`.
+        run: the `training.TrainingRun`.
         gold: list of `Tree`, the dev set.
         settings: `ParsingSettings`.
-        record: the `training.FitRecord`.
-        speed: the `training.DeviceSpeed` of the training.
-        command: the command line of the run.
         **results: what `scores.json` holds besides.
     """
+    directory = run.directory
     print(f"Parsing {len(gold):,} sentences, among trees alone and then freely", flush=True)
-    parsed = parse_dev(run, gold, settings, constrained=True)
-    repaired = parse_dev(run, gold, settings, constrained=False)
+    parsed = parse_dev(directory, gold, settings, constrained=True)
+    repaired = parse_dev(directory, gold, settings, constrained=False)
     for name, trees in ((GOLD, gold), (PARSED, parsed.trees), (REPAIRED, repaired.trees)):
-        write_text(run.path / name, "".join(f"{tree}\n" for tree in trees))
-    run.checksums.write_json(
-        run.scores_path,
-        {
-            "sentences": len(gold),
-            **parsed.as_dict(),
-            "repair": repaired.as_dict(),
-            **results,
-            "settings": settings.to_dict(),
-            "steps": record.steps,
-            "seconds": record.seconds,
-            "step_seconds": record.step_seconds,
-            "target_tokens_per_second": record.target_tokens_per_second,
-            "flop_utilisation": record.flop_utilisation,
-            "training_cost": training_cost(record, speed),
-            "command": command,
-            "versions": package_versions(),
-            "machine": machine(),
-        },
+        write_text(directory.path / name, "".join(f"{tree}\n" for tree in trees))
+    content = score_record(
+        sentences=len(gold),
+        **parsed.as_dict(),
+        repair=repaired.as_dict(),
+        **results,
+        settings=settings.to_dict(),
+        steps=run.record.steps,
+        step_seconds=run.record.step_seconds,
+        flop_utilisation=run.record.flop_utilisation,
+        training_cost=training_cost(run.record, run.speed),
+        seconds=run.record.seconds,
+        target_tokens_per_second=run.record.target_tokens_per_second,
+        command=run.command,
     )
+    directory.checksums.write_json(directory.scores_path, content)
     print(f"\n{_table(parsed, repaired)}\n")
     for tree, right in _examples(parsed.trees, gold):
         print(f"{tree}\n  (gold: {'the same' if tree == right else right})")
     print(f"""
-All trees: {run.path / PARSED}
+All trees: {directory.path / PARSED}
 Next, try
-  echo "The dog barks ." | keras-transformer parse {run.path} --pretty
-  keras-transformer evalb {run.path / GOLD} {run.path / PARSED}
+  echo "The dog barks ." | keras-transformer parse {directory.path} --pretty
+  keras-transformer evalb {directory.path / GOLD} {directory.path / PARSED}
 """)
-    print(run.path)
+    print(directory.path)
 
 
 def _table(parsed, repaired):

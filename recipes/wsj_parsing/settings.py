@@ -66,6 +66,11 @@ class ParsingSettings(training.TrainingSettings):
         300, "most output tokens beyond the input's own, the paper's", minimum=2
     )
 
+    @property
+    def keep_last(self):
+        """How many of the last checkpoints are kept."""
+        return self.average
+
     def model_options(self, source_tokenizer, tokenizer):
         """The arguments of `build_transformer` for the vocabularies of words and of trees.
 
@@ -80,6 +85,3 @@ class ParsingSettings(training.TrainingSettings):
             "vocabulary_size": tokenizer.vocabulary_size,
             "source_vocabulary_size": source_tokenizer.vocabulary_size,
         }
-
-
-MAY_CHANGE = ParsingSettings.may_change

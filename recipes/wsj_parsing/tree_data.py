@@ -2,13 +2,11 @@
 
 import dataclasses
 
-import keras
-
 from keras_transformer.data import BatchReader, SubwordSampling, plan_batches, prepare_corpus
-from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.parsing import TreeTokenizer
 from keras_transformer.text import SentencePieceTokenizer
 from recipes.wsj_parsing.phrase_swaps import SwappedPhrases
-from recipes.wsj_parsing.treebank import make_tokenizers, unknown_labels
+from recipes.wsj_parsing.treebank import unknown_labels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,58 +28,6 @@ class TreeData:
     gold: list
     num_trees: list
 
-    @classmethod
-    def prepare(cls, train_texts, dev_text, settings, run, *, begun):
-        """Read the treebanks; make the vocabularies, or take those of a run that has begun.
-
-        Args:
-            train_texts: list of `TreePairs`. Phrases are swapped in the first one.
-            dev_text: `TreePairs`.
-            settings: `ParsingSettings`.
-            run: the `RunDirectory`; prepared corpora are kept beside it.
-            begun: whether the run has begun.
-        """
-        if begun:
-            source_tokenizer, tokenizer = run.load_tokenizers(TreeTokenizer)
-        else:
-            source_tokenizer, tokenizer = make_tokenizers(train_texts, settings)
-        sampling = None
-        if settings.subword_sampling:
-            sampling = SubwordSampling(
-                tokenizer,
-                source_tokenizer,
-                alpha=settings.subword_sampling,
-                seed=settings.seed + 1,  # other numbers than batches are shuffled with
-            )
-        texts = [*train_texts, dev_text]
-        if settings.phrase_swaps:
-            swaps = SwappedPhrases(train_texts[0], settings.phrase_swaps, settings.seed + 2)
-            texts.insert(1, swaps)
-        corpora = [
-            prepare_corpus(
-                text,
-                tokenizer,
-                run.path.parent / "prepared",
-                source_tokenizer=source_tokenizer,
-                keep_text=sampling is not None,
-            )
-            for text in texts
-        ]
-        plan = {
-            "batch_tokens": settings.batch_tokens,
-            "seed": settings.seed,
-            "shapes": settings.shapes(keras.backend.backend()),
-        }
-        special = tokenizer.special_tokens
-        return cls(
-            source_tokenizer,
-            tokenizer,
-            train=plan_batches(corpora[:-1], special, subword_sampling=sampling, **plan),
-            dev=plan_batches(corpora[-1], special, shuffle=False, **plan),
-            gold=list(dev_text.trees()),
-            num_trees=[(text.name, len(trees)) for text, trees in zip(texts, corpora, strict=True)],
-        )
-
     @property
     def training_trees(self):
         """Number of trees that are trained on, those with swapped phrases among them."""
@@ -93,9 +39,54 @@ class TreeData:
             *parts,
             f"{dev} to score",
             f"{self.source_tokenizer.vocabulary_size:,} subwords of words, "
-            f"{self.tokenizer.vocabulary_size:,} tokens of trees, "
-            f"{self.train.plan.steps_per_epoch:,} steps an epoch, {self.train.plan.report()}",
+            f"{self.tokenizer.vocabulary_size:,} tokens of trees",
         ]
         if unknown := unknown_labels(self.gold, self.tokenizer):
             lines.append(f"No training tree has {', '.join(unknown)}: never found")
         return "\n".join(lines)
+
+
+def make_batches(train_texts, dev_text, source_tokenizer, tokenizer, settings, run):
+    """Tokenize the treebanks, or find them tokenized, and plan their batches.
+
+    Args:
+        train_texts: list of `TreePairs`. Phrases are swapped in the first one.
+        dev_text: `TreePairs`.
+        source_tokenizer, tokenizer: of the words and of the trees.
+        settings: `ParsingSettings`.
+        run: the `training.TrainingRun`.
+
+    Returns:
+        `TreeData`.
+    """
+    sampling = None
+    if settings.subword_sampling:
+        sampling = SubwordSampling(
+            tokenizer,
+            source_tokenizer,
+            alpha=settings.subword_sampling,
+            seed=settings.seed + 1,  # other numbers than batches are shuffled with
+        )
+    texts = [*train_texts, dev_text]
+    if settings.phrase_swaps:
+        swaps = SwappedPhrases(train_texts[0], settings.phrase_swaps, settings.seed + 2)
+        texts.insert(1, swaps)
+    corpora = [
+        prepare_corpus(
+            text,
+            tokenizer,
+            run.prepared_path,
+            source_tokenizer=source_tokenizer,
+            keep_text=sampling is not None,
+        )
+        for text in texts
+    ]
+    plan, special = settings.plan_options(), tokenizer.special_tokens
+    return TreeData(
+        source_tokenizer,
+        tokenizer,
+        train=plan_batches(corpora[:-1], special, subword_sampling=sampling, **plan),
+        dev=plan_batches(corpora[-1], special, shuffle=False, **plan),
+        gold=list(dev_text.trees()),
+        num_trees=[(text.name, len(trees)) for text, trees in zip(texts, corpora, strict=True)],
+    )

@@ -4,9 +4,14 @@ import hashlib
 import itertools
 import pathlib
 
-from keras_transformer.data import ParallelText
-from keras_transformer.parsing import bracket_tokens, linearize, read_trees, source_text
-from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.data import ParallelText, find_text
+from keras_transformer.parsing import (
+    TreeTokenizer,
+    bracket_tokens,
+    linearize,
+    read_trees,
+    source_text,
+)
 from keras_transformer.text import SentencePieceTokenizer, sample_lines
 
 # Most sentences that the vocabulary of words is trained on: a sample of a larger treebank.
@@ -55,17 +60,56 @@ class TreePairs(ParallelText):
         return digest.hexdigest()
 
 
-def make_tokenizers(texts, settings):
+def add_treebank_arguments(parser):
+    """Give an `argparse` parser the flags that `treebanks` reads."""
+    parser.add_argument(
+        "--data",
+        type=pathlib.Path,
+        required=True,
+        metavar="DIR",
+        help="folder with train.mrg and dev.mrg, bracketed trees, .gz or not",
+    )
+    parser.add_argument(
+        "--more-trees",
+        type=pathlib.Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="further trees to train on, such as another parser's: the semi-supervised setting",
+    )
+
+
+def treebanks(values):
+    """The treebanks that a command line names.
+
+    Args:
+        values: the namespace of a parser that `add_treebank_arguments` extended.
+
+    Returns:
+        `(train_texts, dev_text)`: a list of `TreePairs`, and one.
+
+    Raises:
+        UserInputError: a file is missing.
+    """
+    train_texts = [TreePairs(find_text(values.data, "train.mrg"))]
+    train_texts += [TreePairs(path) for path in values.more_trees]
+    return train_texts, TreePairs(find_text(values.data, "dev.mrg"))
+
+
+def make_tokenizers(texts, settings, run=None):
     """The tokenizers of words and of trees for some treebanks.
 
     Args:
         texts: list of `TreePairs`.
         settings: `ParsingSettings`.
+        run: the `training.TrainingRun`. Where it goes on, the tokenizers are there already.
 
     Returns:
         `(source_tokenizer, tokenizer)`: a `SentencePieceTokenizer` that spells unknown characters
         in bytes, so that no word is lost, and the `TreeTokenizer` of the trees' brackets.
     """
+    if run is not None and run.earlier is not None:
+        return run.earlier.load_tokenizers(TreeTokenizer)
     sentences = itertools.chain.from_iterable(text.sentences() for text in texts)
     source_tokenizer = SentencePieceTokenizer.train(
         sample_lines(sentences, VOCABULARY_SENTENCES, settings.seed),

@@ -21,8 +21,7 @@ from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import Perplexity, StepLoss
 from keras_transformer.models import build_transformer
 from keras_transformer.optimizers import transformer_adam
-from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.training import find_state, fit_model, make_reproducible
+from keras_transformer.training import TrainingRun
 from tests.forked_processes import fill_the_disk, serve
 from tests.training.small_training import WORK, TokenizerStub
 from tests.training.small_training import batches as token_batches
@@ -129,7 +128,6 @@ def batches(start=0):
 
 
 def make_model(ema, loss_scale):
-    make_reproducible(5)
     model = build_transformer(
         "tiny", vocabulary_size=12, hidden_dim=8, intermediate_dim=16, num_heads=2,
         num_encoder_layers=1, num_decoder_layers=1, dropout=0.2,
@@ -159,33 +157,34 @@ def train(
     """Train, or go on. `at` is a place, a step of it from here, and what happens there."""
     if nohup:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    run = RunDirectory.create(path, resume=True)
-    state = find_state(run)
-    model = make_model(ema, loss_scale)
-    if state is None:
-        run.start(model=model, tokenizer=TokenizerStub(), settings={"save_every": save_every})
-    return fit_model(
-        model,
-        batches(state.step if state else 0),
-        run=run,
-        work=WORK,
+    with TrainingRun(
+        path,
         steps=steps,
         save_every=save_every,
         keep_last=2,
-        validation_data=batches(),
-        validation_steps=3,
-        validators=[Score()],
         monitor="val_score",
-        ema=ema,
         tensorboard=tensorboard,
         log_every=1,
         show_progress=show_progress,
-        state=state,
+        resume=True,
         settings={"save_every": save_every},
-        data_fingerprint="small",
-        callbacks=[At(*at[:2], lambda: HAPPENINGS[at[2]](path))] if at else (),
+        seed=5,
+        deterministic=True,
         **options,
-    )
+    ) as run:
+        model = make_model(ema, loss_scale)
+        run.begin(
+            model,
+            validation=batches(),
+            validation_steps=3,
+            tokenizer=TokenizerStub(),
+            validators=[Score()],
+            callbacks=[At(*at[:2], lambda: HAPPENINGS[at[2]](path))] if at else (),
+            work=WORK,
+            data_fingerprint="small",
+        )
+        model.fit(batches(run.step), callbacks=run.callbacks, **run.fit_options)
+    return run.record
 
 
 def main(path, options):

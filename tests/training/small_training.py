@@ -7,7 +7,7 @@ from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import Perplexity, StepLoss, TokenAccuracy, TokenLoss
 from keras_transformer.optimizers import transformer_adam
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.training import StepWork
+from keras_transformer.training import StepWork, TrainingRun
 
 VOCABULARY_SIZE = 12
 TOKENS = 20
@@ -59,3 +59,33 @@ def started_run(path, model):
     run = RunDirectory.create(path)
     run.start(model=model, tokenizer=TokenizerStub(), settings={})
     return run
+
+
+def train(
+    path,
+    model=None,
+    data=None,
+    *,
+    validation=None,
+    validators=(),
+    callbacks=(),
+    work=WORK,
+    data_fingerprint=None,
+    **options,
+):
+    """Train a small model by a `TrainingRun` with the other options; return run and model."""
+    model = model or small_model()
+    options = {"show_progress": False, "tensorboard": False, **options}
+    with TrainingRun(path, **options) as run:
+        run.begin(
+            model,
+            validation=validation,
+            tokenizer=TokenizerStub(),
+            validators=validators,
+            callbacks=callbacks,
+            work=work,
+            data_fingerprint=data_fingerprint,
+        )
+        data = batches() if data is None else data
+        model.fit(data, callbacks=run.callbacks, **run.fit_options)
+    return run, model

@@ -1,4 +1,4 @@
-"""`fit_model` from its first step to each of its ends."""
+"""`TrainingRun` from its first step to each of its ends."""
 
 import csv
 import itertools
@@ -14,10 +14,10 @@ import pytest
 
 from keras_transformer.errors import TrainingDiverged
 from keras_transformer.optimizers import transformer_adam
-from keras_transformer.training import BleuValidation, StepWork, fit_model
+from keras_transformer.training import BleuValidation, StepWork
 from keras_transformer.training.callbacks import running_clock
 from tests.training.event_files import events
-from tests.training.small_training import TOKENS, WORK, batches, small_model, started_run
+from tests.training.small_training import TOKENS, batches, small_model, train
 
 # A step of a million operations on devices that could do a million million in a second.
 KNOWN_WORK = StepWork(
@@ -42,16 +42,9 @@ class At(keras.callbacks.Callback):
 
 
 def fit(path, model=None, **options):
-    model = model or small_model()
-    run = started_run(path / "run", model)
-    defaults = {
-        "save_every": 10,
-        "validation_data": next(batches()),
-        "show_progress": False,
-        "log_every": 4,
-    }
-    record = fit_model(model, batches(), run=run, **{"work": WORK, **defaults, **options})
-    return run, model, record
+    defaults = {"save_every": 10, "validation": next(batches()), "log_every": 4}
+    run, model = train(path / "run", model, **{**defaults, "tensorboard": True, **options})
+    return run.directory, model, run.record
 
 
 def rows(path):
@@ -60,7 +53,7 @@ def rows(path):
 
 
 def names(run):
-    return [path.name.removesuffix(".weights.h5") for path in run.checkpoints()]
+    return [path.name.removesuffix(".weights.h5") for path in run.checkpoints.paths()]
 
 
 def equal_weights(model, run, checkpoint):
@@ -153,11 +146,8 @@ def test_minutes_end_it_too(tmp_path, monkeypatch):
 
 def test_finite_data_end_it(tmp_path):
     three_batches = (batch for batch in itertools.islice(batches(), 3))
-    model = small_model()
-    run = started_run(tmp_path / "run", model)
-    options = {"work": WORK, "steps": 5, "show_progress": False}
     with pytest.warns(UserWarning, match="ran out of data"):
-        record = fit_model(model, three_batches, run=run, **options)
+        record = train(tmp_path / "run", data=three_batches, steps=5)[0].record
     assert (record.steps, record.stopped_because) == (3, "data")
 
 
@@ -231,7 +221,7 @@ def fit_with_average(path, use_ema=True, steps=23, callbacks=(), **options):
     optimizer = transformer_adam(8, 5, 0.1, use_ema=use_ema, ema_momentum=0.75)
     weights = Weights()
     run, model, record = fit(
-        path, small_model(optimizer), steps=steps, ema=use_ema, callbacks=[weights, *callbacks],
+        path, small_model(optimizer), steps=steps, callbacks=[weights, *callbacks],
         **options,
     )  # fmt: skip
     return run, weights.steps, model, record
@@ -280,14 +270,6 @@ def test_an_interrupted_training_saves_the_moving_average_too(tmp_path):
     assert equal_weights(model, run, "step-00000014")
 
 
-def test_an_average_needs_an_optimizer_that_keeps_it(tmp_path):
-    with pytest.raises(ValueError, match="`ema` must be True where .* ema=True, use_ema=False"):
-        fit(tmp_path / "1", steps=1, ema=True)
-    averaging = small_model(transformer_adam(8, use_ema=True))
-    with pytest.raises(ValueError, match="`ema` must be True where .* ema=False, use_ema=True"):
-        fit(tmp_path / "2", averaging, steps=1)
-
-
 class Scores(keras.callbacks.Callback):
     """A validator with known scores."""
 
@@ -306,7 +288,7 @@ def test_validators_decide_what_is_best_and_when_to_stop(tmp_path):
         monitor="val_score", mode="max", patience=3,
     )  # fmt: skip
     assert (record.steps, record.stopped_because) == (50, "patience")
-    assert [path.name[5:13] for path in run.best_checkpoints()] == ["00000020", "00000040"]
+    assert [path.name[5:13] for path in run.checkpoints.best()] == ["00000020", "00000040"]
     assert names(run) == ["step-00000020", "step-00000040", "step-00000050"]
     assert [float(row["val_score"]) for row in rows(run.validation_path)] == scores.scores[:5]
     written, _ = events(run.tensorboard_path)
@@ -314,8 +296,8 @@ def test_validators_decide_what_is_best_and_when_to_stop(tmp_path):
 
 
 def test_patience_needs_something_to_wait_for(tmp_path):
-    with pytest.raises(ValueError, match="`patience` needs `validation_data` or `validators`"):
-        fit(tmp_path, steps=1, validation_data=None, patience=1)
+    with pytest.raises(ValueError, match="`patience` needs `validation` or `validators`"):
+        fit(tmp_path, steps=1, validation=None, patience=1)
 
 
 def test_tensorboard_shows_what_metrics_csv_holds(tmp_path):
@@ -351,8 +333,8 @@ from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import StepLoss
 from keras_transformer.models import build_transformer
 from keras_transformer.optimizers import transformer_adam
-from keras_transformer.training import fit_model, make_reproducible
-from tests.training.small_training import WORK, batches, started_run
+from keras_transformer.training import make_reproducible
+from tests.training.small_training import batches, train
 
 folder, *seeds = sys.argv[1:]
 for seed in seeds:
@@ -364,8 +346,7 @@ for seed in seeds:
     loss = LabelSmoothingCrossEntropy(0.1)
     model.compile(transformer_adam(16, 10), loss, weighted_metrics=[StepLoss(loss)])
     data = (({"source_ids": x, "target_ids": x}, y, w) for x, y, w in batches())
-    run = started_run(f"{folder}/{seed}", model)
-    fit_model(model, data, run=run, work=WORK, steps=12, log_every=1)
+    train(f"{folder}/{seed}", model, data, seed=int(seed), steps=12, log_every=1)
 """
 
 

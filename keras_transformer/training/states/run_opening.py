@@ -1,29 +1,14 @@
 """Where a training begins: in a new run directory, or at the last state of one."""
 
-import contextlib
 import sys
 
 import keras
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.runs.run_lock import run_lock
 from keras_transformer.training.states.training_state import check_same_settings, find_state
 
 _MOST_STEPS = 2**31 - 1
-
-
-def hold_run(path, devices):
-    """Return a context in which no other training has a run directory, see `run_lock`.
-
-    Args:
-        path: the directory.
-        devices: the `Devices`; of several processes the chief alone writes, and holds it for all.
-
-    Raises:
-        UserInputError: when it is entered, another process holds the directory.
-    """
-    return run_lock(path) if devices.is_chief else contextlib.nullcontext()
 
 
 def open_run(path, devices, *, settings, may_change=(), overwrite=False, resume=False):
@@ -45,11 +30,6 @@ def open_run(path, devices, *, settings, may_change=(), overwrite=False, resume=
         UserInputError: the directory holds something else; a run, and neither `overwrite` nor
             `resume` is given; a run with other settings or of another backend; or other states than
             the other processes see.
-
-    Example:
-        >>> run, state = open_run(  # doctest: +SKIP
-        ...     "runs/first", start_devices(), settings={"seed": 1}, resume=True
-        ... )
     """
     if devices.is_chief:
         run = RunDirectory.create(path, overwrite=overwrite, resume=resume)
@@ -67,6 +47,39 @@ def open_run(path, devices, *, settings, may_change=(), overwrite=False, resume=
     if devices.is_chief:
         print(f"Going on with {run.path} after step {state.step}.", file=sys.stderr)
     return run, state
+
+
+def open_origin(path, run, state, resume):
+    """Return the run that a training starts from, or None.
+
+    Args:
+        path: its path; None: no other run, or, in a training that was broken off before its first
+            checkpoint, the one that it began with.
+        run: the `RunDirectory` of the training.
+        state: the `TrainingState` that it goes on from, or None: then it needs no other run.
+        resume: whether the training goes on with `run`.
+
+    Raises:
+        UserInputError: it is no run, or the one that is replaced; or a training that goes on
+            started from another one.
+    """
+    earlier = run.record().origin if run.is_run() else None
+    if state is not None:
+        if path is not None and str(path) != earlier:
+            raise UserInputError(
+                f"The run {run.path} started from {earlier or 'no other run'}. It cannot go on "
+                f"--from {path}: leave that away."
+            )
+        return None
+    if resume and path is None:
+        path = earlier
+    if path is None:
+        return None
+    origin = RunDirectory.open(path)
+    if origin.path.resolve() == run.path.resolve():
+        raise UserInputError(f"A training cannot start from the run it replaces: {run.path}")
+    origin.find_weights()
+    return origin
 
 
 def _check_backend(run):

@@ -38,15 +38,8 @@ class TrainingState:
         step: updates done.
         settings: the settings of the training, a JSON-compatible dictionary, or None.
         data_fingerprint: `BatchReader.fingerprint` of the training text, or None.
-        progress: what the callbacks of `fit_model` need, a JSON-compatible dictionary.
+        progress: what the callbacks of a training need, a JSON-compatible dictionary.
         variables: name, shape and dtype of each variable, a list of lists.
-
-    Example:
-        >>> state = find_state(run)  # doctest: +SKIP
-        >>> if state is not None:  # doctest: +SKIP
-        ...     check_same_settings(state.settings, settings, may_differ=("steps",))
-        >>> data = fit_batches(reader, start_step=state.step if state else 0)  # doctest: +SKIP
-        >>> fit_model(model, data, run=run, state=state, settings=settings)  # doctest: +SKIP
     """
 
     path: Path
@@ -135,6 +128,8 @@ def find_state(run):
 def check_same_settings(earlier, settings, may_differ=()):
     """Refuse to go on with settings that would make it another training.
 
+    What an older version did not know as a setting counts as off: None, False or 0.
+
     Args:
         earlier: the settings of the state, a dictionary, or None where it has none.
         settings: those of now, a dictionary.
@@ -154,7 +149,7 @@ def check_same_settings(earlier, settings, may_differ=()):
     different = [
         f"`{name}` was {_json(earlier, name)} and is {_json(settings, name)}"
         for name in sorted({*earlier, *settings} - set(may_differ))
-        if _json(earlier, name) != _json(settings, name)
+        if _json(earlier, name) != _json(settings, name) and (name in earlier or settings[name])
     ]
     if different:
         raise UserInputError(

@@ -35,49 +35,31 @@ def corpus(pairs, seed):
 
 def train(path, devices, steps, pace=0.0):
     """Train or go on; return the exit code."""
-    training.make_reproducible(3)
-    run, state = training.open_run(path, devices, settings={}, resume=True)
     # One shape, so that JAX compiles once; the last batch of an epoch is not full.
     reader, dev = (
         plan_batches(corpus(pairs, seed), SpecialTokens(), batch_tokens=60, seed=1, shapes=1)
         for seed, pairs in enumerate((20, 7))
     )
-    with devices.scope():
-        model = build_transformer(
-            "tiny", vocabulary_size=VOCABULARY_SIZE, hidden_dim=8, intermediate_dim=16, num_heads=2,
-            num_encoder_layers=1, num_decoder_layers=1, dropout=0.0,
-        )  # fmt: skip
-        trainer = training.training_model(model, ACCUMULATE)
-        loss = losses.LabelSmoothingCrossEntropy(0.1)
-        trainer.compile(
-            transformer_adam(8, warmup_steps=5, scale=0.5),
-            loss,
-            metrics=[metrics.Perplexity()],
-            weighted_metrics=[metrics.StepLoss(loss)],
-        )
-    if devices.is_chief and state is None:
-        run.start(model=model, tokenizer=TokenizerStub(), settings={})
-    record = training.fit_model(
-        trainer,
-        devices.batches(reader, state.step if state else 0, ACCUMULATE),
-        run=run,
-        work=training.StepWork.of(reader.plan, model),
-        steps=steps,
-        save_every=5,
-        validation_data=devices.batches(dev),
-        validation_steps=dev.plan.steps_per_epoch,
-        tensorboard=False,
-        log_every=1,
-        show_progress=False,
-        callbacks=[
-            keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: time.sleep(pace))
-        ],
-        state=state,
-        settings={},
-        data_fingerprint=reader.fingerprint,
-        devices=devices,
-    )
-    return record.exit_code
+    options = {"save_every": 5, "tensorboard": False, "log_every": 1, "show_progress": False}
+    options |= {"devices": devices, "accumulate": ACCUMULATE, "seed": 3, "probe": False}
+    with training.TrainingRun(path, steps=steps, resume=True, **options) as run:
+        with run.scope():
+            model = build_transformer(
+                "tiny", vocabulary_size=VOCABULARY_SIZE, hidden_dim=8, intermediate_dim=16,
+                num_heads=2, num_encoder_layers=1, num_decoder_layers=1, dropout=0.0,
+            )  # fmt: skip
+            trainer = training.training_model(model, ACCUMULATE)
+            loss = losses.LabelSmoothingCrossEntropy(0.1)
+            trainer.compile(
+                transformer_adam(8, warmup_steps=5, scale=0.5),
+                loss,
+                metrics=[metrics.Perplexity()],
+                weighted_metrics=[metrics.StepLoss(loss)],
+            )
+        wait = keras.callbacks.LambdaCallback(on_train_batch_end=lambda *_: time.sleep(pace))
+        run.begin(trainer, reader, dev, tokenizer=TokenizerStub(), callbacks=[wait])
+        trainer.fit(run.batches(reader), callbacks=run.callbacks, **run.fit_options)
+    return run.exit_code
 
 
 def main():
@@ -89,7 +71,6 @@ def main():
     options = parser.parse_args()
     devices = training.start_devices()
     exit_code = train(options.run, devices, options.steps, options.pace)
-    devices.stop()
     if options.alone and devices.is_chief:
         train(options.alone, training.Devices(devices.device_name), options.steps)
     return exit_code

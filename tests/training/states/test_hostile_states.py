@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.training import find_state, start_devices
+from keras_transformer.training import start_devices
 from keras_transformer.training.states.rewind import cut_rows
 from keras_transformer.training.states.run_opening import open_run
 from keras_transformer.training.states.saved_states import Progress
-from keras_transformer.training.states.training_state import save_state
+from keras_transformer.training.states.training_state import find_state, save_state
 from tests.training.small_training import batches, small_model, started_run
 
 

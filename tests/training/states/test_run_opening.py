@@ -6,8 +6,10 @@ import keras
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.training import Devices, check_same_settings, fit_model, open_run
-from tests.training.small_training import WORK, batches, small_model, started_run
+from keras_transformer.training import Devices
+from keras_transformer.training.states.run_opening import open_run
+from keras_transformer.training.states.training_state import check_same_settings
+from tests.training.small_training import train
 
 
 class OfTwoMachines(Devices):
@@ -23,11 +25,9 @@ class OfTwoMachines(Devices):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    model = small_model()
-    run = started_run(tmp_path_factory.mktemp("runs") / "trained", model)
-    options = {"settings": {"seed": 1, "steps": 4}, "tensorboard": False, "show_progress": False}
-    fit_model(model, batches(), run=run, work=WORK, steps=4, save_every=2, **options)
-    return run
+    path = tmp_path_factory.mktemp("runs") / "trained"
+    run, _ = train(path, steps=4, save_every=2, settings={"seed": 1, "steps": 4})
+    return run.directory
 
 
 def test_a_new_run_has_no_state(tmp_path):
@@ -38,23 +38,14 @@ def test_a_new_run_has_no_state(tmp_path):
 
 def test_a_run_goes_on_at_its_last_state_with_settings_that_may_change(trained):
     settings = {"seed": 1, "steps": 9}
-    run, state = open_run(
-        trained.path, Devices("CPU"), settings=settings, may_change=["steps"], resume=True
-    )
-    assert state.step == 4
+    options = {"settings": settings, "may_change": ["steps"], "resume": True}
     # They are written when the training goes on, not when it might yet be refused.
-    assert "steps" not in json.loads(run.settings_path.read_text())
-    model, quiet = small_model(), {"tensorboard": False, "show_progress": False}
     with pytest.raises(UserInputError, match="with other text"):
-        fit_model(
-            model, batches(), run=run, work=WORK, steps=9, state=state, settings=settings,
-            data_fingerprint="another", **quiet,
-        )  # fmt: skip
-    assert "steps" not in json.loads(run.settings_path.read_text())
-    fit_model(
-        model, batches(), run=run, work=WORK, steps=4, state=state, settings=settings, **quiet
-    )
-    assert json.loads(run.settings_path.read_text()) == settings
+        train(trained.path, steps=9, data_fingerprint="another", **options)
+    assert json.loads(trained.settings_path.read_text()) == {"seed": 1, "steps": 4}
+    run, _ = train(trained.path, steps=4, **options)
+    assert run.step == 4
+    assert json.loads(trained.settings_path.read_text()) == settings
 
 
 def test_a_training_goes_on_with_the_backend_that_it_began_on(trained, monkeypatch):

@@ -1,0 +1,187 @@
+"""The callbacks of one training, in their order, and what they measured when it ends."""
+
+import math
+
+from keras_transformer.errors import CannotWrite
+from keras_transformer.files.standard_streams import tell
+from keras_transformer.training.callbacks.bleu_validation import BleuValidation
+from keras_transformer.training.callbacks.compiled_shapes import CompiledShapes
+from keras_transformer.training.callbacks.ema_weights import EMAWeights, keeps_average
+from keras_transformer.training.callbacks.interruption import StopOnInterrupt
+from keras_transformer.training.callbacks.limits import (
+    StepLimit,
+    StopOnNaN,
+    StopOnPlateau,
+    TimeLimit,
+)
+from keras_transformer.training.callbacks.metrics_log import MetricsLog
+from keras_transformer.training.callbacks.progress_bar import ProgressBar
+from keras_transformer.training.callbacks.step_callback import StepMeter
+from keras_transformer.training.callbacks.tensorboard_log import TensorBoardLog
+from keras_transformer.training.callbacks.validation_log import ValidationLog
+from keras_transformer.training.epochs import EpochCallbacks
+from keras_transformer.training.fit_record import FitRecord
+from keras_transformer.training.states.checkpoints import Checkpoints
+from keras_transformer.training.states.saved_states import Progress, SavedStates
+
+# `fit` wants a number of epochs; a training limited by minutes never comes near this one.
+EPOCHS_WITHOUT_STEP_LIMIT = 1_000_000
+
+
+class FitCallbacks:
+    """The callbacks that a `TrainingRun` brings to `fit`.
+
+    Args:
+        run: the `TrainingRun`, entered.
+        model: the compiled model.
+        work: the `StepWork` of the training.
+        data_fingerprint: what tells the training text from another one, or None.
+        validators: callbacks that add values to the logs of an epoch.
+        callbacks: further callbacks, called after those that save the weights.
+    """
+
+    def __init__(self, run, model, work, data_fingerprint, validators=(), callbacks=()):
+        self.devices = run.devices
+        agree = run.devices.largest
+        self.limits = _limits(run, agree)
+        self.meter = StepMeter(work)
+        counters = {name: self.limits[name] for name in self.limits if name == "patience"}
+        self.progress = Progress({"meter": self.meter, **counters}, run.state)
+        average = EMAWeights() if keeps_average(model.optimizer) else None
+        self.checkpoints = Checkpoints(
+            run.directory,
+            run.keep_last,
+            run.keep_best,
+            monitor=run.monitor,
+            mode=run.mode,
+            remove_old=False,
+        )
+        states = SavedStates(
+            run.directory,
+            self.checkpoints,
+            self.progress,
+            average=average,
+            save_every=run.save_every,
+            settings=run.settings,
+            data_fingerprint=data_fingerprint,
+        )
+        self.interrupt = StopOnInterrupt(states.save_all if run.is_chief else None, agree)
+        self.logs, saving, last = [], [], []
+        if run.is_chief:
+            self.logs = _logs(run, model, work, self.progress, validators)
+            log = ValidationLog(run.directory.validation_path, self.progress.seconds)
+            saving, last = [self.checkpoints, log, *self.logs], [states]
+        if run.is_chief and run.show_progress and model.jit_compile:
+            saving.append(CompiledShapes(work.shape_to_compile))
+        measuring = [StopOnNaN(self.checkpoints.last_good), self.meter]
+        measuring += [*([average] if average else []), *validators]
+        self.epochs = EPOCHS_WITHOUT_STEP_LIMIT
+        if run.steps is not None:
+            self.epochs = math.ceil(run.steps / run.save_every)
+        self.list = EpochCallbacks(
+            [*measuring, *saving, *self.limits.values(), *callbacks, *last, self.interrupt],
+            model,
+            run.state,
+            run.save_every,
+            self.epochs,
+            at_end=self._end,
+        )
+        self.stopped_because = None
+
+    @property
+    def limit_reached(self):
+        """The name of the limit that was reached, or None."""
+        return next((name for name in self.limits if self.limits[name].reached), None)
+
+    def record(self):
+        """The `FitRecord` of the training, or None while it lasts."""
+        if self.stopped_because is None:
+            return None
+        return FitRecord(
+            steps=self.meter.step,
+            seconds=self.progress.seconds,
+            target_tokens_per_second=self.meter.rate.tokens_per_second,
+            stopped_because=self.stopped_because,
+            target_tokens=self.meter.all_steps.tokens,
+            training_seconds=self.meter.all_steps.seconds,
+            step_seconds=self.meter.rate.step_seconds,
+            flops=self.meter.all_steps.flops,
+            flop_utilisation=self.meter.rate.flop_utilisation,
+        )
+
+    def break_off(self, exception_type, exception, traceback):
+        """The `__exit__` of a training: what becomes of an exception before the end of `fit`.
+
+        Returns:
+            Whether it was Ctrl-C or another signal: the training has ended as it was asked to.
+        """
+        if self.stopped_because is not None:
+            return False
+        self.interrupt.__exit__(exception_type, exception, traceback)
+        self._close()
+        if isinstance(exception, CannotWrite):
+            raise CannotWrite(f"{exception} {self.checkpoints.last_good()}") from exception
+        if not isinstance(exception, KeyboardInterrupt):
+            return False
+        self.stopped_because = self.interrupt.stopped_because or "interrupted"
+        if self.devices.is_chief:
+            self._report_interrupt()
+        self.devices.stop()
+        return True
+
+    def _end(self):
+        """What follows the last step, in `fit` itself.
+
+        Raises:
+            KeyboardInterrupt: a signal came after the last step.
+        """
+        self.interrupt.__exit__(None, None, None)
+        self._close()
+        self.stopped_because = self.limit_reached or "data"
+        self.devices.stop()
+
+    def _close(self):
+        for log in self.logs:
+            log.close()
+
+    def _report_interrupt(self):
+        """Say what was saved, and how to go on."""
+        name = self.stopped_because.capitalize()
+        if self.interrupt.between_steps:
+            message = f"{name}. The weights are saved: {self.checkpoints.save()}."
+        else:
+            message = f"{name} within a step. {self.checkpoints.last_good()}"
+        tell(f"{message} The same command with --resume goes on.")
+
+
+def _limits(run, agree):
+    """Return the callbacks that end the training, by the name of what they limit."""
+    limits = {}
+    if run.steps is not None:
+        limits["steps"] = StepLimit(run.steps, run.step)
+    if run.minutes is not None:
+        elapsed = run.state.progress["seconds"] if run.state else 0.0
+        limits["minutes"] = TimeLimit(run.minutes, elapsed, agree)
+    if run.patience is not None:
+        limits["patience"] = StopOnPlateau(run.monitor, run.mode, run.patience, agree)
+    return limits
+
+
+def _logs(run, model, work, progress, validators):
+    """Return the callbacks that are closed at the end."""
+    logs = [MetricsLog(run.directory.metrics_path, work, run.log_every)]
+    if run.show_progress:
+        logs.append(ProgressBar(work, run.steps, run.minutes, progress.seconds))
+    if run.tensorboard:
+        samples = _samples_function(validators)
+        path = run.directory.tensorboard_path
+        logs.append(TensorBoardLog(path, work, run.log_every, samples))
+    return logs
+
+
+def _samples_function(validators):
+    """Return a function that returns the last sample translations, None if nobody makes any."""
+    for validator in validators:
+        if isinstance(validator, BleuValidation):
+            return lambda: validator.samples
+    return None

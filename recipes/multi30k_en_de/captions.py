@@ -1,0 +1,26 @@
+"""The captions of Multi30k as files."""
+
+import pathlib
+
+from keras_transformer.data import ParallelFiles, find_text
+from keras_transformer.translation_training import TranslationData
+
+
+def add_caption_arguments(parser):
+    """Give an `argparse` parser the flag that names the folder of captions."""
+    parser.add_argument(
+        "--data",
+        type=pathlib.Path,
+        required=True,
+        metavar="DIR",
+        help="folder with train, val and test_2016_flickr, each as .en and .de, .gz or not",
+    )
+
+
+def captions(directory):
+    """The parts of Multi30k in a folder, as `TranslationData`."""
+    train, dev, test = (
+        ParallelFiles(find_text(directory, f"{part}.en"), find_text(directory, f"{part}.de"), part)
+        for part in ("train", "val", "test_2016_flickr")
+    )
+    return TranslationData([train], dev=dev, test=test)
