@@ -36,6 +36,7 @@ _HOMES = {
     "Perplexity": "metrics",
     "PositionalEmbedding": "layers",
     "RunDirectory": "runs.run_directory",
+    "SearchOptions": "search_options",
     "SentencePieceTokenizer": "text",
     "SequenceGenerator": "models.sequence_generator",
     "SpecialTokens": "special_tokens",

@@ -1,5 +1,9 @@
 """Errors whose message is all that a user needs to go on."""
 
+# Said by whatever searches, here or on a server.
+SCORES_NOT_FINITE = (
+    "model's scores are not finite numbers: its weights are damaged, or its training has diverged."
+)
 # What the backends and their libraries say when an allocation fails.
 _OUT_OF_MEMORY = (
     "resource_exhausted",

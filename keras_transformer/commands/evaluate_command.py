@@ -5,14 +5,16 @@ import math
 import pathlib
 import sys
 
-from keras_transformer.command_line.command_errors import number_from_zero, positive_int
+from keras_transformer.command_line.command_errors import positive_int
 from keras_transformer.command_line.line_stream import one_line
 from keras_transformer.commands.long_lines import told_by_line
 from keras_transformer.commands.model_arguments import add_length_argument
 from keras_transformer.commands.scorecard_text import scorecard_text
+from keras_transformer.commands.search_arguments import add_search_arguments, given_search
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import require_standard_output
+from keras_transformer.search_options import SearchOptions
 
 
 def add_parser(verbs):
@@ -41,14 +43,7 @@ def add_parser(verbs):
         metavar="CODE",
         help="language of the references, for the Moses tokenizer (default: de)",
     )
-    add("--beam-size", type=positive_int, default=4, metavar="N", help="default: 4")
-    add(
-        "--alpha",
-        type=number_from_zero,
-        default=0.6,
-        metavar="A",
-        help="exponent of the length penalty (default: 0.6)",
-    )
+    add_search_arguments(parser, "beam_size", "alpha", "extra_length")
     add(
         "--batch-size",
         type=positive_int,
@@ -75,6 +70,7 @@ def evaluate(options):
     from keras_transformer.evaluation import paired_bootstrap
     from keras_transformer.runs.environment import package_versions
 
+    search = SearchOptions(**given_search(options))
     sources, references, against = checked_input(options)
     systems = {**systems_of(options.run), **against}
     translations, scores = {}, {}
@@ -87,8 +83,8 @@ def evaluate(options):
         "reference": options.reference,
         "sentences": len(sources),
         "language": options.language,
-        "beam_size": options.beam_size,
-        "alpha": options.alpha,
+        "beam_size": search.beam_size,
+        "alpha": search.alpha,
         "versions": package_versions(),
     }
     if against:
@@ -188,10 +184,8 @@ def run_results(system, sources, references, options):
     translator = Translator.load(
         system["run"],
         checkpoint=system["weights"],
-        beam_size=options.beam_size,
-        alpha=options.alpha,
         batch_size=options.batch_size,
-        max_source_length=options.max_source_length,
+        **given_search(options),
     )
     with told_by_line(0, {"sources": options.source, "targets": options.reference}):
         translator.check_lengths(sources, references)

@@ -1,42 +1,24 @@
 """`keras-transformer export`: a run as files that run elsewhere."""
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import (
-    int_from_zero,
-    number_from_zero,
-    positive_int,
-)
 from keras_transformer.commands.model_arguments import add_run_arguments, load_translator
-
-# Flags of the search, which is part of the export: name, type, letter, help. The defaults are those
-# of `export.search_options.SearchOptions`.
-SEARCH = (
-    ("beam_size", positive_int, "N", "default: 4; 1 is greedy search"),
-    ("alpha", number_from_zero, "A", "exponent of the length penalty (default: 0.6)"),
-    (
-        "extra_length",
-        positive_int,
-        "N",
-        "most output tokens beyond the source's own number (default: 50)",
-    ),
-    ("min_length", int_from_zero, "N", "least number of output tokens (default: 0)"),
-    (
-        "no_repeat_ngram",
-        int_from_zero,
-        "N",
-        "never produce the same N tokens in a row twice in one translation; at most 100 (default: "
-        "0, off)",
-    ),
-    (
-        "max_source_length",
-        positive_int,
-        "N",
-        "most source tokens, end of sentence counted; longer input is cut (default: 256)",
-    ),
+from keras_transformer.commands.search_arguments import add_search_arguments, given_search
+from keras_transformer.search_options import EXPORT
+from keras_transformer.serving.export_contract import (
+    CTRANSLATE2_PRECISIONS,
+    LITERT_PRECISIONS,
+    SAVED_MODEL_PRECISIONS,
 )
 
-# Of the parsed command line, what the exporters take by these names.
-EXPORT_OPTIONS = ("precision", "num_results", *(name for name, *_ in SEARCH))
+# Flags of the search, which is part of the export.
+SEARCH = (
+    "beam_size",
+    "alpha",
+    "extra_length",
+    "min_length",
+    "no_repeat_ngram",
+    "max_source_length",
+)
 
 
 def add_parser(verbs):
@@ -60,15 +42,9 @@ def _add_saved_model(kinds):
         help="a SavedModel for tensorflow_model_server: strings in, strings out",
         directory="directory of the model, such as saved_models/en_de; the export is its next "
         "version, such as saved_models/en_de/1",
-        precisions=("float32", "bfloat16"),
+        precisions=SAVED_MODEL_PRECISIONS,
     )
-    _add_search(parser)
-    parser.add_argument(
-        "--num-results",
-        type=positive_int,
-        metavar="N",
-        help="translations of each sentence in the n-best signature (default: the beam size)",
-    )
+    add_search_arguments(parser, *SEARCH, "num_results", defaults=EXPORT)
 
 
 def _add_litert(kinds):
@@ -78,9 +54,9 @@ def _add_litert(kinds):
         "export_litert",
         help="a LiteRT (TensorFlow Lite) model for phones: ids in, ids out",
         directory="directory to write; it must not exist, or be empty",
-        precisions=("float32", "float16", "int8"),
+        precisions=LITERT_PRECISIONS,
     )
-    _add_search(parser)
+    add_search_arguments(parser, *SEARCH, defaults=EXPORT)
 
 
 def _add_ctranslate2(kinds):
@@ -90,7 +66,7 @@ def _add_ctranslate2(kinds):
         "export_ctranslate2",
         help="a model directory of the CTranslate2 engine, whose own search it runs with",
         directory="directory to write; it must not exist, or be empty",
-        precisions=("float32", "float16", "int16", "int8"),
+        precisions=CTRANSLATE2_PRECISIONS,
     )
 
 
@@ -108,17 +84,11 @@ def _add_kind(kinds, name, exporter, *, help, directory, precisions):
     return parser
 
 
-def _add_search(parser):
-    for name, type_, letter, text in SEARCH:
-        flag = "--" + name.replace("_", "-")
-        parser.add_argument(flag, type=type_, metavar=letter, help=text)
-
-
 def export(options):
     """Run the verb with the parsed command line."""
     start_backend_quietly()
     from keras_transformer import export as exporters
 
-    values = {name: value for name, value in vars(options).items() if name in EXPORT_OPTIONS}
-    translator = load_translator(options)
-    print(getattr(exporters, options.exporter)(translator, options.directory, **values))
+    write = getattr(exporters, options.exporter)
+    search, precision = given_search(options), options.precision
+    print(write(load_translator(options), options.directory, precision=precision, **search))

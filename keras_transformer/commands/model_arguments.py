@@ -4,7 +4,7 @@ import hashlib
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.command_errors import positive_int
-from keras_transformer.text.sentence_encoding import MAX_SOURCE_LENGTH
+from keras_transformer.search_options import TRANSLATION
 
 
 def add_model_arguments(parser):
@@ -25,11 +25,11 @@ def add_length_argument(parser):
     parser.add_argument(
         "--max-source-length",
         type=positive_int,
-        default=MAX_SOURCE_LENGTH,
+        default=TRANSLATION.max_source_length,
         metavar="N",
         help="most tokens of a line, end of sentence counted; also of what stands beside a source: "
         "a target, a reference, a prefix. A longer line is refused, with its number (default: "
-        f"{MAX_SOURCE_LENGTH}; a model with fewer positions has that limit)",
+        f"{TRANSLATION.max_source_length}; a model with fewer positions has that limit)",
     )
 
 
@@ -68,7 +68,7 @@ def load_translator(options, **settings):
 def model_digests(options):
     """What tells the named models from any others: digests of weights, tokenizers' fingerprints."""
     start_backend_quietly()
-    from keras_transformer.inference.translator import ensemble_members
+    from keras_transformer.inference.ensemble_loading import ensemble_members
 
     digests = []
     for run, checkpoint in ensemble_members(options.runs, _checkpoint(options)):

@@ -4,10 +4,12 @@ import math
 import sys
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import number_from_zero, positive_int
+from keras_transformer.command_line.command_errors import positive_int
 from keras_transformer.command_line.line_stream import STANDARD_INPUT, chunks_of_lines, write_lines
 from keras_transformer.commands.long_lines import answer_lines
 from keras_transformer.commands.model_arguments import add_length_argument
+from keras_transformer.commands.search_arguments import add_search_arguments, given_search
+from keras_transformer.search_options import PARSING
 
 
 def add_parser(verbs):
@@ -23,14 +25,7 @@ def add_parser(verbs):
     add = parser.add_argument
     add("run", metavar="RUN", help="run directory of a parser's training")
     add("--checkpoint", metavar="NAME", help="weights to use (default: the run's final ones)")
-    add("--beam-size", type=positive_int, default=21, metavar="N", help="default: 21")
-    add(
-        "--alpha",
-        type=number_from_zero,
-        default=0.3,
-        metavar="A",
-        help="exponent of the length penalty (default: 0.3)",
-    )
+    add_search_arguments(parser, "beam_size", "alpha", "extra_length", defaults=PARSING)
     add(
         "--batch-size",
         type=positive_int,
@@ -57,11 +52,9 @@ def parse(options):
     parser = Parser.load(
         options.run,
         options.checkpoint,
-        beam_size=options.beam_size,
-        alpha=options.alpha,
         batch_size=options.batch_size,
         constrained=not options.repair,
-        max_source_length=options.max_source_length,
+        **given_search(options),
     )
     number = repaired = flat = 0
     for lines in chunks_of_lines(stdin):

@@ -2,13 +2,14 @@
 
 from keras_transformer.command_line.command_errors import (
     int_from_zero,
-    number_from_zero,
     positive_int,
     positive_number,
     share,
 )
 from keras_transformer.commands.model_arguments import add_model_arguments
+from keras_transformer.commands.search_arguments import add_search_arguments
 from keras_transformer.errors import UserInputError
+from keras_transformer.search_options import TRANSLATION
 from keras_transformer.text.sentence_encoding import LONG_SENTENCES
 
 # Names of the parsed command line.
@@ -31,7 +32,7 @@ def check_combinations(options):
         _refuse(options, SEARCH, "is for searching, and `--sample` does not search")
     else:
         _refuse(options, SAMPLING, "needs `--sample`")
-        beam_size = options.beam_size or 4
+        beam_size = options.beam_size or TRANSLATION.beam_size
         if options.n_best is not None and options.n_best > beam_size:
             raise UserInputError(
                 "`--n-best` must be at most the beam size. "
@@ -47,14 +48,8 @@ def check_combinations(options):
 
 
 def _add_search_arguments(parser):
+    add_search_arguments(parser, *SEARCH, "extra_length", "min_length", "no_repeat_ngram")
     add = parser.add_argument
-    add("--beam-size", type=positive_int, metavar="N", help="default: 4; 1 is greedy search")
-    add(
-        "--alpha",
-        type=number_from_zero,
-        metavar="A",
-        help="exponent of the length penalty (default: 0.6)",
-    )
     add(
         "--n-best",
         type=positive_int,
@@ -62,21 +57,6 @@ def _add_search_arguments(parser):
         help="print the N best translations of each line, best first, as `index ||| text ||| "
         "score`: the line's index from 0, the score after the length penalty (N <= beam size); "
         "with --sample, N samples and their log-probabilities",
-    )
-    add(
-        "--min-length",
-        type=int_from_zero,
-        default=0,
-        metavar="N",
-        help="least number of tokens of a translation (default: 0)",
-    )
-    add(
-        "--no-repeat-ngram",
-        type=int_from_zero,
-        default=0,
-        metavar="N",
-        help="never produce the same N tokens in a row twice in one translation; at most 100 "
-        "(default: 0, off)",
     )
     add(
         "--tab-prefix",

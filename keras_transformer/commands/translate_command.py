@@ -14,9 +14,9 @@ from keras_transformer.command_line.line_stream import (
 )
 from keras_transformer.commands.long_lines import answer_lines, told_by_line
 from keras_transformer.commands.model_arguments import load_translator, model_digests
+from keras_transformer.commands.search_arguments import given_search
 from keras_transformer.commands.translate_arguments import (
     SAMPLING,
-    SEARCH,
     add_translate_arguments,
     check_combinations,
 )
@@ -27,7 +27,6 @@ from keras_transformer.files.output_files import find_output
 # A file is translated in pieces of so many batches: enough to sort by length in each.
 BATCHES_A_PIECE = 16
 CHANGE_NO_LINE = ("arguments", "batch_size", "output", "verb")  # of the parsed command line
-LIMITS = ("batch_size", "min_length", "no_repeat_ngram", "max_source_length", "source_language")
 
 
 def add_parser(verbs):
@@ -52,12 +51,12 @@ def translate(options):
 
 
 def _load(options):
-    settings = {name: getattr(options, name) for name in SEARCH}
     return load_translator(
         options,
-        **{name: getattr(options, name) for name in LIMITS},
+        **given_search(options),
+        batch_size=options.batch_size,
         long_sentences=options.long_lines,
-        **{name: value for name, value in settings.items() if value is not None},
+        source_language=options.source_language,
     )
 
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.decoding.hypothesis_arrays import choose, empty_ids, write_at
-from keras_transformer.decoding.length_penalty import check_alpha, length_penalty
+from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules, next_token_candidates
+from keras_transformer.search_options import SearchOptions
 
 
 class BeamState(NamedTuple):
@@ -109,10 +109,8 @@ def beam_search(
     Reference:
         Wu et al., "Google's Neural Machine Translation System", 2016, section 7.
     """
-    check_positive_int("beam_size", beam_size)
-    check_alpha(alpha)
+    SearchOptions(beam_size=beam_size, alpha=alpha, num_results=num_results)  # checks them
     num_results = beam_size if num_results is None else num_results
-    check_num_results(num_results, beam_size)
     rules = OutputRules(ops.cast(limits, "int32"), special_tokens, vocabulary_size, constraints)
 
     def advance(beams):
@@ -136,16 +134,6 @@ def beam_search(
         (start(state, batch_size, beam_size, max_length, special_tokens),),
     )
     return beams.finished_ids[:, :num_results], beams.finished_scores[:, :num_results]
-
-
-def check_num_results(num_results, beam_size):
-    """Require an integer from 1 to `beam_size`."""
-    check_positive_int("num_results", num_results)
-    if num_results > beam_size:
-        raise ValueError(
-            "`num_results` must be at most `beam_size`. "
-            f"Received: num_results={num_results}, beam_size={beam_size}"
-        )
 
 
 def start(model_state, batch_size, beam_size, max_length, special_tokens):

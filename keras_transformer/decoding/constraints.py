@@ -14,20 +14,7 @@ Axes in the shape comments:
 
 from keras import ops
 
-from keras_transformer.argument_checks import check_non_negative_int, check_positive_int
-from keras_transformer.errors import UserInputError
-
-_LONGEST_NGRAM = 100  # each of its tokens is compared in every step
-
-
-def check_no_repeat_ngram(no_repeat_ngram):
-    """Require an integer from 0 to 100; UserInputError where it is larger."""
-    check_non_negative_int("no_repeat_ngram", no_repeat_ngram)
-    if no_repeat_ngram > _LONGEST_NGRAM:
-        raise UserInputError(
-            f"`no_repeat_ngram` must be at most {_LONGEST_NGRAM}. "
-            f"Received: no_repeat_ngram={no_repeat_ngram}"
-        )
+from keras_transformer.argument_checks import check_positive_int
 
 
 def allowed_by(constraints, ids, index, is_allowed):

@@ -25,4 +25,4 @@ def choose(values, places):
     batch_size, m, *rest = ops.shape(values)
     rows = ops.expand_dims(ops.arange(batch_size) * m, 1) + places
     chosen = ops.take(ops.reshape(values, (-1, *rest)), ops.reshape(rows, (-1,)), axis=0)
-    return ops.reshape(chosen, (-1, places.shape[1], *rest))
+    return ops.reshape(chosen, (-1, ops.shape(places)[1], *rest))

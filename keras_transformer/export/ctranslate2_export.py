@@ -9,8 +9,8 @@ from keras_transformer.export.model_card import write_model_card
 from keras_transformer.export.new_directory import write_new_directory
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.models import TransformerStacks
+from keras_transformer.serving.export_contract import CTRANSLATE2_PRECISIONS
 
-PRECISIONS = ("float32", "float16", "int16", "int8")
 # Of a sinusoidal model, which has no limit of its own: CTranslate2 looks its positions up.
 NUM_POSITIONS = 2048
 
@@ -37,13 +37,15 @@ def export_ctranslate2(translator, directory, *, precision="float32"):
             installed, or the directory is not empty.
 
     Example:
-        >>> translator = Translator.load("runs/en_de")  # doctest: +SKIP
-        >>> export_ctranslate2(translator, "ctranslate2/en_de", precision="int8")  # doctest: +SKIP
-        PosixPath('ctranslate2/en_de')
+
+    ```python
+    translator = Translator.load("runs/en_de")
+    export_ctranslate2(translator, "ctranslate2/en_de", precision="int8")
+    ```
 
     Reference: https://opennmt.net/CTranslate2/
     """
-    check_one_of("precision", precision, PRECISIONS)
+    check_one_of("precision", precision, CTRANSLATE2_PRECISIONS)
     if importlib.util.find_spec("ctranslate2") is None:
         raise UserInputError(
             "The export needs the package ctranslate2: pip install 'keras-transformer[ctranslate2]'"

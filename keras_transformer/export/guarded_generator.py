@@ -11,6 +11,8 @@ Axes in the shape comments:
     output   tokens of an output and its EOS
 """
 
+import dataclasses
+
 from keras import ops
 
 from keras_transformer.models.sequence_generator import SequenceGenerator
@@ -38,11 +40,6 @@ class GuardedGenerator:
         self._vocabulary_size = tokenizer.vocabulary_size
         self._generator = SequenceGenerator(models, self.tokens, self._vocabulary_size)
         self.layers = self._generator.layers
-        self._limits = {
-            "extra_length": options.extra_length,
-            "min_length": options.min_length,
-            "no_repeat_ngram": options.no_repeat_ngram,
-        }
 
     def source(self, input_ids, input_lengths, even_empty=False):
         """The encoder's input.
@@ -79,13 +76,8 @@ class GuardedGenerator:
                 `NO_SCORE` where the search found fewer hypotheses, whose tokens are none.
         """
         source_ids = self.source(input_ids, input_lengths)
-        ids, scores = self._generator.search(
-            source_ids,
-            beam_size=self.options.beam_size,
-            alpha=self.options.alpha,
-            num_results=num_results,
-            **self._limits,
-        )
+        options = dataclasses.replace(self.options, num_results=num_results)
+        ids, scores = self._generator.search(source_ids, options=options)
         is_empty = ops.all(source_ids == self.source_tokens.pad, axis=1)  # (batch,)
         is_empty = ops.expand_dims(is_empty, 1)  # (batch, 1)
         scores = ops.maximum(scores, NO_SCORE)  # (batch, n)

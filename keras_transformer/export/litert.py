@@ -4,31 +4,20 @@ import dataclasses
 import tempfile
 
 from keras_transformer.argument_checks import check_one_of
+from keras_transformer.export.exported_search import exported_search
 from keras_transformer.export.guarded_generator import GuardedGenerator
 from keras_transformer.export.low_precision import with_precision
 from keras_transformer.export.model_card import write_model_card
 from keras_transformer.export.new_directory import write_new_directory
 from keras_transformer.export.required_backend import check_tensorflow_backend
 from keras_transformer.files.checksum_list import write_checksums
-from keras_transformer.inference.search_options import SearchOptions
-from keras_transformer.serving.export_contract import NO_SCORE
+from keras_transformer.search_options import takes_search_options
+from keras_transformer.serving.export_contract import LITERT_PRECISIONS, NO_SCORE
 from keras_transformer.serving.litert_directory import LiteRTDirectory
 
-PRECISIONS = ("float32", "float16", "int8")
 
-
-def export_litert(
-    translator,
-    directory,
-    *,
-    beam_size=None,
-    alpha=None,
-    extra_length=None,
-    min_length=None,
-    no_repeat_ngram=None,
-    max_source_length=None,
-    precision="float32",
-):
+@takes_search_options(None)
+def export_litert(translator, directory, *, precision="float32", **options):
     """Write a translator as a LiteRT model with its tokenizer and settings.
 
     One file `model.tflite` has three signatures over one set of weights. They are made of LiteRT's
@@ -43,11 +32,11 @@ def export_litert(
     Args:
         translator: a `Translator`, of one model or an ensemble.
         directory: where to; it must not exist, or be empty and not the current one.
-        beam_size, alpha, extra_length, min_length, no_repeat_ngram, max_source_length: the fields
-            of `SearchOptions`, for `translate_ids`; None: the translator's, and the defaults.
         precision: how the weights are stored. `"float16"` halves the file and computes in float32;
             `"int8"` (dynamic range) makes it about a third, and its large matrix products run in
             8-bit integers.
+        **options: fields of `SearchOptions` but `num_results`, for `translate_ids`; those that are
+            not given are the translator's, but `max_source_length` is 256.
 
     Returns:
         The `Path` of the directory, which appears whole or not at all.
@@ -59,42 +48,35 @@ def export_litert(
         CannotWrite: the disk is full, or another error of the operating system.
 
     Example:
-        >>> translator = Translator.load("runs/en_de")  # doctest: +SKIP
-        >>> export_litert(translator, "saved_models/en_de_litert")  # doctest: +SKIP
-        PosixPath('saved_models/en_de_litert')
+
+    ```python
+    translator = Translator.load("runs/en_de")
+    export_litert(translator, "saved_models/en_de_litert")
+    ```
 
     Reference:
         LiteRT signatures: https://www.tensorflow.org/lite/guide/signatures
     """
     check_tensorflow_backend("A LiteRT model")
-    check_one_of("precision", precision, PRECISIONS)
-    options = SearchOptions.of(
-        translator,
-        beam_size=beam_size,
-        alpha=alpha,
-        extra_length=extra_length,
-        min_length=min_length,
-        no_repeat_ngram=no_repeat_ngram,
-        max_source_length=max_source_length,
-        num_results=1,
-    )
+    check_one_of("precision", precision, LITERT_PRECISIONS)
+    search = exported_search(translator, num_results=1, **options)
 
     def write(path):
         from keras_transformer.files.tensorflow_write_errors import tensorflow_writing
 
         with tensorflow_writing(directory):
-            model_bytes = _convert(translator, options, precision, path)
+            model_bytes = _convert(translator, search, precision, path)
         LiteRTDirectory(path).write(
             model_bytes,
             translator.source_tokenizer,
             translator.tokenizer,
-            _settings(translator, options, precision),
+            _settings(translator, search, precision),
         )
         write_model_card(
             path,
             translator,
             kind="LiteRT model",
-            options=dataclasses.asdict(options),
+            options=dataclasses.asdict(search),
             precision=precision,
         )
         write_checksums(path)

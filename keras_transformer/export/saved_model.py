@@ -7,30 +7,19 @@ from pathlib import Path
 
 from keras_transformer.argument_checks import check_one_of
 from keras_transformer.errors import UserInputError
+from keras_transformer.export.exported_search import exported_search
 from keras_transformer.export.low_precision import with_precision
 from keras_transformer.export.model_card import write_model_card
 from keras_transformer.export.model_server_files import write_model_server_files
 from keras_transformer.export.required_backend import check_tensorflow_backend
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.whole_files import write_directory
-from keras_transformer.inference.search_options import SearchOptions
+from keras_transformer.search_options import takes_search_options
+from keras_transformer.serving.export_contract import SAVED_MODEL_PRECISIONS
 
-PRECISIONS = ("float32", "bfloat16")
 
-
-def export_saved_model(
-    translator,
-    directory,
-    *,
-    beam_size=None,
-    alpha=None,
-    extra_length=None,
-    min_length=None,
-    no_repeat_ngram=None,
-    max_source_length=None,
-    num_results=None,
-    precision="float32",
-):
+@takes_search_options(None)
+def export_saved_model(translator, directory, *, precision="float32", **options):
     """Write a translator as the next version of a SavedModel.
 
     It holds weights, vocabularies and search, and needs none of this package to run: core
@@ -58,12 +47,12 @@ def export_saved_model(
     Args:
         translator: a `Translator`.
         directory: the model's directory, `saved_models/NAME`; made where it is missing.
-        beam_size, alpha, extra_length, min_length, no_repeat_ngram, max_source_length, num_results:
-            the fields of `SearchOptions`; None: the translator's, and the defaults.
         precision: "float32" or "bfloat16": how weights are stored and layers compute, whatever
             the training's precision was. bfloat16 takes half the room and was 1.3 times as fast on
             a processor with AVX512-BF16; most translations stay what they are (943 of the 1,000 of
             Multi30k's test_2016_flickr, with 40.6 BLEU against 40.3).
+        **options: fields of `SearchOptions`; those that are not given are the translator's, but
+            `max_source_length` is 256 and `num_results` is `beam_size`.
 
     Returns:
         The `Path` of the version, `directory/1` or the number after the largest that is there. It
@@ -75,35 +64,28 @@ def export_saved_model(
         CannotWrite: the disk is full, or another error of the operating system.
 
     Example:
-        >>> translator = Translator.load("runs/en_de")  # doctest: +SKIP
-        >>> export_saved_model(translator, "saved_models/en_de")  # doctest: +SKIP
-        PosixPath('saved_models/en_de/1')
+
+    ```python
+    translator = Translator.load("runs/en_de")
+    export_saved_model(translator, "saved_models/en_de")  # Path("saved_models/en_de/1")
+    ```
     """
     check_tensorflow_backend("A SavedModel")
-    check_one_of("precision", precision, PRECISIONS)
+    check_one_of("precision", precision, SAVED_MODEL_PRECISIONS)
     _check_path(directory)
-    options = SearchOptions.of(
-        translator,
-        beam_size=beam_size,
-        alpha=alpha,
-        extra_length=extra_length,
-        min_length=min_length,
-        no_repeat_ngram=no_repeat_ngram,
-        max_source_length=max_source_length,
-        num_results=num_results,
-    )
+    search = exported_search(translator, **options)
 
     def write(version):
         from keras_transformer.files.tensorflow_write_errors import tensorflow_writing
 
         with tensorflow_writing(directory):
-            _save(translator, version, options, precision)
-            _write_warmup(version, translator, options)
+            _save(translator, version, search, precision)
+            _write_warmup(version, translator, search)
         write_model_card(
             version,
             translator,
             kind="SavedModel",
-            options=dataclasses.asdict(options),
+            options=dataclasses.asdict(search),
             precision=precision,
         )
         write_model_server_files(Path(directory), version)

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_transformer.decoding.hypothesis_arrays import choose
 from keras_transformer.decoding.next_tokens import OutputRules
 from keras_transformer.serving.export_contract import NO_SCORE
 from keras_transformer.serving.litert_directory import TRANSLATE_IDS
@@ -33,7 +34,7 @@ def convert_signatures(functions, variables, precision, directory):
     Args:
         functions: dict of concrete functions, by the names of their signatures.
         variables: list of the `tf.Variable`s that they read.
-        precision: `"float32"`, `"float16"` or `"int8"`.
+        precision: one of `LITERT_PRECISIONS`.
         directory: an empty one, where a SavedModel with all weights is left.
 
     Returns:
@@ -109,7 +110,7 @@ class StepSignatures:
     def _step(self, tokens, parents, index, *state):
         num_memory = len(keras.tree.flatten(self._memory))
         memory = keras.tree.pack_sequence_as(self._memory, list(state[:num_memory]))
-        cache = [_choose(values, parents) for values in state[num_memory:]]
+        cache = [choose(values, parents) for values in state[num_memory:]]
         cache = keras.tree.pack_sequence_as(self._cache, cache)
         logits, cache = self._layers.step(tokens, index, memory, cache)
         return {"log_probs": self._log_probs(logits)} | _named("cache", cache)
@@ -146,14 +147,3 @@ def _concrete(function, inputs):
 def _named(name, nest):
     """The tensors of a nest as a dict: name_0, name_1, ..."""
     return {f"{name}_{number}": value for number, value in enumerate(keras.tree.flatten(nest))}
-
-
-def _choose(values, parents):
-    """Entries of `values` (batch, beams, ...) at `parents` (batch, beams).
-
-    As `decoding.hypothesis_arrays.choose`, for a number of beams that only the run knows.
-    """
-    batch_size, beam_size, *rest = ops.shape(values)
-    rows = ops.expand_dims(ops.arange(batch_size) * beam_size, 1) + parents
-    chosen = ops.take(ops.reshape(values, (-1, *rest)), ops.reshape(rows, (-1,)), axis=0)
-    return ops.reshape(chosen, (batch_size, beam_size, *rest))

@@ -1,15 +1,11 @@
 """Search for linearised trees, compiled: NumPy arrays of ids in, NumPy arrays out."""
 
-import functools
-
-import keras
 import numpy as np
 
-from keras_transformer.decoding.tree_constraint import MAX_OPENINGS, WellFormedTree
-from keras_transformer.inference.graph_compilation import IDS, compile_function
+from keras_transformer.decoding.tree_constraint import WellFormedTree
+from keras_transformer.errors import UserInputError
+from keras_transformer.inference.graph_compilation import CompiledCalls
 from keras_transformer.models.sequence_generator import SequenceGenerator
-
-NUMBERS = keras.InputSpec(shape=(None,), dtype="int32")  # (batch,)
 
 
 class CompiledTreeGenerator:
@@ -19,43 +15,38 @@ class CompiledTreeGenerator:
         models: list of models; several are an ensemble. Changes of their weights are seen.
         special_tokens: the `SpecialTokens` of the target's tokenizer.
         tree_tokens: the `TreeTokens` of its vocabulary.
-        extra_length: most output tokens beyond the source's own number; at least 2, so that the
-            limit of a source with a token for each word fits a tree.
-        max_openings: most constituents that begin at one word.
+        options: the `SearchOptions`, with an `extra_length` of at least 2: so the limit of a source
+            with a token for each word fits a tree.
 
     Raises:
-        ValueError: `extra_length` is less than 2, or the models and the tokens do not fit.
+        UserInputError: `extra_length` is less than 2.
+        ValueError: the models and the tokens do not fit.
     """
 
-    def __init__(
-        self, models, special_tokens, tree_tokens, *, extra_length=300, max_openings=MAX_OPENINGS
-    ):
-        if not isinstance(extra_length, int) or extra_length < 2:
-            raise ValueError(
-                f"`extra_length` must be an integer >= 2. Received: extra_length={extra_length}"
+    def __init__(self, models, special_tokens, tree_tokens, options):
+        if options.extra_length < 2:
+            raise UserInputError(
+                "`extra_length` must be an integer >= 2. "
+                f"Received: extra_length={options.extra_length}"
             )
-        vocabulary_size = len(tree_tokens.opening)
-        self._generator = SequenceGenerator(models, special_tokens, vocabulary_size)
-        self.max_length = self._generator.layers.max_length  # most positions, or None
-        self._variables = [variable for model in models for variable in model.variables]
+        self.generator = SequenceGenerator(models, special_tokens, len(tree_tokens.opening))
+        self.max_length = self.generator.layers.max_length  # most positions, or None
+        self._options = options
         self._tree_rules = {
             "tree_tokens": tree_tokens,
-            "special_tokens": self._generator.special_tokens,
-            "vocabulary_size": self._generator.layers.vocabulary_size,
-            "max_openings": max_openings,
+            "special_tokens": self.generator.special_tokens,
+            "vocabulary_size": self.generator.layers.vocabulary_size,
         }
-        self._extra_length = extra_length
-        self._compiled = {}
+        self._call = CompiledCalls(models)
 
-    def search(self, source_ids, num_leaves=None, *, beam_size, alpha, num_results):
-        """The best outputs by beam search, or by greedy search where `beam_size` is 1.
+    def search(self, source_ids, num_leaves=None):
+        """The best outputs of each source.
 
         Args:
             source_ids: int array (batch, source_length): tokens, EOS, padding.
             num_leaves: list of int, number of words of each sentence, of which each has a token or
                 more; rows of `source_ids` beyond the list are padding. Each output is a tree over
                 so many words: see `decoding.WellFormedTree`. None: an output is any tokens.
-            beam_size, alpha, num_results: as in `SequenceGenerator.beam_search`.
 
         Returns:
             ids int32 (batch, num_results, length), scores float32 (batch, num_results). Where fewer
@@ -63,24 +54,14 @@ class CompiledTreeGenerator:
             because `max_length` is less than the words and 3, the output is the beginning of a
             flat one.
         """
-        options = {"beam_size": beam_size, "alpha": alpha, "num_results": num_results}
-        options["extra_length"] = self._extra_length
         if num_leaves is None:
-            return self._compile(self._generator.search, [IDS], options)(source_ids)
+            return self._call(self.generator.search, source_ids, options=self._options)
         numbers = np.zeros(len(source_ids), "int32")
         numbers[: len(num_leaves)] = num_leaves
-        return self._compile(self._search_trees, [IDS, NUMBERS], options)(source_ids, numbers)
+        return self._call(self._search_trees, source_ids, numbers)
 
-    def _search_trees(self, source_ids, num_leaves, **options):
+    def _search_trees(self, source_ids, num_leaves):
         def is_tree(limits):
             return WellFormedTree(num_leaves, limits, **self._tree_rules)
 
-        return self._generator.search(source_ids, constraints=(is_tree,), **options)
-
-    def _compile(self, method, inputs, options):
-        """One graph for each method and its options."""
-        key = (method.__name__, *options.values())
-        if key not in self._compiled:
-            function = functools.partial(method, **options)
-            self._compiled[key] = compile_function(function, inputs, self._variables)
-        return self._compiled[key]
+        return self.generator.search(source_ids, options=self._options, constraints=(is_tree,))

@@ -1,5 +1,7 @@
 """A function of batches of ids as one compiled graph, on TensorFlow and on JAX."""
 
+import functools
+
 import keras
 import numpy as np
 
@@ -38,6 +40,39 @@ def compile_function(function, inputs, variables):
         return keras.tree.map_structure(keras.ops.convert_to_numpy, compiled(*arrays))
 
     return call
+
+
+class CompiledCalls:
+    """Calls functions of batches, each compiled when it is first called.
+
+    Args:
+        models: list of the models whose variables the functions read.
+    """
+
+    def __init__(self, models):
+        self._variables = [variable for model in models for variable in model.variables]
+        self._compiled = {}
+
+    def __call__(self, function, *arrays, **options):
+        """`function(*arrays, **options)` as NumPy arrays, by one graph for equal options.
+
+        Args:
+            function: as `compile_function` takes it.
+            *arrays: of axes of which the first and the last vary, such as (batch, length); None
+                at the end is left out.
+            **options: values with a hash, the same ones for each `function`.
+        """
+        arrays = [array for array in arrays if array is not None]
+        inputs = [keras.InputSpec(shape=_shape(array), dtype=str(array.dtype)) for array in arrays]
+        key = (function.__name__, *(spec.shape for spec in inputs), *options.values())
+        if key not in self._compiled:
+            function = functools.partial(function, **options)
+            self._compiled[key] = compile_function(function, inputs, self._variables)
+        return self._compiled[key](*arrays)
+
+
+def _shape(array):
+    return (None, *array.shape[1:-1], None)[: array.ndim]
 
 
 def pad_ids(rows, padding_id):

@@ -1,5 +1,6 @@
 """Sentences in, constituency trees out: a trained model with its vocabularies."""
 
+import dataclasses
 import math
 import re
 from collections.abc import Iterable
@@ -8,21 +9,17 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_transformer.argument_checks import check_positive_int
-from keras_transformer.decoding.length_penalty import check_alpha
 from keras_transformer.decoding.tree_constraint import TreeTokens
-from keras_transformer.errors import SentenceTooLong, UserInputError
+from keras_transformer.errors import SCORES_NOT_FINITE, SentenceTooLong, UserInputError
 from keras_transformer.inference.compiled_tree_generator import CompiledTreeGenerator
 from keras_transformer.inference.graph_compilation import pad_ids
 from keras_transformer.parsing import Tree, repair, source_text
 from keras_transformer.parsing.leaf import WHITE_SPACE
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer, tree_tokens
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.search_options import PARSING, HasSearchOptions, takes_search_options
 from keras_transformer.text.sentence_batches import batches_by_length
-from keras_transformer.text.sentence_encoding import (
-    MAX_SOURCE_LENGTH,
-    check_max_source_length,
-    encode_sentences,
-)
+from keras_transformer.text.sentence_encoding import encode_sentences
 
 # As in files of trees: a no-break space in a word does not part it.
 _WORD = re.compile(rf"[^{WHITE_SPACE}]+")
@@ -45,7 +42,7 @@ class Parse(NamedTuple):
     repairs: int
 
 
-class Parser:
+class Parser(HasSearchOptions):
     """Parses lists of sentences.
 
     Sentences are sorted by length, run in batches and returned in the order in which they came.
@@ -54,57 +51,46 @@ class Parser:
         model: a model from `build_transformer` with a vocabulary of its own for each side.
         tokenizer: the `TreeTokenizer` of the target.
         source_tokenizer: the `SentencePieceTokenizer` of the words.
-        beam_size: number of hypotheses of the beam search; 1 is greedy search.
-        alpha: exponent of the length penalty, at least 0.
-        extra_length: most tokens of a linearised tree beyond the source's number of tokens.
         batch_size: most sentences of a batch.
         constrained: whether the search gives well-formed trees with the right number of words
             alone. Else what it gives is repaired.
-        max_source_length: most tokens of a sentence, end of sentence counted; a longer one is
-            refused. A model with fewer positions has that limit.
+        **options: fields of `SearchOptions`, such as `beam_size`, by default 21, `alpha`, 0.3, and
+            `extra_length`, 300, the most tokens of a linearised tree beyond the source's number. A
+            sentence of more tokens than `max_source_length` is refused.
+
+    The options are attributes, as `tokenizer`, `source_tokenizer` and `batch_size` are.
 
     Raises:
         ValueError: an argument breaks its rule, or the target has no tokens of trees.
 
     Example:
-        >>> parser = Parser.load("runs/wsj_parsing/latest")  # doctest: +SKIP
-        >>> print(parser.parse(["The dog barks ."])[0])  # doctest: +SKIP
-        (S (NP (XX The) (XX dog)) (VP (XX barks)) (XX .))
+
+    ```python
+    parser = Parser.load("runs/wsj_parsing/latest")
+    print(parser.parse(["The dog barks ."])[0])
+    # (S (NP (XX The) (XX dog)) (VP (XX barks)) (XX .))
+    ```
 
     Reference:
         Vaswani et al. (2017), section 6.3; Vinyals et al., "Grammar as a Foreign Language", 2015.
     """
 
+    @takes_search_options(PARSING)
     def __init__(
-        self,
-        model,
-        tokenizer,
-        source_tokenizer,
-        *,
-        beam_size=21,
-        alpha=0.3,
-        extra_length=300,
-        batch_size=16,
-        constrained=True,
-        max_source_length=MAX_SOURCE_LENGTH,
+        self, model, tokenizer, source_tokenizer, *, batch_size=16, constrained=True, **options
     ):
-        check_positive_int("beam_size", beam_size)
-        check_alpha(alpha)
-        check_positive_int("extra_length", extra_length)
+        self.search_options = dataclasses.replace(PARSING, num_results=1, **options)
         check_positive_int("batch_size", batch_size)
-        check_max_source_length(max_source_length)
         self.tokenizer = tokenizer
         self.source_tokenizer = source_tokenizer
         self.batch_size = batch_size
-        self.max_source_length = max_source_length
         self._model = model
         self._generator = CompiledTreeGenerator(
             [model],
             tokenizer.special_tokens,
             TreeTokens.of(tokenizer.tokens),
-            extra_length=extra_length,
+            self.search_options,
         )
-        self._options = {"beam_size": beam_size, "alpha": alpha, "num_results": 1}
         self._constrained = constrained
 
     @classmethod
@@ -166,7 +152,7 @@ class Parser:
             eos, pad = self.source_tokenizer.special_tokens.eos, self.tokenizer.special_tokens.pad
             source_ids = pad_ids([[*rows[i], eos] for i in indices], pad)
             num_words = [len(words[i]) for i in indices] if self._constrained else None
-            ids, scores = self._generator.search(source_ids, num_words, **self._options)
+            ids, scores = self._generator.search(source_ids, num_words)
             texts = self.tokenizer.decode(ids[: len(indices), 0])
             for i, text, score in zip(indices, texts, scores[:, 0], strict=False):
                 parses[i] = _parse(text, words[i], float(score))
@@ -176,10 +162,7 @@ class Parser:
 
     def _check_weights(self):
         if not all(np.isfinite(weight).all() for weight in self._model.get_weights()):
-            raise UserInputError(
-                "The model's scores are not finite numbers: its weights are damaged, or its "
-                "training has diverged."
-            )
+            raise UserInputError(f"The {SCORES_NOT_FINITE}")
 
     def _encode(self, words):
         """The ids of sentences, lists of words."""

@@ -1,37 +1,26 @@
 """Strings in, strings out: trained models with their tokenizers."""
 
-import numpy as np
+import itertools
 
 from keras_transformer.argument_checks import (
     check_non_negative_int,
     check_one_of,
     check_positive_int,
 )
-from keras_transformer.decoding.constraints import check_no_repeat_ngram
-from keras_transformer.decoding.length_penalty import check_alpha
 from keras_transformer.errors import UserInputError
 from keras_transformer.inference.alignment import Alignment
-from keras_transformer.inference.compiled_generator import CompiledGenerator
-from keras_transformer.inference.graph_compilation import pad_ids
-from keras_transformer.models import TransformerStacks
-from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.text.sentence_batches import (
-    batches_by_length,
-    check_equal_numbers,
-)
+from keras_transformer.inference.ensemble_loading import load_ensemble
+from keras_transformer.inference.row_generator import RowGenerator
+from keras_transformer.search_options import HasSearchOptions, SearchOptions, takes_search_options
+from keras_transformer.text.sentence_batches import check_equal_numbers
 from keras_transformer.text.sentence_encoding import (
     LONG_SENTENCES,
-    MAX_SOURCE_LENGTH,
-    check_max_source_length,
     encode_sentences,
     split_sentences,
 )
 
-# A model's vocabulary may be padded to a multiple of 8.
-MOST_PADDING = 7
 
-
-class Translator:
+class Translator(HasSearchOptions):
     """Translates, scores and aligns lists of sentences.
 
     Sentences are sorted by length, run in batches and returned in the order in which they came. An
@@ -45,85 +34,62 @@ class Translator:
         tokenizer: the `SentencePieceTokenizer` of the target that the models were trained with.
             Their vocabulary may be padded, to a size that is less than 8 larger.
         source_tokenizer: that of the source; None: the same one.
-        beam_size: number of hypotheses of the beam search; 1 is greedy search.
-        alpha: exponent of the length penalty, at least 0.
-        extra_length: most output tokens beyond the source's own number.
         batch_size: most sentences of a batch.
-        min_length: least number of output tokens, end of sentence not counted. A sentence whose
-            limit is less has that.
-        no_repeat_ngram: no output has the same so many tokens in a row twice; 0: it may.
-        max_source_length: most tokens of a sentence, end of sentence counted; also of a prefix, and
-            of a target that is scored or aligned. Models with fewer positions have that limit.
         long_sentences: what becomes of a longer sentence: `"refuse"` raises `SentenceTooLong`,
             `"cut"` drops what is beyond the limit, and `"split"` translates the sentences in it one
             by one (`translate` alone, without prefixes). Both warn with a `LongSentenceWarning`.
             Prefixes, and what is scored or aligned, are refused always.
         source_language: code of the source's language, by whose rules `"split"` finds where a
             sentence ends; general rules where that has none.
+        **options: fields of `SearchOptions`: `beam_size`, `alpha`, `extra_length`, `min_length`,
+            `no_repeat_ngram` and so on. `max_source_length` is the limit of prefixes too, and of
+            targets that are scored or aligned.
 
-    The arguments are attributes, `models` always a list; so is `origins`, a list with the
-    `RunDirectory` and the file of weights of each model that was loaded from a run.
+    The arguments are attributes, `models` always a list; so are `origins`, a list with the
+    `RunDirectory` and the file of weights of each model that was loaded from a run, and
+    `max_length`, the models' number of positions, None where they have no limit.
 
     Raises:
         ValueError: an argument breaks its rule.
         UserInputError: model and tokenizer do not fit each other.
 
     Example:
-        >>> translator = Translator.load("runs/number_words/latest")  # doctest: +SKIP
-        >>> translator.translate(["forty-two", ""])  # doctest: +SKIP
-        ['zweiundvierzig', '']
+
+    ```python
+    translator = Translator.load("runs/number_words/latest")
+    translator.translate(["forty-two", ""])  # ["zweiundvierzig", ""]
+    ```
     """
 
+    @takes_search_options()
     def __init__(
         self,
         model,
         tokenizer,
         *,
         source_tokenizer=None,
-        beam_size=4,
-        alpha=0.6,
-        extra_length=50,
         batch_size=32,
-        min_length=0,
-        no_repeat_ngram=0,
-        max_source_length=MAX_SOURCE_LENGTH,
         long_sentences="refuse",
         source_language="en",
+        **options,
     ):
-        check_positive_int("beam_size", beam_size)
-        check_alpha(alpha)
-        check_positive_int("extra_length", extra_length)
+        self.search_options = SearchOptions(**options)
         check_positive_int("batch_size", batch_size)
-        check_non_negative_int("min_length", min_length)
-        check_no_repeat_ngram(no_repeat_ngram)
-        check_max_source_length(max_source_length)
         check_one_of("long_sentences", long_sentences, LONG_SENTENCES)
         self.tokenizer = tokenizer
         self.source_tokenizer = source_tokenizer or tokenizer
-        self.beam_size = beam_size
-        self.alpha = alpha
-        self.extra_length = extra_length
         self.batch_size = batch_size
-        self.min_length = min_length
-        self.no_repeat_ngram = no_repeat_ngram
-        self.max_source_length = max_source_length
         self.long_sentences = long_sentences
         self.source_language = source_language
         self.origins = []
         self.models = list(model) if isinstance(model, (list, tuple)) else [model]
         if not self.models:
             raise ValueError("`model` must be one model or several. Received: model=[]")
-        layers = TransformerStacks.of(self.models[0])
-        _check_fit("source", self.source_tokenizer, layers.source_vocabulary_size, layers)
-        _check_fit("target", tokenizer, layers.vocabulary_size, layers)
-        self._generator = CompiledGenerator(
-            self.models,
-            tokenizer.special_tokens,
-            tokenizer.vocabulary_size,
-            extra_length=extra_length,
-            min_length=min_length,
-            no_repeat_ngram=no_repeat_ngram,
+        self._generator = RowGenerator(
+            self.models, self.source_tokenizer, tokenizer, self.search_options, batch_size
         )
+        self.max_length = self._generator.max_length
+        self._most_tokens = min(self.max_source_length, self.max_length or self.max_source_length)
 
     @classmethod
     def load(cls, run_directory, checkpoint=None, **options):
@@ -139,28 +105,10 @@ class Translator:
             UserInputError: no run is there, its files do not fit each other, or the members of an
                 ensemble have different vocabularies.
         """
-        members = [
-            (run, run.find_weights(name))
-            for run, name in ensemble_members(run_directory, checkpoint)
-        ]
-        runs = {run.path: run for run, _ in members}.values()
-        tokenizers = [run.load_tokenizers() for run in runs]
-        fingerprints = {tuple(one.fingerprint for one in pair) for pair in tokenizers}
-        models = [run.load_model(weights) for run, weights in members]
-        if len(fingerprints) > 1 or len({model.output_shape[-1] for model in models}) > 1:
-            raise UserInputError(
-                "The runs of an ensemble must have the same tokenizers and vocabulary sizes. "
-                f"Received: {', '.join(str(run.path) for run in runs)}"
-            )
-        source_tokenizer, tokenizer = tokenizers[0]
+        models, source_tokenizer, tokenizer, origins = load_ensemble(run_directory, checkpoint)
         translator = cls(models, tokenizer, source_tokenizer=source_tokenizer, **options)
-        translator.origins = members
+        translator.origins = origins
         return translator
-
-    @property
-    def max_length(self):
-        """Most positions of a sentence, or None where the models have no limit."""
-        return self._generator.max_length
 
     def translate(self, sentences, prefixes=None, progress=False):
         """The best translation of each sentence.
@@ -182,8 +130,7 @@ class Translator:
         """
         if self.long_sentences == "split" and prefixes is None:
             return self._translate_parts(sentences, progress)
-        found = self._search(sentences, 1, prefixes, progress)
-        return [best[0] for best, *_ in found]
+        return [best[0] for best, *_ in self._search(sentences, 1, prefixes, progress)]
 
     def translate_nbest(self, sentences, n, prefixes=None, progress=False):
         """The n best translations of each sentence, with their scores.
@@ -245,18 +192,18 @@ class Translator:
         check_non_negative_int("seed", seed)
         check_non_negative_int("first_index", first_index)
 
-        def sample(indices, source_ids, prefix_ids):
-            return self._generator.sample(
-                source_ids,
-                prefix_ids,
-                seeds=[[seed, first_index + i] for i in indices],
-                num_samples=n,
-                temperature=temperature,
-                top_k=top_k,
-                top_p=top_p,
-            )
-
-        return self._generate(sample, sentences, n, prefixes, progress)
+        rows, prefix_rows = self._rows(sentences, prefixes)
+        found = self._generator.sample(
+            rows,
+            prefix_rows,
+            seeds=[[seed, first_index + i] for i in range(len(rows))],
+            num_samples=n,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            progress=progress,
+        )
+        return self._texts(found, prefix_rows, n)
 
     def score(self, sources, targets, *, normalize=False, progress=False):
         """Natural-log probability of given translations, EOS included, without length penalty.
@@ -271,14 +218,8 @@ class Translator:
             A list of floats, in the order of `sources`.
         """
         source_rows, target_rows = self._encode_pairs(sources, targets)
-        scores = [0.0] * len(source_rows)
-        eos = self.tokenizer.special_tokens.eos
-        for indices, *inputs in self._batches_of_pairs(source_rows, target_rows, progress):
-            labels = self._pad([[*target_rows[i], eos] for i in indices])
-            values = self._generator.score(*inputs, labels)
-            for i, value in zip(indices, values, strict=False):
-                scores[i] = float(value) / (len(target_rows[i]) + 1 if normalize else 1)
-        return scores
+        found = dict(self._generator.score(source_rows, target_rows, progress))
+        return [found[i] / (len(row) + 1 if normalize else 1) for i, row in enumerate(target_rows)]
 
     def align(self, sources, targets, *, progress=False):
         """Which source pieces and words given translations go back to, by the cross-attention.
@@ -296,17 +237,16 @@ class Translator:
             section 4.2: the attention of the last layer but one, as the mean of its heads.
         """
         source_rows, target_rows = self._encode_pairs(sources, targets)
-        alignments = [None] * len(source_rows)
-        for indices, *inputs in self._batches_of_pairs(source_rows, target_rows, progress):
-            found = self._generator.alignment(*inputs)
-            for i, weights in zip(indices, found, strict=False):
-                source, target = [*source_rows[i], self._source_eos], target_rows[i]
-                alignments[i] = Alignment(
-                    self.source_tokenizer.pieces(source),
-                    self.tokenizer.pieces(target),
-                    weights[: len(target), : len(source)],
-                )
-        return alignments
+        found = dict(self._generator.alignment(source_rows, target_rows, progress))
+        eos = self.source_tokenizer.special_tokens.eos
+        return [
+            Alignment(
+                self.source_tokenizer.pieces([*source, eos]),
+                self.tokenizer.pieces(target),
+                found[i],
+            )
+            for i, (source, target) in enumerate(zip(source_rows, target_rows, strict=True))
+        ]
 
     def check_lengths(self, sources, targets=()):
         """Raise `SentenceTooLong` where a source, or one of the targets, would be refused.
@@ -320,129 +260,45 @@ class Translator:
 
     def _translate_parts(self, sentences, progress):
         """As `translate`, of sentences that are split where they are too long."""
-        limit, language = self._max_source_length, self.source_language
+        limit, language = self._most_tokens, self.source_language
         parts = split_sentences("sentences", sentences, self.source_tokenizer, limit, language)
-        rows = [row for rows_of_one in parts for row in rows_of_one]
-        found = iter(
-            self._generate_of_rows(self._searcher(1), rows, [[] for _ in rows], 1, progress)
-        )
-        texts = [[next(found)[0][0] for _ in rows_of_one] for rows_of_one in parts]
+        rows = list(itertools.chain(*parts))
+        prefix_rows = [[]] * len(rows)
+        found = self._generator.search(rows, prefix_rows, 1, progress)
+        best = iter(self._texts(found, prefix_rows))
+        texts = [[next(best)[0][0] for _ in rows_of_one] for rows_of_one in parts]
         return [" ".join(filter(None, texts_of_one)) for texts_of_one in texts]
 
     def _search(self, sentences, n, prefixes, progress):
         """The n best `(text, score)` of each sentence."""
-        return self._generate(self._searcher(n), sentences, 1, prefixes, progress)
+        rows, prefix_rows = self._rows(sentences, prefixes)
+        return self._texts(self._generator.search(rows, prefix_rows, n, progress), prefix_rows)
 
-    def _searcher(self, n):
-        """The function for `_generate` that finds the n best."""
-
-        def search(indices, source_ids, prefix_ids):
-            return self._generator.search(
-                source_ids,
-                prefix_ids,
-                beam_size=self.beam_size,
-                alpha=self.alpha,
-                num_results=n,
-            )
-
-        return search
-
-    def _generate(self, generate, sentences, num_of_empty, prefixes, progress):
-        """Lists of `(text, score)` by `generate(indices, source_ids, prefix_ids)` of each batch."""
+    def _rows(self, sentences, prefixes):
+        """The ids of sentences and of their prefixes."""
         if self.long_sentences == "split":
             raise UserInputError(
                 '`long_sentences="split"` goes with `translate` alone, and without prefixes: there '
                 "is no one list of results, and no one prefix, of several sentences."
             )
-        tokenizer, long = self.source_tokenizer, self.long_sentences
-        rows = self._encode("sentences", sentences, tokenizer, long)
-        prefix_rows = [[] for _ in rows]
-        if prefixes is not None:
-            prefix_rows = self._encode("prefixes", prefixes, self.tokenizer)
-            check_equal_numbers("sentences", rows, "prefixes", prefix_rows)
-        return self._generate_of_rows(generate, rows, prefix_rows, num_of_empty, progress)
+        return self._encode_pairs(
+            sentences, prefixes, ("sentences", "prefixes"), self.long_sentences
+        )
 
-    def _generate_of_rows(self, generate, rows, prefix_rows, num_of_empty, progress):
-        """As `_generate`, of sentences and prefixes as lists of ids."""
+    def _texts(self, found, prefix_rows, num_of_empty=1):
+        """Lists of `(text, score)` of what was found; an empty sentence has its prefix."""
         results = [[(text, 0.0)] * num_of_empty for text in self.tokenizer.decode(prefix_rows)]
-        not_empty = [i for i, row in enumerate(rows) if row]
-        lengths = [1 + len(row) for row in rows]
-        for indices in batches_by_length(not_empty, lengths, self.batch_size, progress):
-            source_ids = self._pad([[*rows[i], self._source_eos] for i in indices])
-            prefix_ids = None
-            if any(prefix_rows):
-                prefix_ids = self._pad([prefix_rows[i] for i in indices])
-            ids, scores = generate(indices, source_ids, prefix_ids)
-            for i, ids_of_one, scores_of_one in zip(indices, ids, scores, strict=False):
-                found = np.isfinite(scores_of_one)
-                if not found.any():
-                    raise UserInputError(
-                        "The model's scores are not finite numbers: its weights are damaged, or "
-                        "its training has diverged."
-                    )
-                texts = self.tokenizer.decode(ids_of_one[found])
-                results[i] = list(zip(texts, scores_of_one[found].tolist(), strict=True))
+        for i, ids, scores in found:
+            results[i] = list(zip(self.tokenizer.decode(ids), scores, strict=True))
         return results
 
     def _encode(self, name, sentences, tokenizer, long_sentences="refuse"):
-        return encode_sentences(name, sentences, tokenizer, self._max_source_length, long_sentences)
+        return encode_sentences(name, sentences, tokenizer, self._most_tokens, long_sentences)
 
-    @property
-    def _max_source_length(self):
-        """Most tokens of a sentence, EOS counted: as was asked for, or as the models can read."""
-        return min(self.max_source_length, self.max_length or self.max_source_length)
-
-    def _encode_pairs(self, sources, targets):
-        source_rows = self._encode("sources", sources, self.source_tokenizer)
-        target_rows = self._encode("targets", targets, self.tokenizer)
-        check_equal_numbers("sources", source_rows, "targets", target_rows)
-        return source_rows, target_rows
-
-    def _batches_of_pairs(self, source_rows, target_rows, progress):
-        """Yield indices with the encoder's and the decoder's input of these pairs."""
-        bos = self.tokenizer.special_tokens.bos
-        lengths = [1 + max(map(len, pair)) for pair in zip(source_rows, target_rows, strict=True)]
-        for indices in batches_by_length(range(len(lengths)), lengths, self.batch_size, progress):
-            yield (
-                indices,
-                self._pad([[*source_rows[i], self._source_eos] for i in indices]),
-                self._pad([[bos, *target_rows[i]] for i in indices]),
-            )
-
-    def _pad(self, rows):
-        return pad_ids(rows, self.tokenizer.special_tokens.pad)
-
-    @property
-    def _source_eos(self):
-        return self.source_tokenizer.special_tokens.eos
-
-
-def _check_fit(side, tokenizer, vocabulary_size, layers):
-    """Require a tokenizer whose ids are the model's, up to its vocabulary's padding."""
-    if not 0 <= vocabulary_size - tokenizer.vocabulary_size <= MOST_PADDING:
-        raise UserInputError(
-            f"The {side} tokenizer must have the model's vocabulary. Received: "
-            f"{tokenizer.vocabulary_size} pieces, {vocabulary_size} {side} tokens of the model"
-        )
-    if tokenizer.special_tokens.pad != layers.padding_id:
-        raise UserInputError(
-            f"The {side} tokenizer must have the model's padding id. Received: "
-            f"{tokenizer.special_tokens.pad}, {layers.padding_id} of the model"
-        )
-
-
-def ensemble_members(run_directory, checkpoint):
-    """Pairs of a `RunDirectory` and a checkpoint, one for each model of `Translator.load`."""
-    runs = run_directory if isinstance(run_directory, (list, tuple)) else [run_directory]
-    runs = [RunDirectory.open(path) for path in runs]
-    names = checkpoint if isinstance(checkpoint, (list, tuple)) else [checkpoint]
-    if len(runs) == 1:
-        runs = runs * len(names)
-    elif len(names) == 1:
-        names = names * len(runs)
-    if not runs or len(runs) != len(names):
-        raise UserInputError(
-            "There must be one run, one checkpoint, or as many checkpoints as runs. "
-            f"Received: {len(runs)} runs, {len(names)} checkpoints"
-        )
-    return zip(runs, names, strict=True)
+    def _encode_pairs(self, sources, targets, names=("sources", "targets"), long="refuse"):
+        """The rows of sources and of as many targets; None: empty ones."""
+        rows = self._encode(names[0], sources, self.source_tokenizer, long)
+        targets = [""] * len(rows) if targets is None else targets
+        target_rows = self._encode(names[1], targets, self.tokenizer)
+        check_equal_numbers(names[0], rows, names[1], target_rows)
+        return rows, target_rows

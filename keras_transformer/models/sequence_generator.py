@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_transformer.argument_checks import check_non_negative_int, check_positive_int
+from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.decoding import (
     ForcedPrefix,
     MinimumLength,
@@ -11,11 +11,10 @@ from keras_transformer.decoding import (
     greedy_search,
     sample,
 )
-from keras_transformer.decoding.beam_search import check_num_results
-from keras_transformer.decoding.constraints import check_no_repeat_ngram
-from keras_transformer.decoding.length_penalty import check_alpha, length_penalty
+from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.losses.cross_entropy import negative_log_likelihood
 from keras_transformer.models import TransformerEnsemble, TransformerStacks
+from keras_transformer.search_options import TRANSLATION
 from keras_transformer.special_tokens import SpecialTokens
 
 
@@ -39,9 +38,10 @@ class SequenceGenerator:
             `vocabulary_size`; or the models of a list do not fit each other.
 
     Example:
-        >>> from keras_transformer.models import build_transformer
+        >>> from keras_transformer import SearchOptions, build_transformer
         >>> generator = SequenceGenerator(build_transformer("tiny", vocabulary_size=20))
-        >>> ids, scores = generator.beam_search([[7, 8, 9, 2], [7, 8, 2, 0]], extra_length=5)
+        >>> options = SearchOptions(beam_size=4, extra_length=5)
+        >>> ids, scores = generator.search([[7, 8, 9, 2], [7, 8, 2, 0]], options=options)
         >>> tuple(ids.shape), tuple(scores.shape)
         ((2, 4, 9), (2, 4))
     """
@@ -63,128 +63,58 @@ class SequenceGenerator:
                     f"{vocabulary_size}, the model's {self.layers.vocabulary_size}"
                 )
 
-    def beam_search(
-        self,
-        source_ids,
-        *,
-        beam_size=4,
-        alpha=0.6,
-        extra_length=50,
-        num_results=None,
-        min_length=0,
-        no_repeat_ngram=0,
-        prefix_ids=None,
-        constraints=(),
-    ):
-        """The best target sequences of each source, by beam search.
+    def search(self, source_ids, prefix_ids=None, *, options=TRANSLATION, constraints=()):
+        """The best target sequences of each source: by beam search, or greedy with a beam of 1.
+
+        Greedy search ends with the first EOS; a beam of one could go on and find something better.
 
         Args:
             source_ids: integer tensor (batch, source_length): tokens, EOS, padding.
-            beam_size: number of hypotheses kept.
-            alpha: exponent of the length penalty, at least 0.
-            extra_length: most output tokens beyond the source's own number, EOS counted in neither.
-            num_results: how many of the hypotheses are wanted; None: all.
-            min_length: least number of output tokens, EOS not counted, as far as the limit allows.
-            no_repeat_ngram: no sequence of so many tokens occurs twice in an output; 0: any may.
             prefix_ids: integer tensor (batch, prefix_length): tokens that each output begins with,
                 and padding; None: outputs begin freely. A prefix longer than its sentence's limit
-                raises the limit, and outranks the two options above.
+                raises the limit, and outranks the options.
+            options: the `SearchOptions`; `max_source_length` is the caller's business.
             constraints: sequence of callables that make a constraint (see `decoding.constraints`)
                 of the limits, int32 (batch,): the most output tokens of each sentence, EOS not
-                counted. They outrank the three options above, the first one most of all.
+                counted. They outrank prefixes and options, the first one most of all.
 
         Returns:
             `(ids, scores)`, best first: int32 (batch, num_results, length) without BOS, with EOS,
             then padding; float32 (batch, num_results), log-probabilities divided by the length
             penalty. See `decoding.beam_search`.
-
-        Raises:
-            ValueError: an option breaks its rule.
         """
-        rules = self._rules(
-            source_ids, extra_length, min_length, no_repeat_ngram, prefix_ids, constraints
-        )
+        rules = self._rules(source_ids, prefix_ids, options, constraints)
+        step, state = self._start(source_ids, options.beam_size, rules["max_length"])
+        if options.beam_size == 1:
+            ids, log_probs = greedy_search(step, state, **rules)  # (batch, length), (batch,)
+            lengths = ops.sum(ops.cast(ids != self.special_tokens.pad, "float32"), axis=1)
+            scores = log_probs / length_penalty(lengths, options.alpha)
+            return ops.expand_dims(ids, 1), ops.expand_dims(scores, 1)
         return beam_search(
-            *self._start(source_ids, beam_size, rules["max_length"]),
+            step,
+            state,
             **rules,
-            beam_size=beam_size,
-            alpha=alpha,
-            num_results=num_results,
+            beam_size=options.beam_size,
+            alpha=options.alpha,
+            num_results=options.num_results,
         )
-
-    def search(self, source_ids, *, beam_size=4, alpha=0.6, num_results=None, **rules):
-        """`beam_search`, or `greedy` where `beam_size` is 1, with the results of `beam_search`.
-
-        Greedy search ends with the first EOS; a beam of one could go on and find something better.
-
-        Args:
-            source_ids, beam_size, alpha, num_results: as in `beam_search`.
-            **rules: the other keyword arguments of `beam_search`.
-
-        Returns:
-            `(ids, scores)` as from `beam_search`.
-
-        Raises:
-            ValueError: an option breaks its rule.
-        """
-        if beam_size != 1:
-            return self.beam_search(
-                source_ids, beam_size=beam_size, alpha=alpha, num_results=num_results, **rules
-            )
-        check_alpha(alpha)
-        check_num_results(1 if num_results is None else num_results, beam_size)
-        ids, log_probs = self.greedy(source_ids, **rules)  # (batch, length), (batch,)
-        lengths = ops.sum(ops.cast(ids != self.special_tokens.pad, "float32"), axis=1)
-        scores = log_probs / length_penalty(lengths, alpha)
-        return ops.expand_dims(ids, 1), ops.expand_dims(scores, 1)
-
-    def greedy(
-        self,
-        source_ids,
-        *,
-        extra_length=50,
-        min_length=0,
-        no_repeat_ngram=0,
-        prefix_ids=None,
-        constraints=(),
-    ):
-        """The target sequence of each source that takes the most probable token at each position.
-
-        Args:
-            source_ids: integer tensor (batch, source_length): tokens, EOS, padding.
-            extra_length, min_length, no_repeat_ngram, prefix_ids, constraints: as in
-                `beam_search`.
-
-        Returns:
-            `(ids, log_probs)`: int32 (batch, length) as from `beam_search`; float32 (batch,), with
-            no length penalty.
-
-        Raises:
-            ValueError: an option breaks its rule.
-        """
-        rules = self._rules(
-            source_ids, extra_length, min_length, no_repeat_ngram, prefix_ids, constraints
-        )
-        return greedy_search(*self._start(source_ids, 1, rules["max_length"]), **rules)
 
     def sample(
         self,
         source_ids,
         uniforms,
+        prefix_ids=None,
         *,
         temperature=1.0,
         top_k=None,
         top_p=None,
-        extra_length=50,
-        min_length=0,
-        no_repeat_ngram=0,
-        prefix_ids=None,
+        options=TRANSLATION,
         constraints=(),
     ):
         """Target sequences of each source, drawn by their probability.
 
         Args:
-            source_ids: integer tensor (batch, source_length): tokens, EOS, padding.
+            source_ids, prefix_ids, constraints: as in `search`.
             uniforms: float32 (batch, num_samples, length), drawn evenly from [0, 1); an output
                 takes one for each token, at its position, and depends on its own alone. `length` is
                 at least `source_length + extra_length`, and more than a prefix's.
@@ -192,21 +122,18 @@ class SequenceGenerator:
             top_k: only the so many most probable tokens are drawn; None: all.
             top_p: only the fewest most probable tokens that together reach this probability are
                 drawn; None: all.
-            extra_length, min_length, no_repeat_ngram, prefix_ids, constraints: as in
-                `beam_search`.
+            options: the `SearchOptions`, of which the limits of the outputs count here.
 
         Returns:
-            `(ids, log_probs)`: int32 (batch, num_samples, length) as from `beam_search`; float32
+            `(ids, log_probs)`: int32 (batch, num_samples, length) as from `search`; float32
             (batch, num_samples), with no length penalty. See `decoding.sample`.
 
         Raises:
-            ValueError: an option breaks its rule.
+            ValueError: `temperature`, `top_k` or `top_p` breaks its rule.
         """
         uniforms = ops.convert_to_tensor(uniforms)
         num_samples = ops.shape(uniforms)[1]
-        rules = self._rules(
-            source_ids, extra_length, min_length, no_repeat_ngram, prefix_ids, constraints
-        )
+        rules = self._rules(source_ids, prefix_ids, options, constraints)
         step, state = self._start(source_ids, num_samples, rules["max_length"])
         return sample(
             step,
@@ -266,30 +193,26 @@ class SequenceGenerator:
 
         return step, cache
 
-    def _rules(
-        self, source_ids, extra_length, min_length, no_repeat_ngram, prefix_ids, constraints
-    ):
+    def _rules(self, source_ids, prefix_ids, options, constraints):
         """The arguments that all searches share: what may be produced, and how much of it."""
-        check_non_negative_int("min_length", min_length)
-        check_no_repeat_ngram(no_repeat_ngram)
         source_ids = ops.convert_to_tensor(source_ids)
         batch_size, source_length = ops.shape(source_ids)
-        max_length = source_length - 1 + extra_length
-        limits = self._source_limits(source_ids, extra_length)
+        max_length = source_length - 1 + options.extra_length
+        limits = self._source_limits(source_ids, options.extra_length)
         vocabulary = {
             "special_tokens": self.special_tokens,
             "vocabulary_size": self.layers.vocabulary_size,
         }
-        options = []  # constraints, those first that hold first
+        by_options = []  # constraints, those first that hold first
         if prefix_ids is not None:
             prefix = ForcedPrefix(ops.convert_to_tensor(prefix_ids), **vocabulary)
-            options.append(prefix)
+            by_options.append(prefix)
             limits = ops.maximum(limits, prefix.lengths)
             max_length = _larger(max_length, ops.shape(prefix_ids)[1])
-        if min_length:
-            options.append(MinimumLength(min_length, **vocabulary))
-        if no_repeat_ngram:
-            options.append(NoRepeatNgrams(no_repeat_ngram, self.layers.vocabulary_size))
+        if options.min_length:
+            by_options.append(MinimumLength(options.min_length, **vocabulary))
+        if options.no_repeat_ngram:
+            by_options.append(NoRepeatNgrams(options.no_repeat_ngram, self.layers.vocabulary_size))
         limits = self._within_positions(limits)
         return {
             "batch_size": batch_size,
@@ -297,7 +220,7 @@ class SequenceGenerator:
             "special_tokens": self.special_tokens,
             "max_length": max_length,
             "vocabulary_size": self.vocabulary_size,
-            "constraints": (*(make(limits) for make in constraints), *options),
+            "constraints": (*(make(limits) for make in constraints), *by_options),
         }
 
     def _source_limits(self, source_ids, extra_length):

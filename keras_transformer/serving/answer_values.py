@@ -3,6 +3,7 @@
 import math
 import sys
 
+from keras_transformer.errors import SCORES_NOT_FINITE
 from keras_transformer.serving.export_contract import NO_SCORE
 from keras_transformer.serving.serving_errors import InvalidAnswer, short_repr
 from keras_transformer.text.sentence_batches import without_surrogates
@@ -52,10 +53,7 @@ def checked_column(place, signature, found, name, kind, num_rows):
 def check_scores(place, scores):
     """Require numbers; a damaged model must not pass for one that finds all equally bad."""
     if not all(map(math.isfinite, scores)):
-        raise InvalidAnswer(
-            f"{place}: the model's scores are not finite numbers: its weights are damaged, or its "
-            "training has diverged."
-        )
+        raise InvalidAnswer(f"{place}: the {SCORES_NOT_FINITE}")
 
 
 def check_best_scores(place, scores):

@@ -6,7 +6,7 @@ import threading
 import numpy as np
 
 from keras_transformer.argument_checks import check_positive_int
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
 from keras_transformer.serving.export_contract import NO_SCORE
 from keras_transformer.serving.litert_directory import TRANSLATE_IDS, LiteRTDirectory
 from keras_transformer.text.sentence_batches import batches_by_length
@@ -36,9 +36,11 @@ class LiteRTTranslator:
             a newer format, or one with missing or damaged files.
 
     Example:
-        >>> translator = LiteRTTranslator("saved_models/en_de_litert")  # doctest: +SKIP
-        >>> translator.translate(["A small house.", ""])  # doctest: +SKIP
-        ['Ein kleines Haus.', '']
+
+    ```python
+    translator = LiteRTTranslator("saved_models/en_de_litert")
+    translator.translate(["A small house.", ""])  # ["Ein kleines Haus.", ""]
+    ```
 
     Reference:
         LiteRT's interpreter: https://ai.google.dev/edge/litert/guide/inference
@@ -97,10 +99,7 @@ class LiteRTTranslator:
         for indices in batches_by_length(not_empty, lengths, self.batch_size, progress):
             ids, scores = self._run([rows[i] for i in indices])
             if not np.all(np.isfinite(scores) & (scores > NO_SCORE)):
-                raise UserInputError(
-                    "The model's scores are not finite numbers: its weights are damaged, or its "
-                    "training has diverged."
-                )
+                raise UserInputError(f"The {SCORES_NOT_FINITE}")
             texts = self.tokenizer.decode(ids)
             for i, text, score in zip(indices, texts, scores, strict=True):
                 results[i] = text, float(score)

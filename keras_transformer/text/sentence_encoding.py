@@ -6,22 +6,12 @@ its cost does not grow with what nobody reads.
 
 import warnings
 
-from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
+from keras_transformer.errors import LongSentenceWarning, SentenceTooLong
 from keras_transformer.text.sentence_batches import checked_strings, without_surrogates
 
-MAX_SOURCE_LENGTH = 1024
 LONG_SENTENCES = ("refuse", "cut", "split")
 
 _BLOCK_CHARACTERS = 1 << 14
-
-
-def check_max_source_length(max_source_length):
-    """Require an integer that leaves room for a token."""
-    if not isinstance(max_source_length, int) or max_source_length < 2:
-        raise UserInputError(
-            "`max_source_length` must be an integer that leaves room for a token and the end of "
-            f"the sentence. Received: max_source_length={max_source_length!r}"
-        )
 
 
 def encode_sentences(name, sentences, tokenizer, max_length, long_sentences="refuse"):

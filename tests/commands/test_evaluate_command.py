@@ -169,13 +169,14 @@ def test_perplexity_of_equal_logits_is_the_size_of_the_vocabulary(translated, to
 
 
 def test_perplexity_counts_the_end_of_each_sentence(evaluate, known):
-    _, out, _ = evaluate("--json", "--alpha=1", "--batch-size=7")
+    _, out, _ = evaluate("--json", "--alpha=1", "--extra-length=9", "--batch-size=7")
     # 6 nats on 4 tokens and 4 ends.
     perplexity = json.loads(out)["systems"]["averaged"]["perplexity"]
     assert perplexity == pytest.approx(np.exp(6 / 8))
     assert KnownTranslator.options == {
         "beam_size": 2,
         "alpha": 1.0,
+        "extra_length": 9,
         "batch_size": 7,
         "max_source_length": 1024,
     }

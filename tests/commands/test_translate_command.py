@@ -25,7 +25,7 @@ def test_no_lines_give_no_lines(command):
 
 def test_flags_reach_the_translator(command):
     flags = ["--checkpoint=best", "--beam-size=5", "--alpha=1", "--batch-size=7"]
-    flags += ["--min-length=3", "--no-repeat-ngram=2", "--max-source-length=90"]
+    flags += ["--extra-length=9", "--min-length=3", "--no-repeat-ngram=2", "--max-source-length=90"]
     flags += ["--long-lines=cut", "--source-language=de"]
     assert command("translate", "run", *flags)[0] == 0
     assert FakeTranslator.loaded == {
@@ -34,6 +34,7 @@ def test_flags_reach_the_translator(command):
         "beam_size": 5,
         "alpha": 1.0,
         "batch_size": 7,
+        "extra_length": 9,
         "min_length": 3,
         "no_repeat_ngram": 2,
         "max_source_length": 90,

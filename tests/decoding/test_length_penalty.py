@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.decoding import length_penalty
-from keras_transformer.decoding.length_penalty import check_alpha
+from keras_transformer.search_options import SearchOptions
 
 
 def test_literals():
@@ -17,7 +17,7 @@ def test_arrays():
 
 
 def test_an_exponent_that_would_overflow_is_refused():
-    check_alpha(9.9)
+    assert SearchOptions(alpha=9.9).alpha == 9.9
     with pytest.raises(ValueError, match="`alpha` must be less than 10. Received: alpha=1e"):
-        check_alpha(1e300)
+        SearchOptions(alpha=1e300)
     assert length_penalty(np.float32(10_000), np.float32(9.9)) < np.inf

@@ -17,6 +17,7 @@ from keras_transformer.decoding import (
 )
 from keras_transformer.models import build_transformer
 from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.search_options import SearchOptions
 from tests.decoding.fake_models import HistoryModel
 from tests.decoding.numpy_beam_search import numpy_beam_search
 from tests.decoding.numpy_constraints import allowed_in_tree
@@ -213,13 +214,13 @@ def test_a_generators_searches_take_the_constraint():
     generator = SequenceGenerator(model, vocabulary_size=LOGITS - 1)
     source_ids = np.array([[4, 5, 6, 2], [9, 9, 2, 0], [0, 0, 0, 0]])
     options = {
-        "extra_length": 6,
+        "options": SearchOptions(beam_size=3, extra_length=6),
         "prefix_ids": np.array([[5, 5, 5], [5, 6, 5], [0, 0, 0]]),
         "constraints": (lambda limits: constraint([3, 1, 0], limits),),
     }
     uniforms = np.random.default_rng(0).random((3, 2, 10), dtype="float32")
     outputs = [
-        generator.search(source_ids, beam_size=3, **options)[0],
+        generator.search(source_ids, **options)[0],
         generator.sample(source_ids, uniforms, **options)[0],
     ]
     for ids in outputs:

@@ -1,15 +1,14 @@
 """The id-level graph behind every export: equal to the translator, and unbreakable."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from keras import ops
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.export.exported_search import exported_search
 from keras_transformer.export.guarded_generator import GuardedGenerator
-from keras_transformer.inference.search_options import SearchOptions
 from keras_transformer.inference.translator import Translator
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.serving.export_contract import NO_SCORE
 from keras_transformer.text import SentencePieceTokenizer
 from tests.random_translation import build, sentences
@@ -32,7 +31,7 @@ def generator_of(translator, **options):
         translator.models,
         translator.source_tokenizer,
         translator.tokenizer,
-        SearchOptions.of(translator, **options),
+        exported_search(translator, **options),
     )
 
 
@@ -176,23 +175,20 @@ def test_a_translation_longer_than_any_output_has_no_score(tokenizer, model, opt
 
 
 def test_options_are_the_translators_unless_given(translator):
-    assert SearchOptions.of(translator) == SearchOptions(**OPTIONS)
-    assert SearchOptions.of(translator, alpha=0.0, beam_size=None).alpha == 0.0
-    assert SearchOptions() == SearchOptions(
-        beam_size=4, alpha=0.6, extra_length=50, num_results=4, max_source_length=256
-    )
+    expected = SearchOptions(**OPTIONS, max_source_length=256, num_results=3)
+    assert exported_search(translator) == expected
+    assert exported_search(translator, beam_size=None, alpha=0.0).alpha == 0.0
+    assert exported_search(translator, beam_size=1).num_results == 1
 
 
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"beam_size": 0}, ValueError, "`beam_size` must be a positive integer"),
         ({"alpha": -1.0}, ValueError, "`alpha` must be"),
-        ({"max_source_length": 1}, UserInputError, "`max_source_length` must leave room"),
         ({"extra_length": 3_000_000_000}, UserInputError, "`extra_length` must be at most"),
         ({"num_results": 5}, UserInputError, "`num_results` must be at most `beam_size`"),
     ],
 )
-def test_wrong_options_are_refused(options, error, message):
+def test_wrong_options_are_refused(translator, options, error, message):
     with pytest.raises(error, match=message):
-        dataclasses.replace(SearchOptions(), **options)
+        exported_search(translator, **options)

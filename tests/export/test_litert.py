@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras_transformer.errors import CannotWrite, UserInputError
 from keras_transformer.export.litert import export_litert
 from keras_transformer.files.whole_files import PARTIAL_DIRECTORY
-from keras_transformer.serving.export_contract import NO_SCORE
+from keras_transformer.serving.export_contract import LITERT_PRECISIONS, NO_SCORE
 from keras_transformer.serving.litert_translator import LiteRTTranslator
 from tests.litert_exports import (
     LIMITS,
@@ -32,7 +32,6 @@ from tests.translation_training.number_text import pairs
 pytestmark = pytest.mark.tensorflow
 
 TEXTS = ["one two three four", "five", "three three one", "", "two five five one four two"]
-PRECISIONS = ("float32", "float16", "int8")
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +112,7 @@ def test_wrong_ids_and_lengths_and_long_input_break_nothing(translator, exported
     assert long["output_lengths"][0] <= most + LIMITS["extra_length"]
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", LITERT_PRECISIONS)
 def test_operations_are_built_in_and_keep_no_state(trained_run, precision):
     found = operations(litert_export(trained_run, precision))
     assert "WHILE" in found
@@ -149,7 +148,7 @@ def test_signatures(exported):
 def test_all_signatures_share_one_set_of_weights(trained_run, translator):
     weights = 4 * sum(model.count_params() for model in translator.models)
     sizes = {}
-    for precision in PRECISIONS:
+    for precision in LITERT_PRECISIONS:
         path = litert_export(trained_run, precision) / "model.tflite"
         sizes[precision] = path.stat().st_size
     assert weights < sizes["float32"] < weights + 2**20

@@ -5,6 +5,7 @@ import pytest
 from keras import ops
 
 from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.serving.export_contract import NO_SCORE
 from tests.litert_exports import (
     litert_export,
@@ -73,11 +74,10 @@ def sources_of(translator, text):
 def test_greedy_search_over_the_steps(translator, exported, text):
     ids, total = numpy_greedy(exported, translator, text)
     generator = SequenceGenerator(translator.models, translator.tokenizer.special_tokens)
-    expected, log_probs = generator.greedy(
-        sources_of(translator, text), extra_length=translator.extra_length
-    )
-    assert ids == ops.convert_to_numpy(expected)[0, : len(ids)].tolist()
-    np.testing.assert_allclose(total, ops.convert_to_numpy(log_probs)[0], atol=1e-4)
+    options = SearchOptions(beam_size=1, alpha=0.0, extra_length=translator.extra_length)
+    expected, log_probs = generator.search(sources_of(translator, text), options=options)
+    assert ids == ops.convert_to_numpy(expected)[0, 0, : len(ids)].tolist()
+    np.testing.assert_allclose(total, ops.convert_to_numpy(log_probs)[0, 0], atol=1e-4)
 
 
 def numpy_beam(path, translator, text, beam_size, num_steps):

@@ -11,9 +11,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from google.protobuf import wrappers_pb2 as wrappers
 
 from keras_transformer.errors import CannotWrite, UserInputError
+from keras_transformer.export.exported_search import exported_search
 from keras_transformer.export.saved_model import export_saved_model
 from keras_transformer.export.tensorflow_warmup import WARMUP_FILE, write_warmup_requests
-from keras_transformer.inference.search_options import SearchOptions
 from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.exported_signatures import ExportedSignatures
@@ -131,7 +131,7 @@ def test_a_path_that_no_configuration_can_hold_is_refused(translator, tmp_path):
 def test_the_smallest_vocabulary_has_warm_up_requests(tmp_path):
     tokenizer = SentencePieceTokenizer.train(["a a"], vocabulary_size=6)
     translator = Translator(build(tokenizer), tokenizer)
-    write_warmup_requests(tmp_path, translator, SearchOptions.of(translator))
+    write_warmup_requests(tmp_path, translator, exported_search(translator))
     assert (tmp_path / WARMUP_FILE).stat().st_size > 0
 
 

@@ -1,18 +1,21 @@
 """Compiled searches for trees; tests/decoding/test_tree_constraint.py has the constraint itself."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
 
 from keras_transformer.decoding import TreeTokens
-from keras_transformer.inference.compiled_generator import CompiledGenerator
 from keras_transformer.inference.compiled_tree_generator import CompiledTreeGenerator
 from keras_transformer.models import build_transformer
+from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.search_options import PARSING, SearchOptions
 from tests.decoding.small_trees import EOS, NP, PIECES, TOKENS, XX, S, tree_words
 
 pytestmark = pytest.mark.tensorflow
 TREE_TOKENS = TreeTokens.of(PIECES)
-OPTIONS = {"alpha": 0.3, "num_results": 1}
+OPTIONS = dataclasses.replace(PARSING, beam_size=3, extra_length=5, num_results=1)
 SOURCE_IDS = np.array([[4, 5, 6, 7, 2], [8, 9, 2, 0, 0], [0, 0, 0, 0, 0]], "int32")
 NUM_LEAVES = [2, 2]
 
@@ -25,36 +28,32 @@ def build(seed=0, **overrides):
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_every_row_is_a_tree_over_its_words(beam_size):
-    generator = CompiledTreeGenerator([build(), build(1)], TOKENS, TREE_TOKENS, extra_length=5)
-    ids, scores = generator.search(
-        SOURCE_IDS, NUM_LEAVES, beam_size=beam_size, alpha=0.3, num_results=beam_size
-    )
+    options = dataclasses.replace(OPTIONS, beam_size=beam_size, num_results=None)
+    generator = CompiledTreeGenerator([build(), build(1)], TOKENS, TREE_TOKENS, options)
+    ids, scores = generator.search(SOURCE_IDS, NUM_LEAVES)
     assert (ids.shape, scores.shape) == ((3, beam_size, 10), (3, beam_size))
     assert np.isfinite(scores[:2]).all()
     for row in (*ids[0], *ids[1]):
         assert tree_words(row) == 2
     assert ids[2, 0].tolist() == [EOS] + [0] * 9
-    more, _ = generator.search(SOURCE_IDS, [4, 1, 0], beam_size=beam_size, **OPTIONS)
+    more, _ = generator.search(SOURCE_IDS, [4, 1, 0])
     assert [tree_words(row) for row in more[:2, 0]] == [4, 1]
 
 
 def test_without_numbers_it_is_the_plain_search():
     model = build()
-    found = CompiledTreeGenerator([model], TOKENS, TREE_TOKENS, extra_length=5).search(
-        SOURCE_IDS, beam_size=3, **OPTIONS
-    )
-    plain = CompiledGenerator(
-        [model], TOKENS, len(PIECES), extra_length=5, min_length=0, no_repeat_ngram=0
-    ).search(SOURCE_IDS, beam_size=3, **OPTIONS)
-    assert found[0].tolist() == plain[0].tolist()
-    np.testing.assert_allclose(found[1], plain[1], atol=1e-5)
+    ids, scores = CompiledTreeGenerator([model], TOKENS, TREE_TOKENS, OPTIONS).search(SOURCE_IDS)
+    plain = SequenceGenerator(model, TOKENS, len(PIECES)).search(SOURCE_IDS, options=OPTIONS)
+    plain_ids, plain_scores = map(keras.ops.convert_to_numpy, plain)
+    assert ids.tolist() == plain_ids.tolist()
+    np.testing.assert_allclose(scores, plain_scores, atol=1e-5)
 
 
 def test_too_few_positions_for_a_tree_give_the_beginning_of_a_flat_one():
     model = build(positions="learned", max_length=5)
-    ids, scores = CompiledTreeGenerator([model], TOKENS, TREE_TOKENS).search(
-        SOURCE_IDS, [4, 2], beam_size=3, **OPTIONS
-    )
+    options = dataclasses.replace(OPTIONS, extra_length=300)
+    generator = CompiledTreeGenerator([model], TOKENS, TREE_TOKENS, options)
+    ids, scores = generator.search(SOURCE_IDS, [4, 2])
     assert np.isfinite(scores[:2]).all()
     assert ids[0, 0, 0] in (S, NP)
     assert ids[0, 0, 1:5].tolist() == [XX, XX, XX, EOS]
@@ -63,13 +62,13 @@ def test_too_few_positions_for_a_tree_give_the_beginning_of_a_flat_one():
 
 def test_a_change_of_the_weights_is_seen():
     model = build()
-    generator = CompiledTreeGenerator([model], TOKENS, TREE_TOKENS, extra_length=5)
-    _, before = generator.search(SOURCE_IDS, NUM_LEAVES, beam_size=2, **OPTIONS)
+    generator = CompiledTreeGenerator([model], TOKENS, TREE_TOKENS, OPTIONS)
+    _, before = generator.search(SOURCE_IDS, NUM_LEAVES)
     model.set_weights([weight + 0.5 for weight in model.get_weights()])
-    _, after = generator.search(SOURCE_IDS, NUM_LEAVES, beam_size=2, **OPTIONS)
+    _, after = generator.search(SOURCE_IDS, NUM_LEAVES)
     assert np.abs(after - before)[:2].min() > 1e-4
 
 
 def test_refuses_limits_that_fit_no_tree():
     with pytest.raises(ValueError, match="`extra_length` must be an integer >= 2. Received: ext"):
-        CompiledTreeGenerator([build()], TOKENS, TREE_TOKENS, extra_length=1)
+        CompiledTreeGenerator([build()], TOKENS, TREE_TOKENS, SearchOptions(extra_length=1))

@@ -1,3 +1,5 @@
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -6,6 +8,7 @@ from keras import ops
 from keras_transformer.inference.graph_compilation import IDS, compile_function, pad_ids
 from keras_transformer.models import build_transformer
 from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.search_options import SearchOptions
 
 pytestmark = pytest.mark.core
 
@@ -29,9 +32,10 @@ def compiled_and_eager(dtype):
     model = build(dtype=dtype)
     generator = SequenceGenerator(model)
     ids = source_ids(3, 5)
+    greedy = functools.partial(generator.search, options=SearchOptions(beam_size=1))
     functions = {
-        "greedy": (generator.greedy, [ids]),
-        "beam": (generator.beam_search, [ids]),
+        "greedy": (greedy, [ids]),
+        "beam": (generator.search, [ids]),
         "score": (generator.score, [ids, ids[:, ::-1], ids]),
     }
     for name, (function, inputs) in functions.items():
@@ -72,7 +76,7 @@ def test_tensorflow_traces_one_graph_for_all_shapes():
 
     def search(ids):
         traces.append(ids.shape)
-        return generator.beam_search(ids, extra_length=4)
+        return generator.search(ids, options=SearchOptions(extra_length=4))
 
     compiled = compile_function(search, [IDS], model.variables)
     for batch_size, length in [(1, 3), (4, 7), (2, 2), (0, 3)]:

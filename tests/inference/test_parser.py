@@ -206,6 +206,12 @@ def test_the_command_refuses_a_long_line_after_those_before_it(command):
     assert refused.err.startswith(b"error: Line 2 of standard input has more than 40 tokens, end")
 
 
+def test_the_command_refuses_a_limit_that_fits_no_tree(command):
+    refused = command("the house", "--extra-length", "1", code=2)
+    assert refused.err.startswith(b"error: `extra_length` must be an integer >= 2. Received: ")
+    assert command("the house", "--extra-length", "2").out.startswith(b"(")
+
+
 def test_the_command_tells_of_repairs_in_either_search(command, monkeypatch):
     found = Parse(Tree.fromstring("(S (XX one))"), -1.0, repairs=2)
     fake = types.SimpleNamespace(parse_with_scores=lambda lines: [found] * len(lines))

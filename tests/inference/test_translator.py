@@ -9,6 +9,7 @@ from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserI
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from tests.random_translation import build, sentences
 
@@ -103,12 +104,13 @@ def test_score_is_the_log_probability_of_each_pair(translator, model, tokenizer)
 def test_a_beam_of_one_is_greedy_search(translator, model, tokenizer):
     greedy = Translator(model, tokenizer, beam_size=1, alpha=0.5, extra_length=4)
     source_ids = np.array([[*tokenizer.encode(["green river"])[0], 2]])
-    ids, log_probs = SequenceGenerator(model).greedy(source_ids, extra_length=4)
-    ids = keras.ops.convert_to_numpy(ids)
+    options = SearchOptions(beam_size=1, alpha=0.0, extra_length=4)
+    ids, log_probs = SequenceGenerator(model).search(source_ids, options=options)
+    ids = keras.ops.convert_to_numpy(ids)[0]
     penalty = length_penalty(np.sum(ids != 0), 0.5)
     (((text, score),),) = greedy.translate_nbest(["green river"], 1)
     assert text == tokenizer.decode(ids)[0]
-    assert score == pytest.approx(float(log_probs[0]) / penalty, abs=1e-4)
+    assert score == pytest.approx(float(log_probs[0, 0]) / penalty, abs=1e-4)
 
 
 def test_loads_a_run(tmp_path, translator, model, tokenizer):

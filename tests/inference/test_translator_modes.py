@@ -1,5 +1,7 @@
 """Ensembles, vocabularies, prefixes, samples and alignments of the translator."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from tests.random_translation import build, sentences
 
@@ -112,8 +115,9 @@ class TestVocabularies:
     def test_the_source_may_have_a_tokenizer_of_its_own(self, tokenizer, source_tokenizer):
         model = build(tokenizer, source_vocabulary_size=40, **SHALLOW)
         translator = Translator(model, tokenizer, source_tokenizer=source_tokenizer, **OPTIONS)
-        ids, _ = SequenceGenerator(model).beam_search(
-            ids_of(source_tokenizer, "old green tree"), beam_size=2, extra_length=4
+        ids, _ = SequenceGenerator(model).search(
+            ids_of(source_tokenizer, "old green tree"),
+            options=SearchOptions(beam_size=2, extra_length=4),
         )
         expected = tokenizer.decode(np.array(ids)[0, :1])
         assert translator.translate(["old green tree"]) == expected
@@ -207,13 +211,10 @@ class TestSamples:
 
 @pytest.mark.parametrize("beam_size", [1, 2])
 def test_limits_reach_the_search(models, tokenizer, beam_size):
-    limits = {"extra_length": 4, "min_length": 6, "no_repeat_ngram": 1}
-    translator = Translator(models[0], tokenizer, beam_size=beam_size, **limits)
+    options = SearchOptions(beam_size=beam_size, extra_length=4, min_length=6, no_repeat_ngram=1)
+    translator = Translator(models[0], tokenizer, **dataclasses.asdict(options))
     generator, ids = SequenceGenerator(models[0]), ids_of(tokenizer, "old green tree")
-    if beam_size == 1:
-        found = np.array(generator.greedy(ids, **limits)[0])
-    else:
-        found = np.array(generator.beam_search(ids, beam_size=2, **limits)[0])[:, 0]
+    found = np.array(generator.search(ids, options=options)[0])[:, 0]
     assert translator.translate(["old green tree"]) == tokenizer.decode(found)
     tokens = found[found > 3].tolist()
     assert len(tokens) >= 6

@@ -1,5 +1,6 @@
 """Stepwise generation against whole passes of the same model."""
 
+import dataclasses
 import itertools
 
 import keras
@@ -9,10 +10,12 @@ from keras import ops
 
 from keras_transformer.models import build_transformer
 from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 from tests.decoding.numpy_beam_search import numpy_beam_search
 
 TOKENS = SpecialTokens()
+SHORT = SearchOptions(extra_length=3)
 VOCABULARY_SIZE = 12
 SOURCE_IDS = np.array(
     [
@@ -57,8 +60,11 @@ def to_numpy(tensors):
 
 
 def test_greedy_takes_the_argmax_of_whole_passes(model):
-    ids, scores = to_numpy(SequenceGenerator(model).greedy(SOURCE_IDS, extra_length=3))
-    for source_row, row, score, limit in zip(SOURCE_IDS, ids, scores, [7, 5, 4], strict=True):
+    options = SearchOptions(beam_size=1, alpha=0.0, extra_length=3)
+    ids, scores = to_numpy(SequenceGenerator(model).search(SOURCE_IDS, options=options))
+    for source_row, row, score, limit in zip(
+        SOURCE_IDS, ids[:, 0], scores[:, 0], [7, 5, 4], strict=True
+    ):
         expected, total = (), 0.0
         while not expected or expected[-1] != TOKENS.eos:
             values = log_probs(model, source_row, expected)
@@ -72,9 +78,8 @@ def test_greedy_takes_the_argmax_of_whole_passes(model):
 @pytest.mark.parametrize("overrides", [{}, {"normalize_first": True, "positions": "learned"}])
 def test_beam_search_equals_the_reference_on_whole_passes(overrides):
     model = build(**overrides)
-    ids, scores = to_numpy(
-        SequenceGenerator(model).beam_search(SOURCE_IDS, beam_size=3, alpha=0.6, extra_length=2)
-    )
+    options = SearchOptions(beam_size=3, alpha=0.6, extra_length=2)
+    ids, scores = to_numpy(SequenceGenerator(model).search(SOURCE_IDS, options=options))
     for row, limit in enumerate([6, 4, 3]):
         expected = numpy_beam_search(
             lambda prefix, row=row: log_probs(model, SOURCE_IDS[row], prefix),
@@ -102,8 +107,8 @@ def test_score_is_the_sum_of_log_softmax(model):
 def test_a_row_of_padding_fills_up_a_batch(model):
     generator = SequenceGenerator(model)
     filled = np.concatenate([SOURCE_IDS, np.zeros_like(SOURCE_IDS)])
-    ids, scores = to_numpy(generator.beam_search(filled, extra_length=3))
-    alone_ids, alone_scores = to_numpy(generator.beam_search(SOURCE_IDS, extra_length=3))
+    ids, scores = to_numpy(generator.search(filled, options=SHORT))
+    alone_ids, alone_scores = to_numpy(generator.search(SOURCE_IDS, options=SHORT))
     assert ids[:3].tolist() == alone_ids.tolist()
     np.testing.assert_allclose(scores[:3], alone_scores, atol=1e-5)
     assert [without_padding(row) for row in ids[3:, 0]] == [(TOKENS.eos,)] * 3
@@ -112,8 +117,8 @@ def test_a_row_of_padding_fills_up_a_batch(model):
 def test_padding_behind_the_source_changes_nothing(model):
     generator = SequenceGenerator(model)
     wide = np.pad(SOURCE_IDS, ((0, 0), (0, 4)))
-    ids, scores = to_numpy(generator.beam_search(SOURCE_IDS, extra_length=3))
-    wide_ids, wide_scores = to_numpy(generator.beam_search(wide, extra_length=3))
+    ids, scores = to_numpy(generator.search(SOURCE_IDS, options=SHORT))
+    wide_ids, wide_scores = to_numpy(generator.search(wide, options=SHORT))
     assert wide_ids[..., : ids.shape[2]].tolist() == ids.tolist()
     np.testing.assert_allclose(wide_scores, scores, atol=1e-5)
 
@@ -121,20 +126,25 @@ def test_padding_behind_the_source_changes_nothing(model):
 def test_outputs_end_where_learned_positions_do():
     model = build(positions="learned", max_length=6)
     # So strong a penalty favors the longest output: five tokens behind BOS, and EOS.
-    ids, _ = to_numpy(SequenceGenerator(model).beam_search(SOURCE_IDS, alpha=9.0))
+    options = SearchOptions(alpha=9.0)
+    ids, _ = to_numpy(SequenceGenerator(model).search(SOURCE_IDS, options=options))
     assert [len(without_padding(row)) for row in ids[:, 0]] == [6, 6, 6]
 
 
 def test_mixed_bfloat16_stays_close_to_float32(model):
     low = build(dtype="mixed_bfloat16")
     low.set_weights(model.get_weights())
-    _, low_scores = to_numpy(SequenceGenerator(low).beam_search(SOURCE_IDS, extra_length=3))
-    _, scores = to_numpy(SequenceGenerator(model).beam_search(SOURCE_IDS, extra_length=3))
+    _, low_scores = to_numpy(SequenceGenerator(low).search(SOURCE_IDS, options=SHORT))
+    _, scores = to_numpy(SequenceGenerator(model).search(SOURCE_IDS, options=SHORT))
     assert low_scores.dtype == np.float32
     np.testing.assert_allclose(low_scores, scores, atol=0.3)
 
 
-OPTIONS = {"extra_length": 4, "min_length": 2, "no_repeat_ngram": 2}
+OPTIONS = SearchOptions(extra_length=4, min_length=2, no_repeat_ngram=2)
+SEARCHES = {
+    "greedy": dataclasses.replace(OPTIONS, beam_size=1),
+    "beam": dataclasses.replace(OPTIONS, beam_size=2),
+}
 PREFIX_IDS = np.array([[6, 5, 5, 5, 5, 5, 5, 5, 5, 5], [4] + [0] * 9, [0] * 10])
 
 
@@ -142,10 +152,10 @@ def test_options_hold_for_every_search(model):
     generator = SequenceGenerator(model, vocabulary_size=11)
     uniforms = np.random.default_rng(0).random((3, 5, 11))
     outputs = {
-        "greedy": generator.greedy(SOURCE_IDS, prefix_ids=PREFIX_IDS, **OPTIONS)[0][:, None],
-        "beam": generator.beam_search(SOURCE_IDS, prefix_ids=PREFIX_IDS, **OPTIONS)[0],
-        "sample": generator.sample(SOURCE_IDS, uniforms, prefix_ids=PREFIX_IDS, **OPTIONS)[0],
+        name: generator.search(SOURCE_IDS, PREFIX_IDS, options=options)[0]
+        for name, options in SEARCHES.items()
     }
+    outputs["sample"] = generator.sample(SOURCE_IDS, uniforms, PREFIX_IDS, options=OPTIONS)[0]
     for name, ids in to_numpy(outputs).items():
         assert ids.shape[2] == 11  # the longest prefix and EOS: more than source + extra_length
         for row, (prefix, limit) in enumerate([(PREFIX_IDS[0], 10), ([4], 6), ([], 5)]):
@@ -163,7 +173,7 @@ def test_options_hold_for_every_search(model):
 def test_samples_follow_their_numbers_in_whole_passes(model):
     uniforms = np.random.default_rng(1).random((3, 2, 8), dtype="float32")
     ids, scores = to_numpy(
-        SequenceGenerator(model).sample(SOURCE_IDS, uniforms, temperature=0.7, extra_length=3)
+        SequenceGenerator(model).sample(SOURCE_IDS, uniforms, temperature=0.7, options=SHORT)
     )
     for row, limit in enumerate([7, 5, 4]):
         for one in range(2):
@@ -180,9 +190,8 @@ def test_samples_follow_their_numbers_in_whole_passes(model):
 
 def test_an_ensemble_searches_with_the_mean_of_probabilities(model):
     other = build(seed=1)
-    ids, scores = to_numpy(
-        SequenceGenerator([model, other]).beam_search(SOURCE_IDS, beam_size=2, extra_length=1)
-    )
+    options = SearchOptions(beam_size=2, extra_length=1)
+    ids, scores = to_numpy(SequenceGenerator([model, other]).search(SOURCE_IDS, options=options))
     for row, limit in enumerate([5, 3, 2]):
         expected = numpy_beam_search(
             lambda prefix, row=row: (
@@ -270,13 +279,15 @@ def test_an_ensembles_searches_with_all_options_run_compiled(model):
     uniforms = np.random.default_rng(0).random((3, 2, 11), dtype="float32")
 
     def every_search(source_ids, prefix_ids, uniforms):
-        options = {"prefix_ids": prefix_ids, **OPTIONS}
-        return {
-            "greedy": generator.greedy(source_ids, **options),
-            "beam": generator.beam_search(source_ids, beam_size=2, **options),
-            "sample": generator.sample(source_ids, uniforms, top_k=4, top_p=0.9, **options),
-            "free sample": generator.sample(source_ids, uniforms, extra_length=4),
+        outputs = {
+            name: generator.search(source_ids, prefix_ids, options=options)
+            for name, options in SEARCHES.items()
         }
+        inputs = source_ids, uniforms, prefix_ids
+        outputs["sample"] = generator.sample(*inputs, top_k=4, top_p=0.9, options=OPTIONS)
+        free = SearchOptions(extra_length=4)
+        outputs["free sample"] = generator.sample(source_ids, uniforms, options=free)
+        return outputs
 
     inputs = SOURCE_IDS.astype("int32"), PREFIX_IDS.astype("int32"), uniforms
     expected = to_numpy(every_search(*inputs))
@@ -298,19 +309,6 @@ def test_alignment_is_float32_under_a_mixed_policy(model):
 def test_refuses_another_padding_id(model):
     with pytest.raises(ValueError, match="`special_tokens.pad` must be the model's padding id"):
         SequenceGenerator(model, SpecialTokens(pad=3, unk=0))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"min_length": -1}, "`min_length` must be an integer >= 0. Received: min_length=-1"),
-        ({"no_repeat_ngram": 1.5}, "`no_repeat_ngram` must be an integer >= 0. Received: no_re"),
-        ({"no_repeat_ngram": 10**9}, "`no_repeat_ngram` must be at most 100. Received: no_repeat"),
-    ],
-)
-def test_refuses_bad_options(model, options, message):
-    with pytest.raises(ValueError, match=message):
-        SequenceGenerator(model).greedy(SOURCE_IDS, **options)
 
 
 @pytest.mark.parametrize("size", [0, 13])

@@ -9,6 +9,7 @@ import pytest
 from keras_transformer import Translator, cli
 from keras_transformer.errors import LongSentenceWarning
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.search_options import SearchOptions
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
 pytestmark = pytest.mark.tensorflow
@@ -63,7 +64,7 @@ def test_bleu_of_the_dev_text_is_measured_while_training(learned):
 
 def test_long_lines_of_the_dev_text_end_no_training(learned, tmp_path, monkeypatch):
     _, _, origin = learned
-    monkeypatch.setitem(Translator.__init__.__kwdefaults__, "max_source_length", 3)
+    monkeypatch.setitem(SearchOptions.__init__.__kwdefaults__, "max_source_length", 3)
     source, target = write_pairs(tmp_path, "train")
     command = ["train", "--source", source, "--target", target, "--from", str(origin.path)]
     with pytest.warns(LongSentenceWarning, match="its end is cut off"):

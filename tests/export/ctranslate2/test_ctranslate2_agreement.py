@@ -15,6 +15,7 @@ from keras_transformer.export.ctranslate2_export import export_ctranslate2
 from keras_transformer.inference.graph_compilation import pad_ids
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.ctranslate2.ctranslate2_models import (
     opened,
@@ -86,8 +87,9 @@ def expected_outputs(translator, sources):
         translator.models[0], tokens, translator.tokenizer.vocabulary_size
     )
     rows = [[*row, eos] for row in translator.source_tokenizer.encode(sources)]
-    ids, _ = generator.greedy(pad_ids(rows, tokens.pad), extra_length=EXTRA_LENGTH)
-    return translator.tokenizer.decode(np.asarray(ids))
+    options = SearchOptions(beam_size=1, extra_length=EXTRA_LENGTH)
+    ids, _ = generator.search(pad_ids(rows, tokens.pad), options=options)
+    return translator.tokenizer.decode(np.asarray(ids)[:, 0])
 
 
 def short_sentences(seed):

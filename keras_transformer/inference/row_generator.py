@@ -1,0 +1,143 @@
+"""Generation, scoring and alignment of rows of ids, compiled, in batches of similar lengths."""
+
+import dataclasses
+
+import numpy as np
+
+from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
+from keras_transformer.inference.graph_compilation import CompiledCalls, pad_ids
+from keras_transformer.models import TransformerStacks
+from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.text.sentence_batches import batches_by_length
+
+# A model's vocabulary may be padded to a multiple of 8.
+MOST_PADDING = 7
+
+
+class RowGenerator:
+    """Runs a `SequenceGenerator` on lists of rows, which are lists of ids without BOS and EOS.
+
+    The methods yield the rows' results with their indices, batch by batch.
+
+    Args:
+        models: list of models; several are an ensemble. Changes of their weights are seen.
+        source_tokenizer, tokenizer: those of source and target.
+        options: the `SearchOptions`, for searches and samples alike.
+        batch_size: most rows of a batch.
+
+    Raises:
+        UserInputError: models and tokenizers do not fit each other.
+    """
+
+    def __init__(self, models, source_tokenizer, tokenizer, options, batch_size):
+        layers = TransformerStacks.of(models[0])
+        _check_fit("source", source_tokenizer, layers.source_vocabulary_size, layers)
+        _check_fit("target", tokenizer, layers.vocabulary_size, layers)
+        self._source_eos = source_tokenizer.special_tokens.eos
+        self._tokens = tokenizer.special_tokens
+        self._options = options
+        self._batch_size = batch_size
+        self._generator = SequenceGenerator(models, self._tokens, tokenizer.vocabulary_size)
+        self._call = CompiledCalls(models)
+        self.max_length = self._generator.layers.max_length  # most positions, or None
+
+    def search(self, rows, prefix_rows, num_results, progress=False):
+        """Yield `(index, ids, scores)` of each row with tokens: its outputs, best first.
+
+        Args:
+            rows: list of rows of the source.
+            prefix_rows: list of as many rows, with which the outputs begin.
+            num_results: most outputs of a row.
+            progress: whether to show a progress bar on stderr.
+
+        Raises:
+            UserInputError: a row has no output with a finite score.
+        """
+        options = dataclasses.replace(self._options, num_results=num_results)
+
+        def search(indices, *inputs):
+            return self._call(self._generator.search, *inputs, options=options)
+
+        return self._generate(search, rows, prefix_rows, progress)
+
+    def sample(self, rows, prefix_rows, seeds, num_samples, progress=False, **filters):
+        """Yield `(index, ids, log_probs)` of each row with tokens: its samples.
+
+        Args:
+            rows, prefix_rows, progress: as of `search`.
+            seeds: list with a list of integers >= 0 for each row, which decide its samples.
+            num_samples: how many outputs of each row.
+            **filters: `temperature`, `top_k` and `top_p` of `SequenceGenerator.sample`.
+
+        Raises:
+            UserInputError: as of `search`.
+        """
+
+        def sample(indices, source_ids, prefix_ids):
+            length = source_ids.shape[1] + self._options.extra_length
+            if prefix_ids is not None:
+                length = max(length, prefix_ids.shape[1] + 1)
+            uniforms = np.zeros((len(source_ids), num_samples, length), "float32")
+            for row, i in zip(uniforms, indices, strict=False):
+                for j in range(num_samples):  # a stream of its own: begins alike at every length
+                    row[j] = np.random.default_rng([*seeds[i], j]).random(length, dtype="float32")
+            inputs = source_ids, uniforms, prefix_ids
+            return self._call(self._generator.sample, *inputs, options=self._options, **filters)
+
+        return self._generate(sample, rows, prefix_rows, progress)
+
+    def score(self, source_rows, target_rows, progress=False):
+        """Yield `(index, log_prob)` of each pair of rows, EOS included."""
+        for indices, *inputs in self._batches_of_pairs(source_rows, target_rows, progress):
+            labels = self._pad([[*target_rows[i], self._tokens.eos] for i in indices])
+            log_probs = self._call(self._generator.score, *inputs, labels)
+            yield from zip(indices, log_probs.tolist(), strict=False)
+
+    def alignment(self, source_rows, target_rows, progress=False):
+        """Yield `(index, weights)` of each pair: float32 (target tokens, source tokens and EOS)."""
+        for indices, *inputs in self._batches_of_pairs(source_rows, target_rows, progress):
+            found = self._call(self._generator.alignment, *inputs)
+            for i, weights in zip(indices, found, strict=False):
+                yield i, weights[: len(target_rows[i]), : len(source_rows[i]) + 1]
+
+    def _generate(self, generate, rows, prefix_rows, progress):
+        """What `generate(indices, source_ids, prefix_ids)` finds of each batch, row by row."""
+        not_empty = [i for i, row in enumerate(rows) if row]
+        lengths = [1 + len(row) for row in rows]
+        for indices in batches_by_length(not_empty, lengths, self._batch_size, progress):
+            prefix_ids = None
+            if any(prefix_rows):
+                prefix_ids = self._pad([prefix_rows[i] for i in indices])
+            found = generate(indices, self._source_ids(rows, indices), prefix_ids)
+            for i, ids, scores in zip(indices, *found, strict=False):
+                is_output = np.isfinite(scores)
+                if not is_output.any():
+                    raise UserInputError(f"The {SCORES_NOT_FINITE}")
+                yield i, ids[is_output], scores[is_output].tolist()
+
+    def _batches_of_pairs(self, source_rows, target_rows, progress):
+        """Yield indices with the encoder's and the decoder's input of these pairs."""
+        lengths = [1 + max(map(len, pair)) for pair in zip(source_rows, target_rows, strict=True)]
+        for indices in batches_by_length(range(len(lengths)), lengths, self._batch_size, progress):
+            target_ids = self._pad([[self._tokens.bos, *target_rows[i]] for i in indices])
+            yield indices, self._source_ids(source_rows, indices), target_ids
+
+    def _source_ids(self, rows, indices):
+        return self._pad([[*rows[i], self._source_eos] for i in indices])
+
+    def _pad(self, rows):
+        return pad_ids(rows, self._tokens.pad)
+
+
+def _check_fit(side, tokenizer, vocabulary_size, layers):
+    """Require a tokenizer whose ids are the model's, up to its vocabulary's padding."""
+    if not 0 <= vocabulary_size - tokenizer.vocabulary_size <= MOST_PADDING:
+        raise UserInputError(
+            f"The {side} tokenizer must have the model's vocabulary. Received: "
+            f"{tokenizer.vocabulary_size} pieces, {vocabulary_size} {side} tokens of the model"
+        )
+    if tokenizer.special_tokens.pad != layers.padding_id:
+        raise UserInputError(
+            f"The {side} tokenizer must have the model's padding id. Received: "
+            f"{tokenizer.special_tokens.pad}, {layers.padding_id} of the model"
+        )

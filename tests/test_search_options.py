@@ -1,0 +1,51 @@
+"""The record of what a search does: its rules, and the keyword arguments that are made of it."""
+
+import dataclasses
+import inspect
+
+import pytest
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.search_options import (
+    PARSING,
+    HasSearchOptions,
+    SearchOptions,
+    takes_search_options,
+)
+
+NAMES = [field.name for field in dataclasses.fields(SearchOptions)]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"beam_size": 0}, ValueError, "`beam_size` must be a positive integer"),
+        ({"alpha": -1.0}, ValueError, "`alpha` must be a number >= 0"),
+        ({"alpha": 10}, UserInputError, "`alpha` must be less than 10. Received: alpha=10"),
+        ({"extra_length": 2.5}, ValueError, "`extra_length` must be a positive integer"),
+        ({"min_length": -1}, ValueError, "`min_length` must be an integer >= 0"),
+        ({"no_repeat_ngram": 1.5}, ValueError, "`no_repeat_ngram` must be an integer >= 0"),
+        ({"no_repeat_ngram": 10**9}, UserInputError, "`no_repeat_ngram` must be at most 100"),
+        ({"max_source_length": 1}, UserInputError, "`max_source_length` must be an integer that"),
+        ({"num_results": 0}, ValueError, "`num_results` must be a positive integer"),
+        ({"num_results": 5}, UserInputError, "`num_results` must be at most `beam_size`"),
+    ],
+)
+def test_wrong_options_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        SearchOptions(**options)
+
+
+def test_a_class_has_the_options_as_arguments_and_attributes():
+    class Searching(HasSearchOptions):
+        @takes_search_options(PARSING)
+        def __init__(self, model, **options):
+            self.search_options = dataclasses.replace(PARSING, **options)
+
+    parameters = inspect.signature(Searching).parameters
+    assert list(parameters) == ["model", *NAMES]
+    assert parameters["beam_size"].default == 21
+    searching = Searching("model", alpha=0.5)
+    assert [getattr(searching, name) for name in NAMES] == [21, 0.5, 300, 0, 0, 1024, None]
+    with pytest.raises(AttributeError):
+        searching.alpha = 0.6  # would change no search
