@@ -11,7 +11,7 @@ def training_metrics(loss):
     """Return the arguments `metrics` and `weighted_metrics` of `compile`, a dictionary.
 
     Per real token: the loss, the perplexity and the accuracy, which an epoch adds up; and of each
-    step by itself: the loss, and with label smoothing the loss without it ("step_nll").
+    step by itself: the loss, and the loss without label smoothing ("step_nll").
 
     Args:
         loss: a `LabelSmoothingCrossEntropy`.
@@ -23,11 +23,8 @@ def training_metrics(loss):
         >>> model.compile("sgd", loss, **training_metrics(loss))
     """
     padding_id = loss.padding_id
-    steps = [StepLoss(loss)]
-    if loss.label_smoothing:
-        plain = LabelSmoothingCrossEntropy(0.0, padding_id)
-        steps.append(StepLoss(plain, name="step_nll"))
+    plain = LabelSmoothingCrossEntropy(0.0, padding_id)
     return {
         "metrics": [TokenLoss(loss, padding_id), Perplexity(padding_id), TokenAccuracy(padding_id)],
-        "weighted_metrics": steps,
+        "weighted_metrics": [StepLoss(loss), StepLoss(plain, name="step_nll")],
     }

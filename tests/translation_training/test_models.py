@@ -1,22 +1,33 @@
+"""The model and the optimizer that settings describe, as recipes build them."""
+
 import keras
 import pytest
 
 from keras_transformer.data import SentencePairs
 from keras_transformer.errors import UserInputError
-from keras_transformer.optimizers import AdamWithGradientNorm
+from keras_transformer.models import TransformerStacks, build_transformer, vocabulary_options
+from keras_transformer.optimizers import AdamWithGradientNorm, transformer_adam
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.translation_training import (
     TranslationData,
     TranslationSettings,
     train_translation,
 )
-from keras_transformer.translation_training.models import compile_model, make_model
 from tests.translation_training.number_text import ENGLISH, GERMAN, SMALL
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
     return SentencePieceTokenizer.train([*ENGLISH, *GERMAN], vocabulary_size=35)
+
+
+def model_and_optimizer(tokenizer, **changes):
+    settings = TranslationSettings(**{**SMALL, **changes})
+    options = settings.model_options(tokenizer, tokenizer)
+    model = build_transformer("tiny", **vocabulary_options(tokenizer, tokenizer), **options)
+    stacks = TransformerStacks.of(model)
+    options = settings.optimizer_options()
+    return model, transformer_adam(stacks.hidden_dim, dtype=stacks.compute_dtype, **options)
 
 
 @pytest.mark.parametrize(
@@ -28,17 +39,21 @@ def tokenizer():
     ],
 )
 def test_float16_alone_scales_the_loss(tokenizer, precision, optimizer_class):
-    settings = TranslationSettings(**{**SMALL, "precision": precision})
-    model = compile_model(make_model(settings, tokenizer, tokenizer), settings, tokenizer)
-    assert type(model.optimizer) is optimizer_class
+    model, optimizer = model_and_optimizer(tokenizer, precision=precision)
+    assert type(optimizer) is optimizer_class
     assert model.get_layer("encoder_layer_1").dtype_policy.name == precision
 
 
 def test_the_schedule_is_that_of_the_models_width(tokenizer):
-    settings = TranslationSettings(**{**SMALL, "learning_rate_scale": 2.0, "warmup_steps": 100})
-    model = compile_model(make_model(settings, tokenizer, tokenizer), settings, tokenizer)
-    rate = model.optimizer.get_config()["learning_rate"]["config"]
+    _, optimizer = model_and_optimizer(tokenizer, learning_rate_scale=2.0, warmup_steps=100)
+    rate = optimizer.get_config()["learning_rate"]["config"]
     assert (rate["hidden_dim"], rate["warmup_steps"], rate["scale"]) == (32, 100, 2.0)
+
+
+def test_two_vocabularies_have_two_sizes(tokenizer):
+    source_tokenizer = SentencePieceTokenizer.train(ENGLISH, vocabulary_size=20)
+    options = vocabulary_options(source_tokenizer, tokenizer)
+    assert options == {"vocabulary_size": 40, "padding_id": 0, "source_vocabulary_size": 24}
 
 
 class UnreadText(SentencePairs):
