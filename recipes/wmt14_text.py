@@ -1,6 +1,7 @@
 """The text of the WMT 2014 recipes, from TensorFlow Datasets."""
 
 from keras_transformer.data import TfdsPairs
+from keras_transformer.files import write_text
 from keras_transformer.translation_training import TranslationData
 
 
@@ -43,3 +44,18 @@ def wmt14_text(language, values):
         for split in ("train", "validation", "test")
     )
     return TranslationData([train], dev=dev, test=test)
+
+
+def write_newstest(texts, run):
+    """Write newstest2013 and newstest2014 into the run directory, for `keras-transformer evaluate`.
+
+    Each is two files, such as `newstest2014.en` and `newstest2014.de`, one sentence a line.
+
+    Args:
+        texts: the `TranslationData` of `wmt14_text`.
+        run: the `training.TrainingRun`, once it has begun.
+    """
+    for name, text in (("newstest2013", texts.dev), ("newstest2014", texts.test)):
+        for language, sentences in zip(text.languages, zip(*text, strict=True), strict=True):
+            lines = (" ".join(sentence.splitlines()) + "\n" for sentence in sentences)
+            write_text(run.directory.path / f"{name}.{language}", "".join(lines))

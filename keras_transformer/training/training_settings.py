@@ -33,8 +33,6 @@ class TrainingSettings(Settings):
     Attributes:
         preset: name of the model's size, which decides what is None; a subclass may make a field of
             it.
-        of_preset: fields that have the preset's value where None is given, and the names of these
-            values in `models.Preset`.
         may_change: names of fields that a training that is resumed may have otherwise: its updates
             stay the same, up to rounding.
 
@@ -44,13 +42,6 @@ class TrainingSettings(Settings):
     """
 
     preset: typing.ClassVar[str] = "base"
-    of_preset: typing.ClassVar[dict] = {
-        "dropout": "dropout",
-        "label_smoothing": "label_smoothing",
-        "batch_tokens": "batch_tokens",
-        "steps": "training_steps",
-        "warmup_steps": "warmup_steps",
-    }
     may_change: typing.ClassVar[tuple] = (
         "steps",
         "beam_size",
@@ -173,11 +164,10 @@ class TrainingSettings(Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        preset = PRESETS[self.preset]
-        for name, field in self.of_preset.items():
+        for name, value in self.preset_values(self.preset).items():
             if getattr(self, name) is None:
-                object.__setattr__(self, name, getattr(preset, field))
-        sizes = dataclasses.replace(preset, **self.size_options())
+                object.__setattr__(self, name, value)
+        sizes = dataclasses.replace(PRESETS[self.preset], **self.size_options())
         check_heads(sizes.hidden_dim, sizes.num_heads, sizes.key_dim, sizes.value_dim)
         if self.accumulate is not None and self.device_tokens is not None:
             raise UserInputError(
@@ -189,6 +179,18 @@ class TrainingSettings(Settings):
                 "TensorFlow does not compile deterministic operations with XLA: say "
                 "--no-deterministic. Received: xla=True, deterministic=True"
             )
+
+    @classmethod
+    def preset_values(cls, name):
+        """What a preset sets where None is given: names of settings, and their values."""
+        preset = PRESETS[name]
+        return {
+            "dropout": preset.dropout,
+            "label_smoothing": preset.label_smoothing,
+            "batch_tokens": preset.batch_tokens,
+            "steps": preset.training_steps,
+            "warmup_steps": preset.warmup_steps,
+        }
 
     def size_options(self):
         """The sizes that differ from the preset's, as arguments of `build_transformer`."""

@@ -2,7 +2,12 @@
 
 import sys
 
-from keras_transformer.evaluation import bleu, chrf, score_record
+from keras_transformer.evaluation import (
+    bleu,
+    chrf,
+    score_record,
+    tokenized_compound_split_bleu,
+)
 from keras_transformer.files.whole_files import write_text
 from keras_transformer.inference.translator import Translator
 from keras_transformer.training import cost_table, training_cost
@@ -49,7 +54,7 @@ def write_report(settings, batches, run, **results):
     `samples.txt` gets all translations. What the training cost is shown beside the paper's Table 2.
 
     Args:
-        settings: `TranslationSettings`: those of the search, and sacrebleu's tokenizer.
+        settings: `TranslationSettings`: those of the search and of the scores.
         batches: the `TrainingBatches`, with their texts and what became of these.
         run: the `training.TrainingRun`, at its end.
         **results: what `scores.json` holds besides.
@@ -62,6 +67,13 @@ def write_report(settings, batches, run, **results):
     # A model with byte pieces can produce line breaks.
     lines = [" ".join(hypothesis.splitlines()) for hypothesis in hypotheses]
     write_text(run.directory.samples_path, "\n".join(lines) + "\n")
+    if settings.language is not None:
+        results["tokenized_compound_split_bleu"] = tokenized_compound_split_bleu(
+            hypotheses,
+            references,
+            settings.language,
+            tokenized=settings.bleu_tokenize == "none",
+        )
     scores = write_scores(
         run,
         hypotheses,
@@ -73,6 +85,8 @@ def write_report(settings, batches, run, **results):
     )
     print(f"\n{name} ({text.name}, {len(sources):,} sentences)")
     print(f"  BLEU {scores['bleu']:.2f}  {scores['signature']}")
+    if settings.language is not None:
+        print(f"  BLEU {scores['tokenized_compound_split_bleu']:.2f}  tokenized, compounds split")
     print(f"  chrF {scores['chrf']:.2f}  {scores['chrf_signature']}\n")
     examples = zip(sources, hypotheses, references, strict=True)
     for source, hypothesis, reference in list(examples)[:EXAMPLES]:

@@ -40,10 +40,6 @@ OF_ORIGIN = (
 class TranslationSettings(TrainingSettings):
     """What can be set; each reason is what `--help` shows. A recipe's settings derive from it."""
 
-    of_preset: typing.ClassVar[dict] = {
-        **TrainingSettings.of_preset,
-        "average": "averaged_checkpoints",
-    }
     may_change: typing.ClassVar[tuple] = (
         *TrainingSettings.may_change,
         "patience",
@@ -53,6 +49,7 @@ class TranslationSettings(TrainingSettings):
         "average_of",
         "choose_average",
         "bleu_tokenize",
+        "language",
     )
 
     preset: str = setting(
@@ -145,6 +142,10 @@ class TranslationSettings(TrainingSettings):
     bleu_tokenize: str = setting(
         "13a", "sacrebleu's tokenizer: 13a for plain text, none for tokenized"
     )
+    language: str | None = setting(
+        None,
+        "of the target, such as de: BLEU on Moses tokens with compounds split too; none: without",
+    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -172,14 +173,15 @@ class TranslationSettings(TrainingSettings):
         A preset of `upper` brings its own training values along: what `lower` has only because of
         its preset gives way.
         """
-        old = PRESETS.get(lower.get("preset"))
-        if old is not None and upper.get("preset", lower["preset"]) != lower["preset"]:
-            lower = {
-                name: value
-                for name, value in lower.items()
-                if name not in cls.of_preset or value != getattr(old, cls.of_preset[name])
-            }
+        old = lower.get("preset")
+        if old in PRESETS and upper.get("preset", old) != old:
+            given_by_preset = cls.preset_values(old).items()
+            lower = dict(item for item in lower.items() if item not in given_by_preset)
         return {**lower, **upper}
+
+    @classmethod
+    def preset_values(cls, name):
+        return {**super().preset_values(name), "average": PRESETS[name].averaged_checkpoints}
 
     def optimizer_options(self):
         ema = {"use_ema": True, "ema_momentum": self.ema_momentum} if self.ema else {}

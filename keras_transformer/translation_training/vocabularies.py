@@ -4,6 +4,7 @@ import itertools
 
 from keras_transformer import models
 from keras_transformer.evaluation.bleu import bleu_metric
+from keras_transformer.evaluation.tokenized_compound_split_bleu import check_language
 from keras_transformer.text import SentencePieceTokenizer, sample_lines
 
 
@@ -22,9 +23,11 @@ def make_tokenizers(settings, texts, run):
     Raises:
         UserInputError: a file is no tokenizer, `vocabulary_size` does not suit the text, or
             settings of what follows hours later are wrong: the model is too large for the memory,
-            or sacrebleu does not know `bleu_tokenize`.
+            sacrebleu does not know `bleu_tokenize`, or `language` is no code of one.
     """
     bleu_metric(settings.bleu_tokenize)
+    if settings.language is not None:
+        check_language(settings.language)
     if run.earlier is not None:
         return run.earlier.load_tokenizers()
     _check_memory(settings, run.devices)

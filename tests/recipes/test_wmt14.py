@@ -1,10 +1,14 @@
 """The WMT recipes on a small data set that TFDS's own writer put on disk, from invented text."""
 
 import json
+import pathlib
+import re
+import shlex
+import types
 
 import pytest
 
-from keras_transformer import Translator
+from keras_transformer import Translator, cli
 from keras_transformer.command_line.command_errors import run_command
 from keras_transformer.data import ParallelCorpus
 from keras_transformer.runs.run_directory import RunDirectory
@@ -12,10 +16,12 @@ from recipes.wmt14_en_de import train as wmt14_en_de
 from recipes.wmt14_en_de.settings import WMT14EnDeSettings
 from recipes.wmt14_en_fr import train as wmt14_en_fr
 from recipes.wmt14_en_fr.settings import WMT14EnFrSettings
+from recipes.wmt14_text import wmt14_text, write_newstest
 from tests.tfds_wmt import write_wmt14
 from tests.translation_training.number_text import ENGLISH, GERMAN, SMALL, flags, pairs
 
 pytestmark = pytest.mark.tensorflow
+README = pathlib.Path(wmt14_en_de.__file__).with_name("README.md")
 RECIPES = {"de": wmt14_en_de, "fr": wmt14_en_fr}
 
 
@@ -45,6 +51,7 @@ def test_a_recipe_runs_from_tfds_to_scores(language, data_dir, tmp_path, capsys)
     scores = json.loads(run.scores_path.read_text())
     assert scores["training_pairs"] == 180
     assert scores["averaged_checkpoints"] == 2
+    assert ("tokenized_compound_split_bleu" in scores) == (language == "de")
     assert scores["evaluated_on"] == {
         "name": "test",
         "text": f"wmt14_translate/{language}-en test",
@@ -53,6 +60,27 @@ def test_a_recipe_runs_from_tfds_to_scores(language, data_dir, tmp_path, capsys)
     assert scores["command"].startswith(f"python -m recipes.wmt14_en_{language}.train --data-dir ")
     assert len(run.samples_path.read_text().splitlines()) == 16
     assert len(Translator.load(run.path).translate(["one two three"])) == 1
+
+
+def test_the_readmes_evaluation_gives_the_scores_of_the_training(data_dir, tmp_path, capsys):
+    run = RunDirectory(tmp_path / "run")
+    assert train("de", data_dir, run.path, steps=1, save_every=1, average=1, beam_size=4) == 0
+    capsys.readouterr()
+    values = types.SimpleNamespace(data_dir=data_dir, no_download=True)
+    write_newstest(wmt14_text("de", values), types.SimpleNamespace(directory=run))
+    (command,) = re.findall("^keras-transformer (evaluate .*)", README.read_text(), re.MULTILINE)
+    command = command.replace("runs/wmt14_en_de/base", str(run.path))
+    assert cli.main([*shlex.split(command), "--json"]) == 0
+    card = json.loads(capsys.readouterr().out)
+    scores = json.loads(run.scores_path.read_text())
+    assert (card["sentences"], card["language"]) == (16, "de")
+    for name in ("bleu", "chrf", "tokenized_compound_split_bleu"):
+        assert card["systems"]["averaged"][name] == scores[name]
+    for name, sentences in (("newstest2013", 20), ("newstest2014", 16)):
+        sides = ((run.path / f"{name}.{language}").read_text() for language in ("en", "de"))
+        pairs = list(zip(*(text.splitlines() for text in sides), strict=True))
+        assert len(pairs) == sentences
+        assert all(len(source.split()) == len(target.split()) == 4 for source, target in pairs)
 
 
 def test_english_is_the_source_and_text_is_prepared_once(data_dir, tmp_path):
@@ -81,5 +109,23 @@ def test_the_papers_numbers():
         assert (settings.steps, settings.dropout, settings.average) == (steps, dropout, average)
         assert (settings.batch_tokens, settings.vocabulary_size) == (25_000, 37_000)
         assert (settings.beam_size, settings.alpha, settings.label_smoothing) == (4, 0.6, 0.1)
+        assert settings.language == "de"
     french = WMT14EnFrSettings(preset="big")
     assert (french.dropout, french.vocabulary_size, french.steps) == (0.1, 32_000, 300_000)
+    assert (french.language, WMT14EnFrSettings(preset="base").dropout) == (None, 0.1)
+    assert WMT14EnFrSettings(preset="D-drop2").dropout == 0.2
+
+
+@pytest.mark.parametrize("settings", [WMT14EnDeSettings, WMT14EnFrSettings])
+def test_a_checkpoint_every_ten_minutes_of_the_papers(settings):
+    assert settings(preset="base").save_every * 0.4 == pytest.approx(600)
+    assert settings(preset="big").save_every * 1.0 == 600
+    assert settings(preset="big", save_every=1500).save_every == 1500
+    merged = settings.merge(settings(preset="base").to_dict(), {"preset": "big"})
+    assert settings.from_dict(merged) == settings(preset="big")
+
+
+def test_rows_of_table_3_are_no_averages():
+    for row in ("A-h1", "B-dk32", "C-ff4096", "D-ls0", "E-learned"):
+        settings = WMT14EnDeSettings(preset=row)
+        assert (settings.average, settings.choose_average, settings.steps) == (1, False, 100_000)

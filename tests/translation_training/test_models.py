@@ -1,4 +1,4 @@
-"""The model and the optimizer that settings describe, as recipes build them."""
+"""The model and the optimizer that settings describe, and settings that are refused at once."""
 
 import keras
 import pytest
@@ -63,8 +63,20 @@ class UnreadText(SentencePairs):
         raise AssertionError("the text was read")
 
 
-def test_a_model_that_is_too_large_is_refused_before_its_text_is_read(tmp_path):
-    settings = TranslationSettings(preset="tiny", hidden_dim=10_000_000)
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"hidden_dim": 10_000_000}, "too large: its .* weights, 4 times in a training"),
+        (
+            {"hidden_dim": 10_000_000, "positions": "words", "separate_vocabularies": True},
+            "too large: its .* weights, 4 times in a training",
+        ),
+        ({"language": "German"}, "`language` must be a code of two or three small letters"),
+        ({"bleu_tokenize": "moses"}, "moses"),
+    ],
+)
+def test_what_can_be_known_is_refused_before_the_text_is_read(tmp_path, values, message):
+    settings = TranslationSettings(preset="tiny", **values)
     data = TranslationData([UnreadText(["a"], ["b"])])
-    with pytest.raises(UserInputError, match="too large: its .* weights, 4 times in a training"):
+    with pytest.raises(UserInputError, match=message):
         train_translation(settings, data, tmp_path / "run")

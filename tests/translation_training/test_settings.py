@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 
 from keras_transformer.errors import UserInputError
@@ -11,6 +13,12 @@ def test_what_is_not_given_is_the_presets(preset):
     assert (settings.dropout, settings.steps) == (sizes.dropout, sizes.training_steps)
     assert settings.average == sizes.averaged_checkpoints
     assert settings.batch_tokens == sizes.batch_tokens
+
+
+@pytest.mark.parametrize("preset", ["A-h1", "B-dk16", "C-N8", "D-ls2", "E-learned"])
+def test_a_row_of_table_3_is_a_single_checkpoint(preset):
+    assert TranslationSettings(preset=preset).average == 1
+    assert TranslationSettings(preset=preset, average=3).average == 3
 
 
 def test_the_papers_trainings():
@@ -43,8 +51,37 @@ def test_another_preset_brings_its_own_training_values():
 
 
 def test_what_ranks_checkpoints():
-    assert TranslationSettings().monitor == ("val_perplexity", "min")
-    assert TranslationSettings(best_by="bleu").monitor == ("val_bleu", "max")
+    settings, by_bleu = TranslationSettings(), TranslationSettings(best_by="bleu")
+    assert (settings.monitor, settings.mode) == ("val_perplexity", "min")
+    assert (by_bleu.monitor, by_bleu.mode) == ("val_bleu", "max")
+
+
+def test_checkpoints_of_the_mean_are_kept():
+    settings = TranslationSettings(average=7)
+    assert (settings.keep_last, settings.keep_best) == (7, 1)
+    assert TranslationSettings(average=7, average_of="best").keep_best == 7
+
+
+@dataclasses.dataclass
+class Origin:
+    """A run to start from, which is its settings."""
+
+    values: dict
+    path: str = "runs/origin"
+
+    def settings(self):
+        return self.values
+
+
+@pytest.mark.parametrize("setting", [{"num_layers": 3}, {"key_dim": 4}, {"positions": "learned"}])
+def test_the_run_that_a_training_starts_from_decides_its_model(setting):
+    (name,) = setting
+    origin = {"preset": "tiny", "precision": "float32", "num_layers": 2}  # of an older version
+    TranslationSettings(preset="tiny", num_layers=2, dropout=0.0).check_origin(Origin(origin))
+    settings = TranslationSettings.from_dict({**origin, **setting})
+    with pytest.raises(UserInputError, match=f"runs/origin has its model .*: `{name}` must be"):
+        settings.check_origin(Origin(origin))
+    settings.check_origin(Origin(settings.to_dict()))
 
 
 @pytest.mark.parametrize(
@@ -55,6 +92,7 @@ def test_what_ranks_checkpoints():
         ({"preset": "huge"}, "`preset` must be one of tiny, small, base"),
         ({"hidden_dim": 30, "num_heads": 4}, "`hidden_dim` must be a multiple of `num_heads`"),
         ({"num_heads": 7}, "Received: hidden_dim=512, num_heads=7"),
+        ({"positions": "words"}, "`positions` can be words only with `separate_vocabularies`"),
         ({"symbols": "<BT> <BT>"}, "`symbols` must be different from each other"),
         ({"symbols": "<unk>"}, "`symbols` must be different from each other"),
         ({"symbols": "<0x41>"}, "`symbols` must be different from each other"),
