@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from keras_transformer.argument_checks import check_non_negative_int
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
 from keras_transformer.inference.graph_compilation import CompiledCalls, pad_ids
 from keras_transformer.models import TransformerStacks
@@ -26,10 +27,13 @@ class RowGenerator:
         batch_size: most rows of a batch.
 
     Raises:
+        ValueError: there are no models.
         UserInputError: models and tokenizers do not fit each other.
     """
 
     def __init__(self, models, source_tokenizer, tokenizer, options, batch_size):
+        if not models:
+            raise ValueError("`model` must be one model or several. Received: model=[]")
         layers = TransformerStacks.of(models[0])
         _check_fit("source", source_tokenizer, layers.source_vocabulary_size, layers)
         _check_fit("target", tokenizer, layers.vocabulary_size, layers)
@@ -60,18 +64,24 @@ class RowGenerator:
 
         return self._generate(search, rows, prefix_rows, progress)
 
-    def sample(self, rows, prefix_rows, seeds, num_samples, progress=False, **filters):
+    def sample(
+        self, rows, prefix_rows, num_samples, *, seed, first_index, progress=False, **filters
+    ):
         """Yield `(index, ids, log_probs)` of each row with tokens: its samples.
 
         Args:
             rows, prefix_rows, progress: as of `search`.
-            seeds: list with a list of integers >= 0 for each row, which decide its samples.
             num_samples: how many outputs of each row.
+            seed: integer >= 0, which decides the samples with a row's index.
+            first_index: the index of the first row.
             **filters: `temperature`, `top_k` and `top_p` of `SequenceGenerator.sample`.
 
         Raises:
+            ValueError: `seed` or `first_index` is no integer >= 0.
             UserInputError: as of `search`.
         """
+        check_non_negative_int("seed", seed)
+        check_non_negative_int("first_index", first_index)
 
         def sample(indices, source_ids, prefix_ids):
             length = source_ids.shape[1] + self._options.extra_length
@@ -80,7 +90,8 @@ class RowGenerator:
             uniforms = np.zeros((len(source_ids), num_samples, length), "float32")
             for row, i in zip(uniforms, indices, strict=False):
                 for j in range(num_samples):  # a stream of its own: begins alike at every length
-                    row[j] = np.random.default_rng([*seeds[i], j]).random(length, dtype="float32")
+                    generator = np.random.default_rng([seed, first_index + i, j])
+                    row[j] = generator.random(length, dtype="float32")
             inputs = source_ids, uniforms, prefix_ids
             return self._call(self._generator.sample, *inputs, options=self._options, **filters)
 

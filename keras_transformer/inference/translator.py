@@ -2,11 +2,7 @@
 
 import itertools
 
-from keras_transformer.argument_checks import (
-    check_non_negative_int,
-    check_one_of,
-    check_positive_int,
-)
+from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.inference.alignment import Alignment
 from keras_transformer.inference.ensemble_loading import load_ensemble
@@ -83,8 +79,6 @@ class Translator(HasSearchOptions):
         self.source_language = source_language
         self.origins = []
         self.models = list(model) if isinstance(model, (list, tuple)) else [model]
-        if not self.models:
-            raise ValueError("`model` must be one model or several. Received: model=[]")
         self._generator = RowGenerator(
             self.models, self.source_tokenizer, tokenizer, self.search_options, batch_size
         )
@@ -189,19 +183,18 @@ class Translator(HasSearchOptions):
             temperature 1 and all tokens. Those of an empty sentence are `("", 0.0)`, or its prefix.
         """
         check_positive_int("n", n)
-        check_non_negative_int("seed", seed)
-        check_non_negative_int("first_index", first_index)
 
         rows, prefix_rows = self._rows(sentences, prefixes)
         found = self._generator.sample(
             rows,
             prefix_rows,
-            seeds=[[seed, first_index + i] for i in range(len(rows))],
-            num_samples=n,
+            n,
+            seed=seed,
+            first_index=first_index,
+            progress=progress,
             temperature=temperature,
             top_k=top_k,
             top_p=top_p,
-            progress=progress,
         )
         return self._texts(found, prefix_rows, n)
 
@@ -281,9 +274,10 @@ class Translator(HasSearchOptions):
                 '`long_sentences="split"` goes with `translate` alone, and without prefixes: there '
                 "is no one list of results, and no one prefix, of several sentences."
             )
-        return self._encode_pairs(
-            sentences, prefixes, ("sentences", "prefixes"), self.long_sentences
-        )
+        rows = self._encode("sentences", sentences, self.source_tokenizer, self.long_sentences)
+        if prefixes is None:
+            return rows, [[]] * len(rows)
+        return rows, self._encode_beside(rows, "sentences", "prefixes", prefixes)
 
     def _texts(self, found, prefix_rows, num_of_empty=1):
         """Lists of `(text, score)` of what was found; an empty sentence has its prefix."""
@@ -295,10 +289,11 @@ class Translator(HasSearchOptions):
     def _encode(self, name, sentences, tokenizer, long_sentences="refuse"):
         return encode_sentences(name, sentences, tokenizer, self._most_tokens, long_sentences)
 
-    def _encode_pairs(self, sources, targets, names=("sources", "targets"), long="refuse"):
-        """The rows of sources and of as many targets; None: empty ones."""
-        rows = self._encode(names[0], sources, self.source_tokenizer, long)
-        targets = [""] * len(rows) if targets is None else targets
-        target_rows = self._encode(names[1], targets, self.tokenizer)
-        check_equal_numbers(names[0], rows, names[1], target_rows)
-        return rows, target_rows
+    def _encode_pairs(self, sources, targets):
+        rows = self._encode("sources", sources, self.source_tokenizer)
+        return rows, self._encode_beside(rows, "sources", "targets", targets)
+
+    def _encode_beside(self, source_rows, source_name, name, texts):
+        rows = self._encode(name, texts, self.tokenizer)
+        check_equal_numbers(source_name, source_rows, name, rows)
+        return rows
