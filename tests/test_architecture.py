@@ -1,13 +1,18 @@
-"""The import order of the package: a module imports lower ranks and files of its own folder."""
+"""The layout of the house: what a module may import, and how many files lie in a folder.
+
+A module imports lower ranks and files of its own folder; a recipe imports public names alone.
+"""
 
 import ast
 import graphlib
+import importlib
 import pathlib
 import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
+ROOT_MODULES = {path.name for path in (ROOT / "keras_transformer").glob("*.py")}
 RANKS = {
     "argument_checks": 0, "attention_masks": 0, "errors": 0, "special_tokens": 0, "version": 0,
     "search_options": 1,
@@ -78,6 +83,27 @@ def violations(module, source):
     return found
 
 
+def private_imports(source):
+    """What a recipe imports that is not public, as a list of names.
+
+    Public are the names in `__all__` of the package and of its rooms, and in a module at the root
+    of the package all that it defines.
+    """
+    found = []
+    for name, _ in imports(ast.parse(source)):
+        module, _, imported = name.rpartition(".")
+        if name.split(".")[0] != "keras_transformer":
+            continue
+        if room(name) == "commands" or imported.startswith("_") or module.count(".") > 1:
+            found.append(name)
+        elif (ROOT / module.replace(".", "/")).is_dir():
+            exported = getattr(importlib.import_module(module), "__all__", ())
+            is_room = module == "keras_transformer" and f"{imported}.py" in ROOT_MODULES
+            if imported not in exported and not is_room:
+                found.append(name)
+    return found
+
+
 def sources():
     """Every module of the package, the recipes and the benchmarks: name -> source text."""
     files = [
@@ -104,6 +130,61 @@ def test_no_import_cycles():
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as error:
         pytest.fail(f"import cycle: {' -> '.join(error.args[1])}")
+
+
+def test_recipes_import_public_names_only():
+    recipes = {name: text for name, text in sources().items() if name.startswith("recipes")}
+    assert {name: private_imports(text) for name, text in recipes.items()} == {
+        name: [] for name in recipes
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("from keras_transformer import Translator, training", []),
+        ("from keras_transformer.settings import setting", []),
+        ("from keras_transformer.data import find_text", []),
+        ("from keras_transformer.data import text_files", ["keras_transformer.data.text_files"]),
+        ("from keras_transformer import commands", ["keras_transformer.commands"]),
+        ("import keras_transformer.training.epochs", ["keras_transformer.training.epochs"]),
+        (
+            "from keras_transformer.data.text_files import find_text",
+            ["keras_transformer.data.text_files.find_text"],
+        ),
+        (
+            "from keras_transformer.commands import train_command",
+            ["keras_transformer.commands.train_command"],
+        ),
+    ],
+)
+def test_a_private_import_is_found(source, expected):
+    assert private_imports(source) == expected
+
+
+def test_no_folder_is_crowded():
+    tops = ("keras_transformer", "recipes", "benchmarks", "tests", "docs")
+    folders = [ROOT / top for top in tops]
+    folders += [path for top in folders for path in top.rglob("*") if path.is_dir()]
+    counts = {
+        str(folder.relative_to(ROOT)): sum(
+            path.suffix in (".py", ".md") for path in folder.iterdir()
+        )
+        for folder in folders
+    }
+    assert {name: count for name, count in counts.items() if count > 20} == {}
+    assert len(ROOT_MODULES) <= 11
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*/train.py")), ids=str)
+def test_a_recipe_reads_from_top_to_bottom(path):
+    text = path.read_text("utf-8")
+    assert len(text.splitlines()) <= 80
+    steps = ["# Text", "# Tokenizer", "# Batches", "# Model", "build_transformer(", ".compile("]
+    steps += ["# Training", ".fit(", "# Average", "# Scores"]
+    places = [text.find(step) for step in steps]
+    assert -1 not in places
+    assert places == sorted(places)
 
 
 @pytest.mark.parametrize(

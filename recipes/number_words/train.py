@@ -62,7 +62,7 @@ def main(arguments=None):
         run.begin(trainer, train, dev, tokenizer=tokenizer)
         trainer.fit(run.batches(train), callbacks=run.callbacks, **run.fit_options)
         if run.is_chief:
-            # No average: the best checkpoint of so short a training is better
+            # Average: none, as the best checkpoint of so short a training is better
             run.directory.publish(run.directory.checkpoints.best_path)
 
             # Scores

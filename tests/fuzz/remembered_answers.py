@@ -13,11 +13,10 @@ from unittest import mock
 import keras
 import numpy as np
 
-from keras_transformer import training
 from keras_transformer.export import litert, saved_model
 from keras_transformer.inference.parser import Parser
 from keras_transformer.inference.translator import Translator
-from keras_transformer.training import fitting
+from keras_transformer.training import training_run
 from tests.fuzz.verb_calls import Computes
 
 ANSWERS = {
@@ -56,8 +55,8 @@ class RememberedAnswers:
             replace(litert, "_convert", self._remembering(litert._convert, num_arguments=3))
             replace(saved_model, "_save", self._saving(saved_model._save))
             replace(saved_model, "_write_warmup", lambda *_: None)
-            replace(training, "probe", lambda *_: "not measured")
-            replace(training, "fit_model", self._fit_model)
+            replace(training_run, "probe", lambda *_: "not measured")
+            replace(training_run, "FitCallbacks", self._begin_to_fit)
             yield
 
     def _remembering(self, function, num_arguments=None):
@@ -86,12 +85,10 @@ class RememberedAnswers:
         if not self._computes:
             raise Computes(key)
 
-    def _fit_model(self, model, data, *, run, state=None, settings=None, **options):
-        if state is not None:
-            fingerprint, devices = options["data_fingerprint"], options["devices"]
-            fitting._go_back(state, run, model, fingerprint, settings, devices)
+    def _begin_to_fit(self, run, model, work, data_fingerprint, *_):
+        state = run.state
         values = [*model.weights, *(model.optimizer.variables if state is not None else ())]
-        told = (settings, options["data_fingerprint"], state and (state.step, state.progress))
+        told = (run.settings, data_fingerprint, state and (state.step, state.progress))
         raise Computes(_digest_of(map(keras.ops.convert_to_numpy, values), told))
 
     def _digest(self, owner):
