@@ -1,7 +1,6 @@
 """A translator as a model directory of CTranslate2, a fast engine for CPU and GPU in C++."""
 
 import importlib.util
-from pathlib import Path
 
 from keras_transformer.argument_checks import check_one_of
 from keras_transformer.errors import UserInputError
@@ -10,6 +9,7 @@ from keras_transformer.export.new_directory import write_new_directory
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.models import TransformerStacks
 from keras_transformer.serving.export_contract import CTRANSLATE2_PRECISIONS
+from keras_transformer.text.tokenizer_files import save_tokenizers
 
 # Of a sinusoidal model, which has no limit of its own: CTranslate2 looks its positions up.
 NUM_POSITIONS = 2048
@@ -59,7 +59,7 @@ def export_ctranslate2(translator, directory, *, precision="float32"):
         spec.validate()
         spec.optimize(precision)
         spec.save(str(path))
-        _write_tokenizers(path, translator)
+        save_tokenizers(path, translator.source_tokenizer, translator.tokenizer)
         write_model_card(
             path,
             translator,
@@ -131,9 +131,3 @@ def _vocabulary(tokenizer, size, special):
         if name not in taken:
             names.append(name)
     return names
-
-
-def _write_tokenizers(directory, translator):
-    translator.tokenizer.save(Path(directory) / "tokenizer.model")
-    if translator.source_tokenizer is not translator.tokenizer:
-        translator.source_tokenizer.save(Path(directory) / "source_tokenizer.model")

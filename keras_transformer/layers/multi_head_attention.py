@@ -1,59 +1,11 @@
 """Multi-head attention. Axes: batch, heads, target, source, dim, beams, length (of a cache)."""
 
-import math
-
 import keras
 from keras import ops
 
 from keras_transformer.argument_checks import check_positive_int, check_rate
+from keras_transformer.layers.attention import FUSED_LENGTH, attention_weights, fused_attention
 from keras_transformer.layers.bias_addition import add_bias
-
-MASKED_LOGIT = -1e9  # finite: a fully masked row becomes uniform instead of NaN
-# Fused attention pays from about here on: XLA's own rewriter asked for more than 512 positions
-# (openxla/xla#5910), and kernels that work on blocks of 128 lose on sentences.
-FUSED_LENGTH = 512
-
-
-def attention_weights(query, key, mask):
-    """Softmax of the scaled products of queries and keys, in float32.
-
-    Args:
-        query: tensor (..., target, dim).
-        key: tensor (..., source, dim).
-        mask: boolean tensor that broadcasts to (..., target, source), or None.
-
-    Returns:
-        float32 tensor (..., target, source); every row sums to 1.
-
-    Reference: Vaswani et al. (2017), equation 1.
-    """
-    scale = 1.0 / math.sqrt(query.shape[-1])
-    logits = ops.matmul(query * ops.cast(scale, query.dtype), ops.swapaxes(key, -1, -2))
-    logits = ops.cast(logits, "float32")  # (..., target, source)
-    if mask is not None:
-        logits = ops.where(mask, logits, ops.cast(MASKED_LOGIT, "float32"))
-    return ops.softmax(logits, axis=-1)
-
-
-def fused_attention(query, key, value, mask):
-    """The attended values by Keras's own operation, which takes a fused kernel where there is one.
-
-    Args:
-        query: tensor (batch, heads, target, dim).
-        key: tensor (batch, heads, source, dim).
-        value: tensor (batch, heads, source, dim).
-        mask: boolean tensor that broadcasts to (batch, 1, target, source), or None. A row without
-            any True may attend to everything: kernels overflow there, and nobody reads the result.
-
-    Returns:
-        Tensor (batch, heads, target, dim).
-    """
-    if mask is not None:
-        mask = ops.logical_or(mask, ops.logical_not(ops.any(mask, axis=-1, keepdims=True)))
-        # cuDNN does not broadcast these two axes (jax-ml/jax#28974).
-        mask = ops.logical_and(mask, ops.ones((query.shape[-2], key.shape[-2]), "bool"))
-    query, key, value = (ops.swapaxes(tensor, 1, 2) for tensor in (query, key, value))
-    return ops.swapaxes(ops.dot_product_attention(query, key, value, mask=mask), 1, 2)
 
 
 def _for_every_head(mask):

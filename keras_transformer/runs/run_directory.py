@@ -15,6 +15,7 @@ from keras_transformer.runs.run_lock import LOCK_NAME
 from keras_transformer.runs.run_model import load_run_model
 from keras_transformer.runs.run_records import FORMAT_VERSION, RUN_FORMAT, RunRecord, new_record
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER, save_tokenizers
 
 
 class RunDirectory:
@@ -59,8 +60,8 @@ class RunDirectory:
         self.record_path = self.path / "run.json"
         self.settings_path = self.path / "settings.json"
         self.model_path = self.path / "model.json"
-        self.tokenizer_path = self.path / "tokenizer.model"
-        self.source_tokenizer_path = self.path / "source_tokenizer.model"
+        self.tokenizer_path = self.path / TOKENIZER
+        self.source_tokenizer_path = self.path / SOURCE_TOKENIZER
         self.weights_path = self.path / "model.weights.h5"
         self.tensorboard_path = self.path / "tensorboard"
         self.metrics_path = self.path / "metrics.csv"
@@ -148,13 +149,11 @@ class RunDirectory:
             write_json(self.starting_path, {"format": RUN_FORMAT})
         self._clear()
         record = new_record(tokenizer, source_tokenizer, origin)
-        if source_tokenizer is not None:
-            source_tokenizer.save(self.source_tokenizer_path)
         self.checksums.write_json(self.settings_path, settings)
         architecture = json.loads(model.to_json())
         architecture.pop("compile_config", None)  # how it is trained is the settings' business
         self.checksums.write_json(self.model_path, architecture)
-        tokenizer.save(self.tokenizer_path)
+        save_tokenizers(self.path, source_tokenizer or tokenizer, tokenizer)
         self.checkpoints.directory.mkdir()
         self.checksums.write_json(self.record_path, record.as_json())
         self.starting_path.unlink()

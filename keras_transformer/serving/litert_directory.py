@@ -14,6 +14,7 @@ from keras_transformer.files.checksum_list import check_files
 from keras_transformer.files.json_files import read_json, to_record
 from keras_transformer.files.whole_files import checksum, write_json
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.tokenizer_files import save_tokenizers
 
 LITERT_FORMAT = "keras_transformer LiteRT model"
 FORMAT_VERSION = 1
@@ -59,8 +60,6 @@ class LiteRTDirectory:
     def __init__(self, path):
         self.path = Path(path)
         self.model_path = self.path / "model.tflite"
-        self.tokenizer_path = self.path / "tokenizer.model"
-        self.source_tokenizer_path = self.path / "source_tokenizer.model"
         self.settings_path = self.path / "translation.json"
 
     def write(self, model_bytes, source_tokenizer, tokenizer, settings):
@@ -73,11 +72,7 @@ class LiteRTDirectory:
             settings: JSON-compatible dict that `translation.json` has besides.
         """
         self.model_path.write_bytes(model_bytes)
-        tokenizer.save(self.tokenizer_path)
-        names = {"source": self.tokenizer_path.name, "target": self.tokenizer_path.name}
-        if source_tokenizer is not tokenizer:
-            source_tokenizer.save(self.source_tokenizer_path)
-            names["source"] = self.source_tokenizer_path.name
+        names = save_tokenizers(self.path, source_tokenizer, tokenizer)
         files = {self.model_path.name, *names.values()}
         sides = dict(zip(SIDES, (source_tokenizer, tokenizer), strict=True))
         record = {

@@ -1,0 +1,25 @@
+"""The files of a model's vocabularies, in a run as in an export."""
+
+from pathlib import Path
+
+TOKENIZER = "tokenizer.model"
+SOURCE_TOKENIZER = "source_tokenizer.model"  # of a source with a vocabulary of its own
+
+
+def save_tokenizers(directory, source_tokenizer, tokenizer):
+    """Write a model's tokenizers.
+
+    Args:
+        directory: where to.
+        source_tokenizer, tokenizer: those of source and target, one object twice where they share
+            it.
+
+    Returns:
+        The names of the files: a dict with `source` and `target`.
+    """
+    names = {"source": TOKENIZER, "target": TOKENIZER}
+    tokenizer.save(Path(directory) / TOKENIZER)
+    if source_tokenizer is not tokenizer:
+        names["source"] = SOURCE_TOKENIZER
+        source_tokenizer.save(Path(directory) / SOURCE_TOKENIZER)
+    return names
