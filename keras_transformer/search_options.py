@@ -103,6 +103,10 @@ class SearchOptions:
                 f"Received: num_results={self.num_results}, beam_size={self.beam_size}"
             )
 
+    def source_limit(self, max_length):
+        """Most tokens of a source, EOS counted, of a model with so many positions, or None."""
+        return min(self.max_source_length, max_length or self.max_source_length)
+
 
 TRANSLATION = SearchOptions()  # the paper's, section 6.1
 PARSING = SearchOptions(beam_size=21, alpha=0.3, extra_length=300)  # the paper's, section 6.3
@@ -113,7 +117,7 @@ def takes_search_options(defaults=TRANSLATION):
     """Decorator: shows a function's `**options` as the keyword arguments of `SearchOptions`.
 
     Args:
-        defaults: the `SearchOptions` that hold where none are given; None: others than those of one.
+        defaults: the `SearchOptions` that hold where none are given; None: others than of one.
 
     Example:
         >>> @takes_search_options(PARSING)

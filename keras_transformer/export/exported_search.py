@@ -22,11 +22,15 @@ def exported_search(translator, **options):
         ValueError: an option breaks its rule, or is more than any tensor holds.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    length = given.get("max_source_length", EXPORT.max_source_length)
-    given["max_source_length"] = min(length, translator.max_length or length)
+    given = {"max_source_length": EXPORT.max_source_length, **given}
     search = dataclasses.replace(translator.search_options, **given)
+    search = dataclasses.replace(
+        search,
+        max_source_length=search.source_limit(translator.max_length),
+        num_results=search.num_results or search.beam_size,
+    )
     for name in ("beam_size", "extra_length", "max_source_length"):
         value = getattr(search, name)
         if value > MOST:
             raise UserInputError(f"`{name}` must be at most {MOST}. Received: {name}={value}")
-    return dataclasses.replace(search, num_results=search.num_results or search.beam_size)
+    return search

@@ -167,7 +167,7 @@ class Parser(HasSearchOptions):
     def _encode(self, words):
         """The ids of sentences, lists of words."""
         positions = self._generator.max_length
-        limit = min(self.max_source_length, positions or self.max_source_length)
+        limit = self.search_options.source_limit(positions)
         texts = map(source_text, words)
         rows = encode_sentences("sentences", texts, self.source_tokenizer, limit)
         if positions is None or not self._constrained:

@@ -83,7 +83,7 @@ class Translator(HasSearchOptions):
             self.models, self.source_tokenizer, tokenizer, self.search_options, batch_size
         )
         self.max_length = self._generator.max_length
-        self._most_tokens = min(self.max_source_length, self.max_length or self.max_source_length)
+        self._most_tokens = self.search_options.source_limit(self.max_length)
 
     @classmethod
     def load(cls, run_directory, checkpoint=None, **options):
