@@ -1,6 +1,7 @@
 """A function of batches of ids as one compiled graph, on TensorFlow and on JAX."""
 
 import functools
+import math
 
 import keras
 import numpy as np
@@ -75,16 +76,17 @@ def _shape(array):
     return (None, *array.shape[1:-1], None)[: array.ndim]
 
 
-def pad_ids(rows, padding_id):
+def pad_ids(rows, padding_id, max_length=None):
     """Rows of ids as one array; on JAX in one of few shapes, because it compiles for each.
 
     Args:
         rows: list of sequences of int.
         padding_id: what fills up the rows.
+        max_length: most positions of a model, which no row exceeds, or None.
 
     Returns:
         int32 array (batch, length) with a row for each of `rows`; on JAX rows of padding follow,
-        so that there are 1, 2, 4, ... of them, and the length is a multiple of 8.
+        so that there are 1, 2, 4, ... of them, and the length is a multiple of 8 or `max_length`.
 
     Example:
         >>> pad_ids([[5, 4], [3]], padding_id=0)[:2, :2].tolist()
@@ -93,7 +95,7 @@ def pad_ids(rows, padding_id):
     num_rows, length = len(rows), max(1, *map(len, rows))
     if keras.backend.backend() == "jax":
         num_rows = 1 << (num_rows - 1).bit_length()
-        length = -(-length // 8) * 8
+        length = min(-(-length // 8) * 8, max_length or math.inf)
     array = np.full((num_rows, length), padding_id, dtype="int32")
     for row, ids in zip(array, rows, strict=False):
         row[: len(ids)] = ids

@@ -150,7 +150,8 @@ class Parser(HasSearchOptions):
         not_empty = [i for i, words_of_one in enumerate(words) if words_of_one]
         for indices in batches_by_length(not_empty, lengths, self.batch_size, progress):
             eos, pad = self.source_tokenizer.special_tokens.eos, self.tokenizer.special_tokens.pad
-            source_ids = pad_ids([[*rows[i], eos] for i in indices], pad)
+            ended = [[*rows[i], eos] for i in indices]
+            source_ids = pad_ids(ended, pad, self._generator.max_length)
             num_words = [len(words[i]) for i in indices] if self._constrained else None
             ids, scores = self._generator.search(source_ids, num_words)
             texts = self.tokenizer.decode(ids[: len(indices), 0])

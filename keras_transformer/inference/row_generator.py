@@ -137,7 +137,7 @@ class RowGenerator:
         return self._pad([[*rows[i], self._source_eos] for i in indices])
 
     def _pad(self, rows):
-        return pad_ids(rows, self._tokens.pad)
+        return pad_ids(rows, self._tokens.pad, self.max_length)
 
 
 def _check_fit(side, tokenizer, vocabulary_size, layers):

@@ -106,3 +106,5 @@ def test_jax_gets_few_shapes():
     shapes = {pad_ids([[1] * length] * 3, 0).shape for length in range(1, 9)}
     expected = {(4, 8)} if keras.backend.backend() == "jax" else {(3, n) for n in range(1, 9)}
     assert shapes == expected
+    lengths = {pad_ids([[1] * length], 0, max_length=11).shape[1] for length in range(9, 12)}
+    assert lengths == ({11} if keras.backend.backend() == "jax" else {9, 10, 11})
