@@ -13,6 +13,7 @@ from keras_transformer.training.cost.step_work import StepWork
 from keras_transformer.training.determinism import make_reproducible
 from keras_transformer.training.devices.device_start import start_devices
 from keras_transformer.training.fit_callbacks import FitCallbacks
+from keras_transformer.training.positions_check import check_positions
 from keras_transformer.training.probe import probe
 from keras_transformer.training.states.rewind import rewind
 from keras_transformer.training.states.run_opening import open_origin, open_run
@@ -285,8 +286,8 @@ class TrainingRun:
             data_fingerprint: what tells data of one's own from others, or None.
 
         Raises:
-            UserInputError: the state is of other text or another model, or memory runs out in the
-                largest batch.
+            UserInputError: the state is of other text or another model, a sentence is longer than
+                the learned positions, or memory runs out in the largest batch.
             ValueError: `train` or `work` is missing, or `patience` is given without validation.
         """
         if train is None and work is None:
@@ -297,6 +298,7 @@ class TrainingRun:
         self._set_validation(validation, validation_steps)
         self.speed = DeviceSpeed.of(self.devices, _precision(model), self._device_tflops)
         if train is not None:
+            check_positions(model, train, validation)
             data_fingerprint = _fingerprint(train, validation)
             work = work or StepWork.of(train.plan, model, self.speed.total_peak_flops)
         if self.state:

@@ -8,6 +8,7 @@ import keras
 from keras_transformer.errors import UserInputError
 from keras_transformer.layers.positional_embedding import POSITIONS
 from keras_transformer.models import PRESETS, check_heads
+from keras_transformer.search_options import END_OF_ALPHA, TRANSLATION
 from keras_transformer.settings import Settings, setting
 
 _SIZES = (
@@ -120,10 +121,17 @@ class TrainingSettings(Settings):
     save_every: int = setting(1000, "updates between two validations and checkpoints", minimum=1)
 
     # Search
-    beam_size: int = setting(4, "the paper's", minimum=1)
-    alpha: float = setting(0.6, "exponent of the length penalty, the paper's", minimum=0, below=10)
+    beam_size: int = setting(TRANSLATION.beam_size, "the paper's", minimum=1)
+    alpha: float = setting(
+        TRANSLATION.alpha,
+        "exponent of the length penalty, the paper's",
+        minimum=0,
+        below=END_OF_ALPHA,
+    )
     extra_length: int = setting(
-        50, "most output tokens beyond the input's own, the paper's", minimum=1
+        TRANSLATION.extra_length,
+        "most output tokens beyond the input's own, the paper's",
+        minimum=1,
     )
 
     # Devices, memory and number format

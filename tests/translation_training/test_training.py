@@ -130,6 +130,43 @@ def test_separate_vocabularies_padded_to_a_multiple_of_8(tmp_path):
     assert len(Translator.load(run.path).translate(["one two"])) == 1
 
 
+def test_the_models_and_the_searchs_settings_are_flags(tmp_path):
+    code, run = train(
+        tmp_path,
+        num_encoder_layers=2,
+        key_dim=3,
+        value_dim=5,
+        use_bias=True,
+        positions="words",
+        separate_vocabularies=True,
+        vocabulary_size=24,
+        global_clipnorm=1e-3,
+        extra_length=1,
+        steps=2,
+        log_every=1,
+        bleu_every=0,
+    )
+    assert code == 0
+    model = run.load_model()
+    names = [layer.name for layer in model.layers]
+    assert [name for name in names if name.endswith("_2")] == ["encoder_layer_2"]
+    attention = model.get_layer("decoder_layer_1").get_config()
+    assert [attention[name] for name in ("key_dim", "value_dim", "use_bias")] == [3, 5, True]
+    with open(run.metrics_path, encoding="utf-8") as file:
+        norms = [float(row["gradient_norm"]) for row in csv.DictReader(file)]
+    assert min(norms) > 1e-3  # before it is clipped
+    assert len(Translator.load(run.path).translate(["one two three five"])) == 1
+
+
+def test_a_sentence_needs_positions_that_are_learned(tmp_path, capsys):
+    few = {"positions": "learned", "steps": 1, "save_every": 1, "bleu_every": 0}
+    assert train(tmp_path, max_length=4, **few)[0] == 2
+    assert "`max_length` must be at least " in capsys.readouterr().err
+    code, run = train(tmp_path, max_length=9, **few)
+    assert code == 0
+    assert run.load_model().get_layer("embedding").max_length == 9
+
+
 def test_a_mixed_in_text_is_read_by_its_weight(tmp_path, capsys):
     more = write_pairs(tmp_path, "more", length=2)
     code, run = train(tmp_path, "--mix", *more, "3", drop_duplicates=False)

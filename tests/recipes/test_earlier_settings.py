@@ -1,0 +1,38 @@
+"""Runs of versions that knew fewer settings go on."""
+
+import pytest
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.training.states.training_state import check_same_settings
+from keras_transformer.translation_training import TranslationSettings
+from recipes.multi30k_en_de.settings import Multi30kSettings
+from recipes.number_words.settings import NumberWordsSettings
+from recipes.wmt14_en_de.settings import WMT14EnDeSettings
+from recipes.wmt14_en_fr.settings import WMT14EnFrSettings
+from recipes.wsj_parsing.settings import ParsingSettings
+
+NEW = {
+    "num_encoder_layers", "num_decoder_layers", "key_dim", "value_dim", "use_bias", "max_length",
+    "global_clipnorm", "language",
+}  # fmt: skip
+CLASSES = {
+    TranslationSettings: {"positions", "extra_length"},
+    Multi30kSettings: {"positions", "extra_length"},
+    WMT14EnDeSettings: {"positions", "extra_length"},
+    WMT14EnFrSettings: {"positions", "extra_length"},
+    NumberWordsSettings: {
+        "positions", "extra_length", "attention_dropout", "activation_dropout", "normalize_first",
+    },
+    ParsingSettings: set(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", CLASSES)
+def test_what_an_earlier_version_did_not_know_is_its_default(settings):
+    new = NEW | CLASSES[settings]
+    earlier = {name: value for name, value in settings().to_dict().items() if name not in new}
+    check_same_settings(earlier, settings.from_dict(earlier).to_dict(), settings.may_change)
+    for name, value in {"use_bias": True, "num_encoder_layers": 7, "global_clipnorm": 1.0}.items():
+        other = settings.from_dict({**earlier, name: value}).to_dict()
+        with pytest.raises(UserInputError, match=f"settings: `{name}` was not given and is "):
+            check_same_settings(earlier, other, settings.may_change)
