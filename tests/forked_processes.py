@@ -64,6 +64,7 @@ def _run_in_fork(main, kill=None, fill=None, **job):
     child = os.fork()
     if child == 0:
         os.dup2(theirs, 2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the answers' place
         happenings = {fill: fill_the_disk}
         if isinstance(kill, int):
             happenings[kill] = lambda: os.kill(os.getpid(), signal.SIGKILL)

@@ -1,7 +1,5 @@
 """A user's own script in forks that are killed; a job has its `path`, beside its data."""
 
-import contextlib
-import io
 import os
 import pathlib
 import runpy
@@ -13,8 +11,7 @@ from tests.forked_processes import serve
 def run(path):
     os.chdir(pathlib.Path(path).parent)
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            runpy.run_path(path, run_name="__main__")
+        runpy.run_path(path, run_name="__main__")
     except SystemExit as exit:
         return exit.code or 0
 

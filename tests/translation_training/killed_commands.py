@@ -1,20 +1,11 @@
 """`keras-transformer` in forks that are killed; a job has `arguments`, those of the command."""
 
-import contextlib
-import io
-
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.cli import main
 from tests.forked_processes import serve
-
-
-def run(arguments):
-    with contextlib.redirect_stdout(io.StringIO()):
-        return main(arguments)
-
 
 if __name__ == "__main__":
     start_backend_quietly(devices=False)
     from keras_transformer import translation_training  # noqa: F401 (imported once for all)
 
-    serve(run)
+    serve(main)

@@ -56,7 +56,9 @@ def train(path, devices, steps, pace=0.0):
                 metrics=[metrics.Perplexity()],
                 weighted_metrics=[metrics.StepLoss(loss)],
             )
-        wait = keras.callbacks.LambdaCallback(on_train_batch_end=lambda *_: time.sleep(pace))
+        wait = keras.callbacks.LambdaCallback(
+            on_train_batch_end=lambda batch, logs: time.sleep(pace)
+        )
         run.begin(trainer, reader, dev, tokenizer=TokenizerStub(), callbacks=[wait])
         trainer.fit(run.batches(reader), callbacks=run.callbacks, **run.fit_options)
     return run.exit_code

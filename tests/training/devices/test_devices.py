@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -114,11 +115,9 @@ def test_machines_without_gpu_have_one_device():
 
 
 def test_a_lost_machine_is_told_with_the_last_state():
-    class Run:
-        def states(self):
-            return ["step-1", "step-2"]
-
-    message = MachineWatch(None, Run()).message()
+    checkpoints = types.SimpleNamespace(states=lambda: ["step-1", "step-2"])
+    run = types.SimpleNamespace(checkpoints=checkpoints)
+    message = MachineWatch(None, run).message()
     assert message == (
         "Lost contact with another machine of this training. The last checkpoint is step-2. "
         "Start all machines again with --resume."
