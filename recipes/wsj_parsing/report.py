@@ -107,13 +107,7 @@ def parse_dev(run, gold, settings, *, constrained):
     Returns:
         A `DevScores`.
     """
-    parser = Parser.load(
-        run.path,
-        beam_size=settings.beam_size,
-        alpha=settings.alpha,
-        extra_length=settings.extra_length,
-        constrained=constrained,
-    )
+    parser = Parser.load(run.path, constrained=constrained, **settings.search_options())
     start = time.monotonic()
     parses = parser.parse_with_scores([tree.words() for tree in gold], sys.stderr.isatty())
     return score_parses(parses, gold, time.monotonic() - start)
