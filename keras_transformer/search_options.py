@@ -117,7 +117,7 @@ def takes_search_options(defaults=TRANSLATION):
     """Decorator: shows a function's `**options` as the keyword arguments of `SearchOptions`.
 
     Args:
-        defaults: the `SearchOptions` that hold where none are given; None: others than of one.
+        defaults: the `SearchOptions` that hold where none are given; None: those of a translator.
 
     Example:
         >>> @takes_search_options(PARSING)
