@@ -25,7 +25,13 @@ def file_lock(path, on_wait):
         finally:
             # Before the lock is given up: who waits sees that its file is gone, and makes another.
             if locked:
-                path.unlink(missing_ok=True)
+                remove_lock(path)
+
+
+def remove_lock(path):
+    """Remove a lock's file; where it cannot be, as on a disk that is now read-only, it stays."""
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 def _locked_file(path, on_wait):

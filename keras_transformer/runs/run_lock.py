@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.file_lock import file_lock
+from keras_transformer.files.file_lock import file_lock, remove_lock
 from keras_transformer.files.json_files import read_record
 from keras_transformer.files.whole_files import writing
 
@@ -50,7 +50,7 @@ def run_lock(path):
             locked = stack.enter_context(file_lock(lock, on_wait=lambda: _refuse(path, lock)))
             if not locked:
                 _refuse_living(path, lock)
-                stack.callback(lock.unlink, missing_ok=True)
+                stack.callback(remove_lock, lock)
             lock.write_text(json.dumps(_holder()) + "\n", encoding="utf-8")
         yield
 

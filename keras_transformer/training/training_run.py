@@ -1,6 +1,9 @@
 """A training in a run directory: what `fit` needs to end, to log, to save and to go on."""
 
 import contextlib
+import dataclasses
+import os
+from collections.abc import Callable
 
 import keras
 
@@ -12,6 +15,7 @@ from keras_transformer.training.cost.device_speed import DeviceSpeed
 from keras_transformer.training.cost.step_work import StepWork
 from keras_transformer.training.determinism import make_reproducible
 from keras_transformer.training.devices.device_start import start_devices
+from keras_transformer.training.devices.devices import Devices
 from keras_transformer.training.fit_callbacks import FitCallbacks
 from keras_transformer.training.positions_check import check_positions
 from keras_transformer.training.probe import probe
@@ -20,14 +24,8 @@ from keras_transformer.training.states.run_opening import open_origin, open_run
 from keras_transformer.training.states.training_state import check_same_data
 from keras_transformer.training.validation_batches import fixed_batches
 
-# Arguments that settings may have by the same name: see `TrainingRun.of`.
-_SETTINGS = (
-    "steps", "save_every", "patience", "tensorboard", "log_every", "seed", "deterministic",
-    "replicas", "device_tflops", "probe", "may_change", "check_origin", "keep_last",
-    "keep_best", "monitor", "mode",
-)  # fmt: skip
 
-
+@dataclasses.dataclass(eq=False)
 class TrainingRun:
     """One training in a run directory: a context, in which a script of one's own calls `fit`.
 
@@ -69,15 +67,9 @@ class TrainingRun:
         probe: whether to try the largest batch first.
         command: the command line that started it, for records of what was done.
 
-    Attributes:
-        devices: the `Devices`.
-        is_chief: whether this process writes the files and goes on after `fit`.
-        directory: the `RunDirectory`.
-        state: the `TrainingState` that the training goes on from, or None.
-        step: updates done before.
-        origin: the `RunDirectory` of another run that the training starts from, or None.
-        accumulate: the number of slices.
-        speed: the `DeviceSpeed` of the devices, once it has begun.
+    The arguments are attributes. Entered, `directory` and `origin` are `RunDirectory`s, `devices`
+    are there and `accumulate` is a number; `state` is the `TrainingState` that the training goes on
+    from, or None. Begun, `speed` is the `DeviceSpeed` of the devices.
 
     Raises:
         ValueError: no limit is given, or an argument breaks its rule.
@@ -100,74 +92,51 @@ class TrainingRun:
     ```
     """
 
-    def __init__(
-        self,
-        directory,
-        *,
-        steps=None,
-        minutes=None,
-        save_every=1000,
-        keep_last=5,
-        keep_best=1,
-        monitor="val_perplexity",
-        mode="min",
-        patience=None,
-        tensorboard=True,
-        log_every=50,
-        show_progress=True,
-        resume=False,
-        overwrite=False,
-        origin=None,
-        settings=None,
-        may_change=(),
-        check_origin=None,
-        seed=1,
-        deterministic=False,
-        replicas=None,
-        devices=None,
-        accumulate=1,
-        device_tflops=None,
-        probe=True,
-        command="",
-    ):
-        if steps is None and minutes is None:
+    directory: str | os.PathLike
+    _: dataclasses.KW_ONLY
+    steps: int | None = None
+    minutes: float | None = None
+    save_every: int = 1000
+    keep_last: int = 5
+    keep_best: int = 1
+    monitor: str = "val_perplexity"
+    mode: str = "min"
+    patience: int | None = None
+    tensorboard: bool = True
+    log_every: int = 50
+    show_progress: bool = True
+    resume: bool = False
+    overwrite: bool = False
+    origin: str | os.PathLike | None = None
+    check_origin: Callable | None = None
+    settings: dict = dataclasses.field(default_factory=dict)
+    may_change: tuple = ()
+    seed: int = 1
+    deterministic: bool = False
+    replicas: int | None = None
+    devices: Devices | None = None
+    accumulate: int | Callable = 1
+    device_tflops: float | None = None
+    probe: bool = True
+    command: str = ""
+
+    def __post_init__(self):
+        if self.steps is None and self.minutes is None:
             raise ValueError("One of `steps` and `minutes` must be given. Received: None for both")
-        check_positive_int("save_every", save_every)
-        self.path = directory
-        self.steps = steps
-        self.minutes = minutes
-        self.save_every = save_every
-        self.keep_last = keep_last
-        self.keep_best = keep_best
-        self.monitor = monitor
-        self.mode = mode
-        self.patience = patience
-        self.tensorboard = tensorboard
-        self.log_every = log_every
-        self.show_progress = show_progress
-        self.settings = settings or {}
-        self.accumulate = accumulate
-        self.origin = origin
-        self._opening = {"overwrite": overwrite, "resume": resume, "may_change": may_change}
-        self._check_origin = check_origin
-        self.command = command
-        self._reproducibility = seed, deterministic
-        self.devices = devices
-        self._replicas = replicas
-        self._device_tflops = device_tflops
-        self._probe = probe
-        self._train = self._fit = self._validation = None
+        check_positive_int("save_every", self.save_every)
+        self.state = self.speed = self._train = self._fit = self._validation = None
 
     @classmethod
     def of(cls, options, **arguments):
-        """The training that a command's options describe.
+        """The training that a command's options describe; settings have the arguments' own names.
 
         Args:
             options: `command_line.TrainingOptions`.
             **arguments: further arguments of `TrainingRun`.
         """
         settings = options.settings
-        names = [name for name in _SETTINGS if hasattr(settings, name)]
+        names = [field.name for field in dataclasses.fields(cls)]
+        of_settings = {name: getattr(settings, name) for name in names if hasattr(settings, name)}
         return cls(
             options.run,
             minutes=options.minutes,
@@ -176,27 +145,30 @@ class TrainingRun:
             origin=options.origin,
             settings=settings.to_dict(),
             command=options.command,
-            accumulate=settings.micro_batches,
-            **{name: getattr(settings, name) for name in names},
-            **arguments,
+            **{**of_settings, "accumulate": settings.micro_batches, **arguments},
         )
 
     def __enter__(self):
         with contextlib.ExitStack() as contexts:
-            self.devices = self.devices or start_devices(self._replicas)
-            contexts.enter_context(self.devices.watch(RunDirectory(self.path)))
+            self.devices = self.devices or start_devices(self.replicas)
+            path = self.directory
+            contexts.enter_context(self.devices.watch(RunDirectory(path)))
             if self.is_chief:
-                contexts.enter_context(run_lock(self.path))
+                contexts.enter_context(run_lock(path))
             self.directory, self.state = open_run(
-                self.path, self.devices, settings=self.settings, **self._opening
+                path,
+                self.devices,
+                settings=self.settings,
+                may_change=self.may_change,
+                overwrite=self.overwrite,
+                resume=self.resume,
             )
-            resume = self._opening["resume"]
-            self.origin = open_origin(self.origin, self.directory, self.state, resume)
-            if self.origin and self._check_origin:
-                self._check_origin(self.origin)
+            self.origin = open_origin(self.origin, self.directory, self.state, self.resume)
+            if self.origin and self.check_origin:
+                self.check_origin(self.origin)
             if callable(self.accumulate):
                 self.accumulate = self.accumulate(self.devices.replicas)
-            make_reproducible(*self._reproducibility)
+            make_reproducible(self.seed, self.deterministic)
             self._contexts = contexts.pop_all()
         return self
 
@@ -205,10 +177,12 @@ class TrainingRun:
 
     @property
     def is_chief(self):
+        """Whether this process writes the files and goes on after `fit`."""
         return self.devices.is_chief
 
     @property
     def step(self):
+        """Updates done before the training goes on here."""
         return self.state.step if self.state else 0
 
     @property
@@ -296,7 +270,7 @@ class TrainingRun:
             raise ValueError("`patience` needs `validation` or `validators`. Received: neither")
         self._train = train
         self._set_validation(validation, validation_steps)
-        self.speed = DeviceSpeed.of(self.devices, _precision(model), self._device_tflops)
+        self.speed = DeviceSpeed.of(self.devices, _precision(model), self.device_tflops)
         if train is not None:
             check_positions(model, train, validation)
             data_fingerprint = _fingerprint(train, validation)
@@ -306,7 +280,7 @@ class TrainingRun:
         self._describe(model)
         if self.is_chief and not self.state:
             self._start(model, tokenizer, source_tokenizer)
-        if self._probe and train is not None:
+        if self.probe and train is not None:
             self.say(probe(model, train, self.devices, self.accumulate))
         if self.state:
             self._go_back(model)

@@ -66,7 +66,7 @@ def main(arguments=None):
             run.directory.publish(run.directory.checkpoints.best_path)
 
             # Scores
-            translator = Translator.load(run.path, **settings.search_options())
+            translator = Translator.load(run.directory.path, **settings.search_options())
             report(run, held_out, translator.translate(held_out.sources))
             if flags.export is not None:
                 export(translator, flags.export, held_out)
