@@ -27,7 +27,6 @@ from keras_transformer.text.sentence_batches import (
     batches_by_length,
     check_equal_numbers,
     checked_strings,
-    without_surrogates,
 )
 
 # Sentences are sorted by a guess at their number of tokens.
@@ -135,7 +134,7 @@ class TranslationClient:
         Returns:
             A list of strings, in the order of `sentences`.
         """
-        sentences = _sendable("sentences", sentences)
+        sentences = checked_strings("sentences", sentences)
         outputs = {"outputs": str, "scores": float}
         texts, scores = self._predict_text("translate", {"inputs": sentences}, outputs, progress)
         check_best_scores(self._place, scores)
@@ -155,7 +154,7 @@ class TranslationClient:
         """
         if n is not None:
             check_positive_int("n", n)
-        sentences = _sendable("sentences", sentences)
+        sentences = checked_strings("sentences", sentences)
         outputs = {"outputs": [str], "scores": [float]}
         texts, scores = self._predict_text(
             "translate_nbest", {"inputs": sentences}, outputs, progress
@@ -184,8 +183,8 @@ class TranslationClient:
             A list of floats, in the order of `sources`; -1e9 for a translation that is longer than
             any output of the export can be.
         """
-        sources = _sendable("sources", sources)
-        targets = _sendable("targets", targets)
+        sources = checked_strings("sources", sources)
+        targets = checked_strings("targets", targets)
         check_equal_numbers("sources", sources, "targets", targets)
         inputs = {"inputs": sources, "targets": targets}
         (scores,) = self._predict_text("score", inputs, {"log_probs": float}, progress)
@@ -202,7 +201,7 @@ class TranslationClient:
         Returns:
             A list of lists of int.
         """
-        sentences = _sendable("sentences", sentences)
+        sentences = checked_strings("sentences", sentences)
         outputs = {"ids": [int], "lengths": int}
         rows = self._predict_text("tokenize", {"inputs": sentences}, outputs, progress)
         return cut(self._place, *rows)
@@ -295,8 +294,3 @@ class TranslationClient:
                 for i, value in zip(indices, values, strict=True):
                     results[name][i] = value
         return list(results.values())
-
-
-def _sendable(name, strings):
-    """A list of strings that a request can hold."""
-    return [without_surrogates(string) for string in checked_strings(name, strings)]

@@ -1,6 +1,20 @@
-"""Text to token ids and back. The TensorFlow form is in `text.tensorflow_sentencepiece`."""
+"""Text to token ids and back. The TensorFlow form is in `text.tensorflow_sentencepiece`.
 
-from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from keras_transformer.text.vocabulary_sample import sample_lines
+Each name is loaded on first use: clients of a model server need neither NumPy nor SentencePiece.
+"""
 
-__all__ = ["SentencePieceTokenizer", "sample_lines"]
+import importlib
+
+_HOMES = {"SentencePieceTokenizer": "sentencepiece_tokenizer", "sample_lines": "vocabulary_sample"}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name):
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

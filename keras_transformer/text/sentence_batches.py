@@ -9,7 +9,7 @@ FULL_BATCH_LENGTH = 256
 
 
 def checked_strings(name, strings):
-    """The strings as a list; ValueError where they are one string, or an entry is none."""
+    """The strings as a list, each as UTF-8 can hold it; ValueError where one is no string."""
     if isinstance(strings, (str, bytes)):
         raise ValueError(f"`{name}` must be a list of strings. Received: {name}={strings!r}")
     strings = list(strings)
@@ -18,7 +18,7 @@ def checked_strings(name, strings):
             raise ValueError(
                 f"`{name}` must be a list of strings. Received: {name}[{i}]={string!r}"
             )
-    return strings
+    return [without_surrogates(string) for string in strings]
 
 
 def without_surrogates(string):

@@ -7,7 +7,7 @@ its cost does not grow with what nobody reads.
 import warnings
 
 from keras_transformer.errors import LongSentenceWarning, SentenceTooLong
-from keras_transformer.text.sentence_batches import checked_strings, without_surrogates
+from keras_transformer.text.sentence_batches import checked_strings
 
 LONG_SENTENCES = ("refuse", "cut", "split")
 
@@ -31,7 +31,7 @@ def encode_sentences(name, sentences, tokenizer, max_length, long_sentences="ref
         ValueError: `sentences` is one string, or an entry is none.
         SentenceTooLong: a sentence is refused.
     """
-    sentences = _clean(name, sentences)
+    sentences = checked_strings(name, sentences)
     rows = _rows_up_to(max_length, sentences, tokenizer)
     for i, (sentence, row) in enumerate(zip(sentences, rows, strict=True)):
         if len(row) < max_length:
@@ -60,17 +60,13 @@ def split_sentences(name, sentences, tokenizer, max_length, language):
     Raises:
         ValueError: `sentences` is one string, or an entry is none.
     """
-    sentences = _clean(name, sentences)
+    sentences = checked_strings(name, sentences)
     parts = [[row] for row in _rows_up_to(max_length, sentences, tokenizer)]
     for i, sentence in enumerate(sentences):
         if len(parts[i][0]) >= max_length:
             parts[i] = _parts(sentence, tokenizer, max_length - 1, language)
             _warn(name, i, sentence, max_length, f"it is split into {len(parts[i]):,}")
     return parts
-
-
-def _clean(name, sentences):
-    return [without_surrogates(sentence) for sentence in checked_strings(name, sentences)]
 
 
 def _rows_up_to(length, sentences, tokenizer):

@@ -34,7 +34,7 @@ def test_the_bar_counts_sentences(capsys):
 
 
 def test_sentences_are_strings():
-    assert checked_strings("sentences", iter(["ab", ""])) == ["ab", ""]
+    assert checked_strings("sentences", iter(["ab", "\ud800"])) == ["ab", "\ufffd"]
     with pytest.raises(ValueError, match="`sources` must be a list of strings. Received: sources="):
         checked_strings("sources", "ab")
     with pytest.raises(ValueError, match=r"Received: sources\[1\]=None"):
