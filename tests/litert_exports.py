@@ -36,8 +36,6 @@ def unusual_translator():
         "source_vocabulary_size": 64,
         "positions": "learned",
         "max_length": 24,
-        "num_encoder_layers": 1,
-        "num_decoder_layers": 1,
     }
     words = {
         "positions": "words",

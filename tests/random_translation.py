@@ -14,8 +14,8 @@ def sentences(number, seed=0):
 
 
 def build(tokenizer, seed=0, **overrides):
-    """A small model with random weights, whose translations vary."""
-    sizes = {"num_encoder_layers": 2, "num_decoder_layers": 2, "hidden_dim": 16}
+    """A model of one layer a side with random weights, whose translations vary."""
+    sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1, "hidden_dim": 16}
     sizes |= {"intermediate_dim": 32, "num_heads": 2}
     sizes |= {"vocabulary_size": tokenizer.vocabulary_size}
     model = build_transformer("tiny", **sizes | overrides)

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.tensorflow
 @pytest.fixture(scope="module")
 def translator():
     tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
-    model = build(tokenizer, num_encoder_layers=1, num_decoder_layers=1)
+    model = build(tokenizer)
     return Translator(model, tokenizer, beam_size=2, extra_length=3)
 
 

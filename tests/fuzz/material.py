@@ -108,8 +108,7 @@ def _prepare(path, texts, run):
 def _make_parser(path):
     source = SentencePieceTokenizer.train(sentences(50), vocabulary_size=320, byte_fallback=True)
     target = TreeTokenizer.of(TREE_TOKENS)
-    sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1}
-    model = build(target, source_vocabulary_size=source.vocabulary_size, **sizes)
+    model = build(target, source_vocabulary_size=source.vocabulary_size)
     run = RunDirectory.create(path)
     run.start(model=model, tokenizer=target, source_tokenizer=source, settings={"beam_size": 2})
     run.checksums.write_json(run.scores_path, {"bleu": 12.5})

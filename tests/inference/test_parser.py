@@ -227,8 +227,6 @@ def test_a_sentence_longer_than_the_learned_positions_is_refused(tokenizers, con
     target, source = tokenizers
     model = build(
         target,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
         source_vocabulary_size=source.vocabulary_size,
         positions="learned",
         max_length=12,

@@ -15,7 +15,6 @@ from tests.random_translation import build, sentences
 
 OPTIONS = {"batch_size": 4, "extra_length": 4, "beam_size": 2}
 # What takes the time here is tracing: one layer is traced sooner than two.
-SHALLOW = {"num_encoder_layers": 1, "num_decoder_layers": 1}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +29,7 @@ def source_tokenizer():
 
 @pytest.fixture(scope="module")
 def models(tokenizer):
-    return [build(tokenizer, seed=seed, **SHALLOW) for seed in (0, 1)]
+    return [build(tokenizer, seed=seed) for seed in (0, 1)]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +88,7 @@ class TestEnsembles:
     def test_members_must_fit_each_other(self, runs, models, source_tokenizer):
         with pytest.raises(UserInputError, match="Received: 2 runs, 3 checkpoints"):
             Translator.load(runs, ["best"] * 3)
-        other = build(source_tokenizer, **SHALLOW)
+        other = build(source_tokenizer)
         run = RunDirectory.create(runs[0].parent / "c")
         run.start(model=other, tokenizer=source_tokenizer, settings={})
         other.save_weights(run.weights_path)
@@ -100,9 +99,7 @@ class TestEnsembles:
 class TestVocabularies:
     def test_padding_of_the_vocabulary_is_never_produced(self, tokenizer):
         # A tenth of this random model's tokens would be padding, which no tokenizer can spell.
-        translator = Translator(
-            build(tokenizer, vocabulary_size=71, **SHALLOW), tokenizer, **OPTIONS
-        )
+        translator = Translator(build(tokenizer, vocabulary_size=71), tokenizer, **OPTIONS)
         lines = sentences(10)
         assert all(translator.translate(lines))
         assert all(text for texts in translator.sample(lines, 4) for text, _ in texts)
@@ -110,10 +107,10 @@ class TestVocabularies:
     @pytest.mark.parametrize("size", [63, 72])
     def test_a_size_that_is_no_padding_is_refused(self, tokenizer, size):
         with pytest.raises(UserInputError, match=f"Received: 64 pieces, {size} source tokens"):
-            Translator(build(tokenizer, vocabulary_size=size, **SHALLOW), tokenizer)
+            Translator(build(tokenizer, vocabulary_size=size), tokenizer)
 
     def test_the_source_may_have_a_tokenizer_of_its_own(self, tokenizer, source_tokenizer):
-        model = build(tokenizer, source_vocabulary_size=40, **SHALLOW)
+        model = build(tokenizer, source_vocabulary_size=40)
         translator = Translator(model, tokenizer, source_tokenizer=source_tokenizer, **OPTIONS)
         ids, _ = SequenceGenerator(model).search(
             ids_of(source_tokenizer, "old green tree"),
@@ -127,7 +124,7 @@ class TestVocabularies:
         )
 
     def test_a_tokenizer_of_the_wrong_side_is_refused(self, tokenizer, source_tokenizer):
-        model = build(tokenizer, source_vocabulary_size=40, **SHALLOW)
+        model = build(tokenizer, source_vocabulary_size=40)
         with pytest.raises(UserInputError, match="source tokenizer .* 64 pieces, 40 source tokens"):
             Translator(model, tokenizer)
         with pytest.raises(UserInputError, match="target tokenizer .* 40 pieces, 64 target tokens"):

@@ -14,7 +14,7 @@ def untrained_run(tmp_path, monkeypatch):
     """`runs/en_de` in the working directory."""
     monkeypatch.chdir(tmp_path)
     tokenizer = SentencePieceTokenizer.train(LINES, vocabulary_size=40)
-    model = build(tokenizer, num_encoder_layers=1, num_decoder_layers=1)
+    model = build(tokenizer)
     run = RunDirectory.create("runs/en_de")
     run.start(model=model, tokenizer=tokenizer, settings={})
     model.save_weights(run.weights_path)

@@ -25,8 +25,6 @@ def run(tmp_path, monkeypatch):
     source = SentencePieceTokenizer.train(sentences(50), vocabulary_size=300, byte_fallback=True)
     model = build(
         target,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
         source_vocabulary_size=source.vocabulary_size,
         positions="words",
         source_word_starts=source.word_starts,

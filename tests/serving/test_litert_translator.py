@@ -179,7 +179,7 @@ def test_the_tokenizers_are_those_that_the_settings_name(copied, translator):
 
 def test_a_model_without_finite_scores_is_told_as_the_translator_does(tmp_path):
     tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=42)
-    model = build(tokenizer, num_encoder_layers=1, num_decoder_layers=1)
+    model = build(tokenizer)
     model.set_weights([np.full_like(weights, np.nan) for weights in model.get_weights()])
     expected = Translator(model, tokenizer, extra_length=2)
     found = LiteRTTranslator(export_litert(expected, tmp_path / "litert"), num_threads=1)

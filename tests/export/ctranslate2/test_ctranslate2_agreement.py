@@ -129,8 +129,8 @@ def check_computation(translator, exported):
         {},
         {"normalize_first": True, "use_bias": True, "vocabulary_size": 48},  # padded
         {"positions": "learned", "max_length": 96},
-        # Heads that are narrower together than the model.
-        {"num_heads": 3, "key_dim": 5, "hidden_dim": 18, "num_decoder_layers": 3},
+        {"num_encoder_layers": 2, "num_decoder_layers": 3},
+        {"num_heads": 3, "key_dim": 5, "hidden_dim": 18},  # heads narrower than the model
     ],
     ids=str,
 )
