@@ -65,25 +65,31 @@ class TestEnsembles:
             other.save_weights(run.checkpoints.best_path)
         return [tmp_path / name for name in "ab"]
 
-    def test_several_runs_or_several_checkpoints_of_one(self, runs, models, tokenizer):
-        def score(*arguments):
-            return Translator.load(*arguments).score(["old tree"], ["small house"])
+    def test_several_runs_or_several_checkpoints_of_one(self, runs, models):
+        weights = [[w.tobytes() for w in model.get_weights()] for model in models]
 
-        first, second = (
-            Translator(m, tokenizer).score(["old tree"], ["small house"]) for m in models
+        def members(*arguments):
+            """Which of the two models each member of the translator is."""
+            loaded = Translator.load(*arguments).models
+            return [weights.index([w.tobytes() for w in model.get_weights()]) for model in loaded]
+
+        assert members(runs[0]) == members([runs[0]]) == members(runs[1], "best") == [0]
+        assert members([runs[0]], ["best"]) == [1]
+        assert members(runs) == [0, 1]
+        assert members(runs, "best") == members(runs, ["best", "best"]) == [1, 0]
+        own = [run / "model.weights.h5" for run in runs]
+        assert members([runs[0], runs[0]], [own[0], "best"]) == [0, 1]
+        assert members(runs[1], [str(own[1]), "best"]) == [1, 0]
+
+    def test_each_member_counts(self, runs, models, tokenizer):
+        def score(translator):
+            return translator.score(["old tree"], ["small house"])[0]
+
+        first, second, both = (
+            score(Translator(each, tokenizer)) for each in (models[0], models[1], models)
         )
-        both = Translator(models, tokenizer).score(["old tree"], ["small house"])
-        assert len({first[0], second[0], both[0]}) == 3
-        assert score(runs[0]) == score([runs[0]]) == score(runs[1], "best") == first
-        assert score([runs[0]], ["best"]) == second
-        for arguments in [
-            (runs,),
-            (runs, "best"),
-            (runs, ["best", "best"]),
-            ([runs[0], runs[0]], [runs[0] / "model.weights.h5", "best"]),
-            (runs[1], [str(runs[1] / "model.weights.h5"), "best"]),
-        ]:
-            assert score(*arguments) == pytest.approx(both, abs=1e-4)
+        assert len({first, second, both}) == 3
+        assert score(Translator.load(runs)) == pytest.approx(both, abs=1e-4)
 
     def test_members_must_fit_each_other(self, runs, models, source_tokenizer):
         with pytest.raises(UserInputError, match="Received: 2 runs, 3 checkpoints"):
