@@ -44,7 +44,9 @@ def main(arguments=None):
         # Model
         with run.scope():
             model = models.build_transformer(
-                "tiny", vocabulary_size=tokenizer.vocabulary_size, **settings.model_options()
+                settings.preset,
+                vocabulary_size=tokenizer.vocabulary_size,
+                **settings.model_options(),
             )
             trainer = training.training_model(model, run.accumulate)
             loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing)

@@ -13,7 +13,7 @@ from keras_transformer.translation_training import (
 )
 from recipes.recipe_options import recipe_options
 from recipes.wmt14_en_fr.settings import WMT14EnFrSettings
-from recipes.wmt14_text import add_wmt14_arguments, wmt14_text
+from recipes.wmt14_text import add_wmt14_arguments, wmt14_text, write_newstest
 
 
 def main(arguments=None):
@@ -70,6 +70,7 @@ def main(arguments=None):
             averaged = average_weights(settings, batches.dev, run)
 
             # Scores
+            write_newstest(texts, run)
             write_report(settings, batches, run, averaged_checkpoints=averaged)
     return run.exit_code
 

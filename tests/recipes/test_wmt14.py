@@ -4,7 +4,6 @@ import json
 import pathlib
 import re
 import shlex
-import types
 
 import pytest
 
@@ -16,7 +15,6 @@ from recipes.wmt14_en_de import train as wmt14_en_de
 from recipes.wmt14_en_de.settings import WMT14EnDeSettings
 from recipes.wmt14_en_fr import train as wmt14_en_fr
 from recipes.wmt14_en_fr.settings import WMT14EnFrSettings
-from recipes.wmt14_text import wmt14_text, write_newstest
 from tests.tfds_wmt import write_wmt14
 from tests.translation_training.number_text import ENGLISH, GERMAN, SMALL, flags, pairs
 
@@ -66,8 +64,6 @@ def test_the_readmes_evaluation_gives_the_scores_of_the_training(data_dir, tmp_p
     run = RunDirectory(tmp_path / "run")
     assert train("de", data_dir, run.path, steps=1, save_every=1, average=1, beam_size=4) == 0
     capsys.readouterr()
-    values = types.SimpleNamespace(data_dir=data_dir, no_download=True)
-    write_newstest(wmt14_text("de", values), types.SimpleNamespace(directory=run))
     (command,) = re.findall("^keras-transformer (evaluate .*)", README.read_text(), re.MULTILINE)
     command = command.replace("runs/wmt14_en_de/base", str(run.path))
     assert cli.main([*shlex.split(command), "--json"]) == 0
