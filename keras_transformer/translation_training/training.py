@@ -64,7 +64,6 @@ def train_translation(
 
         # Batches
         batches = make_batches(settings, data, source_tokenizer, tokenizer, run)
-        run.say(*batches.report)
 
         # Model
         with run.scope():
@@ -89,6 +88,7 @@ def train_translation(
             )
 
         # Training
+        run.say(*batches.report)
         run.begin(
             trainer,
             batches.train,

@@ -32,7 +32,6 @@ def main(arguments=None):
 
         # Batches
         batches = make_batches(settings, texts, source_tokenizer, tokenizer, run)
-        run.say(*batches.report)
 
         # Model
         with run.scope():
@@ -57,6 +56,7 @@ def main(arguments=None):
             )
 
         # Training
+        run.say(*batches.report)
         run.begin(
             trainer,
             batches.train,

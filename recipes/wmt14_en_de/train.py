@@ -31,7 +31,6 @@ def main(arguments=None):
 
         # Batches
         batches = make_batches(settings, texts, source_tokenizer, tokenizer, run)
-        run.say(*batches.report)
 
         # Model
         with run.scope():
@@ -56,6 +55,7 @@ def main(arguments=None):
             )
 
         # Training
+        run.say(*batches.report)
         run.begin(
             trainer,
             batches.train,

@@ -31,7 +31,6 @@ def main(arguments=None):
 
         # Batches
         data = make_batches(train_texts, dev_text, source_tokenizer, tokenizer, settings, run)
-        run.say(data)
 
         # Model
         with run.scope():
@@ -49,6 +48,7 @@ def main(arguments=None):
             )
 
         # Training
+        run.say(data)
         if run.is_chief and not run.state:
             remove_parses(run.directory)
         run.begin(
