@@ -16,7 +16,10 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
   $$python $(NEW_ENOUGH) 2> /dev/null && echo $$python && break; done)
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --durations 5
+# With `worksteal` the tests of a file stay together, so their fixtures are made once.
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist worksteal --durations 5
+# JAX compiles every operation of every test: code that is less optimised is there in half the time.
+QUICK_XLA := XLA_FLAGS='--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false'
 
 .PHONY: help install demo test test-full fuzz lint benchmark benchmark-exports benchmark-training clean
 
@@ -30,7 +33,7 @@ demo: .venv/installed
 
 test: lint
 	$(PYTEST) --doctest-modules tests keras_transformer
-	KERAS_BACKEND=jax $(PYTEST) -m core tests
+	KERAS_BACKEND=jax $(QUICK_XLA) $(PYTEST) -m core tests
 
 test-full: lint
 	$(PYTEST) --full --doctest-modules tests keras_transformer

@@ -143,12 +143,14 @@ def count_parameters(sizes, vocabulary_size):
     )
 
 
+@pytest.mark.tensorflow  # sizes are no business of the backend
 @pytest.mark.parametrize("preset", ["tiny", "B-dk16", "C-N2", "C-d256", "A-h32"])
 def test_built_models_have_the_counted_parameters(preset):
     model = build_transformer(preset, vocabulary_size=50)
     assert model.count_params() == count_parameters(PRESETS[preset], 50)
 
 
+@pytest.mark.tensorflow
 def test_every_row_of_table_3_builds():
     rows = (
         "A-h1 A-h4 A-h16 A-h32 B-dk16 B-dk32 C-N2 C-N4 C-N8 C-d256 C-d1024 C-ff1024 C-ff4096 "
