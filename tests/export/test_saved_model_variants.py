@@ -141,7 +141,8 @@ def test_it_is_as_large_as_its_weights_and_eight_megabytes(kind, request):
     assert whole_size(path) <= weights + tokenizers + 8 * MEGABYTE
 
 
-@pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_tiny_is_as_large_as_its_weights_and_eight_megabytes(precision, tmp_path):
     tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
     model = build_transformer("tiny", vocabulary_size=tokenizer.vocabulary_size)
