@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from keras_transformer.argument_checks import is_number
 from keras_transformer.data.batches.pair_slots import PairSlots
 from keras_transformer.errors import UserInputError
 
@@ -11,20 +12,9 @@ _MOST_PAIRS = 500_000_000  # of an epoch: their plan takes some gigabytes
 
 
 class CorpusMixture:
-    """Corpora read together, each as often as its weight says. Made by `plan_batches`.
+    """Corpora read together, each as often as its weight says; see `plan_batches`, which makes it.
 
     Pairs are numbered through from one corpus to the next.
-
-    Args:
-        corpora: list of `ParallelCorpus`, at least one.
-        weights: list of as many numbers > 0: how often an epoch reads a pair of each corpus, such
-            as 2 for twice, or 0.25 for a quarter of the corpus, another one each epoch. Default:
-            1 each.
-
-    Raises:
-        ValueError: there is no corpus, the corpora were prepared with different tokenizers, or the
-            weights break their rule.
-        UserInputError: the weights make an epoch of more than 500 million pairs.
 
     Example:
         >>> from keras_transformer.data import ParallelCorpus
@@ -77,15 +67,9 @@ class CorpusMixture:
         return f"{line} of corpus {self.corpora.index(corpus) + 1}"
 
     def padded(self, side, pairs, padding_id):
-        """Token ids of pairs as rows, one column wider than the longest: room for a special token.
+        """Token ids of pairs, int array `(batch,)`, as rows, and their lengths, int64 `(batch,)`.
 
-        Args:
-            side: `"source"` or `"target"`.
-            pairs: int array `(batch,)`.
-            padding_id: what fills the rows.
-
-        Returns:
-            Int32 array `(batch, longest + 1)`, and the sentences' lengths, int64 `(batch,)`.
+        The rows, int32 `(batch, longest + 1)`, have room for a special token.
         """
         lengths = np.empty(len(pairs), dtype="int64")
         spans = []
@@ -129,8 +113,7 @@ class CorpusMixture:
                 f"Received: {len(self.weights)} weights and {len(self.corpora)} corpora"
             )
         for weight in self.weights:
-            is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
-            if not is_number or not 0 < weight < math.inf:
+            if not is_number(weight) or not 0 < weight < math.inf:
                 raise ValueError(
                     f"`weights` must be finite numbers > 0. Received: weights={self.weights}"
                 )

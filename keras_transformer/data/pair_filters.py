@@ -5,7 +5,7 @@ import hashlib
 
 import numpy as np
 
-from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.argument_checks import check_positive_int, is_number
 
 # Why a pair may be dropped, and what a report calls it.
 REASONS = {
@@ -45,13 +45,9 @@ class PairFilters:
     def __post_init__(self):
         if self.max_tokens is not None:
             check_positive_int("max_tokens", self.max_tokens)
-        is_number = isinstance(self.max_ratio, (int, float)) and not isinstance(
-            self.max_ratio, bool
-        )
-        if self.max_ratio is not None and not (is_number and self.max_ratio >= 1):
-            raise ValueError(
-                f"`max_ratio` must be a number >= 1. Received: max_ratio={self.max_ratio!r}"
-            )
+        ratio = self.max_ratio
+        if ratio is not None and not (is_number(ratio) and ratio >= 1):
+            raise ValueError(f"`max_ratio` must be a number >= 1. Received: max_ratio={ratio!r}")
 
 
 class PairSieve:
@@ -59,9 +55,6 @@ class PairSieve:
 
     A pair that several filters would drop counts for the first of: empty, copy, duplicate, too
     long, length ratio. White space around a sentence does not make it another one.
-
-    Args:
-        filters: `PairFilters`.
     """
 
     def __init__(self, filters):
@@ -70,15 +63,7 @@ class PairSieve:
         self._seen = _SeenHashes()
 
     def keep(self, sources, targets, source_lengths, target_lengths):
-        """Decide about the next pairs of the text.
-
-        Args:
-            sources, targets: lists of strings.
-            source_lengths, target_lengths: int arrays `(pairs,)`, subword tokens of each.
-
-        Returns:
-            Bool array `(pairs,)`: True = keep.
-        """
+        """Which of the next pairs stay, by sentences and subword tokens: bool array `(pairs,)`."""
         sources = [line.strip() for line in sources]
         targets = [line.strip() for line in targets]
         shorter = np.minimum(source_lengths, target_lengths)

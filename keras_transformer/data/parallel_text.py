@@ -3,6 +3,7 @@
 import abc
 import hashlib
 
+from keras_transformer.argument_checks import check_no_string
 from keras_transformer.errors import UserInputError
 
 
@@ -54,11 +55,8 @@ class SentencePairs(ParallelText):
 
     def __init__(self, sources, targets, name="pairs"):
         super().__init__(name)
-        for argument, sentences in (("sources", sources), ("targets", targets)):
-            if isinstance(sentences, (str, bytes)):
-                raise ValueError(
-                    f"`{argument}` must be a list of strings. Received: {argument}={sentences!r}"
-                )
+        check_no_string("sources", sources)
+        check_no_string("targets", targets)
         if len(sources) != len(targets):
             raise UserInputError(
                 f"`sources` and `targets` must have the same length. "

@@ -10,9 +10,9 @@ import msgspec
 from keras_transformer.data.tfrecords import read_records
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import read_record
+from keras_transformer.files.protocol_buffers import BYTES, fields
 
 _VERSION = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
-_LONGEST_INTEGER = 63  # bits before the last byte
 _SHARDS = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"  # the names of files, if nothing is said
 
 _ADVICE = "Prepare the data set anew."
@@ -46,13 +46,6 @@ class _Features(msgspec.Struct):
 
 class TfdsFolder:
     """A data set in the folder of TFDS, as its files say; of several versions the latest.
-
-    Args:
-        name: what TFDS calls it, such as `"wmt14_translate/de-en"`.
-        data_dir: folder of TFDS. None: `$TFDS_DATA_DIR` or `~/tensorflow_datasets`.
-
-    Raises:
-        UserInputError: the data set is not there, or in another form than TFRecord files.
 
     Reference: https://www.tensorflow.org/tutorials/load_data/tfrecord
     """
@@ -154,37 +147,18 @@ def _example(record):
     which holds a BytesList. All but the name are field 1 of what they lie in.
     """
     values = {}
-    for _, features in _fields(record):
-        for _, entry in _fields(features):
-            name, feature = (value for _, value in sorted(_fields(entry)))
-            ((_, byte_list),) = _fields(feature)
-            ((_, value),) = _fields(byte_list)
+    for _, features in _contents(record):
+        for _, entry in _contents(features):
+            name, feature = (value for _, value in sorted(_contents(entry)))
+            ((_, byte_list),) = _contents(feature)
+            ((_, value),) = _contents(byte_list)
             values[name.decode("utf-8")] = value
     return values
 
 
-def _fields(message):
-    """Yield `(number, content)` of a protocol buffer's fields, all of them with a length."""
-    position = 0
-    while position < len(message):
-        tag, position = _integer(message, position)
-        length, position = _integer(message, position)
-        content = message[position : position + length]
-        if len(content) < length:
-            raise ValueError("a field is cut off")
-        yield tag >> 3, content
-        position += length
-
-
-def _integer(message, position):
-    """The integer at a position, seven bits a byte, lowest first; and where it ends."""
-    value = shift = 0
-    while True:
-        byte = message[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift > _LONGEST_INTEGER:
-            raise ValueError("an integer has no end")
+def _contents(message):
+    """Yield `(number, content)` of a message's fields, all of which must have a length."""
+    for (number, kind), content in fields(message):
+        if kind != BYTES:
+            raise ValueError("a field is no message and no string")
+        yield number, content

@@ -2,6 +2,7 @@
 
 from tqdm import tqdm
 
+from keras_transformer.argument_checks import check_no_string
 from keras_transformer.errors import UserInputError
 
 # Memory grows with length squared: a batch of longer sentences than these has fewer of them.
@@ -10,8 +11,7 @@ FULL_BATCH_LENGTH = 256
 
 def checked_strings(name, strings):
     """The strings as a list, each as UTF-8 can hold it; ValueError where one is no string."""
-    if isinstance(strings, (str, bytes)):
-        raise ValueError(f"`{name}` must be a list of strings. Received: {name}={strings!r}")
+    check_no_string(name, strings)
     strings = list(strings)
     for i, string in enumerate(strings):
         if not isinstance(string, str):
@@ -22,12 +22,7 @@ def checked_strings(name, strings):
 
 
 def without_surrogates(string):
-    """A string that UTF-8 can hold: half a surrogate pair, which is no character, is U+FFFD.
-
-    Example:
-        >>> without_surrogates("half \\ud800")
-        'half \ufffd'
-    """
+    """A string that UTF-8 can hold: half a surrogate pair, which is no character, is U+FFFD."""
     return string.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -41,16 +36,9 @@ def check_equal_numbers(name, rows, other_name, other_rows):
 
 
 def batches_by_length(indices, lengths, batch_size, progress=False):
-    """Split the indices of sentences into batches of similar lengths, the longest first.
+    """Split indices of sentences into lists of similar lengths, the longest first.
 
-    Args:
-        indices: iterable of int.
-        lengths: the length of each sentence, by index.
-        batch_size: most sentences of a batch; fewer of those above `FULL_BATCH_LENGTH`.
-        progress: whether to show a progress bar on stderr.
-
-    Yields:
-        Lists of int.
+    They have at most `batch_size` sentences, and fewer of those above `FULL_BATCH_LENGTH`.
 
     Example:
         >>> list(batches_by_length(range(4), [3, 9, 4, 8], batch_size=2))

@@ -4,7 +4,11 @@ import functools
 import hashlib
 import re
 
-from keras_transformer.argument_checks import check_one_of, check_positive_int
+from keras_transformer.argument_checks import (
+    check_no_string,
+    check_one_of,
+    check_positive_int,
+)
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import read_input
 from keras_transformer.files.whole_files import write_bytes
@@ -89,7 +93,7 @@ class SentencePieceTokenizer:
         check_one_of("normalization", normalization, NORMALIZATIONS)
         _check_coverage(character_coverage)
         check_symbols("user_defined_symbols", user_defined_symbols)
-        _refuse_single_string("lines", lines)
+        check_no_string("lines", lines)
         model_bytes = train_model(
             lines,
             vocab_size=vocabulary_size,
@@ -127,7 +131,7 @@ class SentencePieceTokenizer:
         Returns:
             A list of lists of int, one a sentence.
         """
-        _refuse_single_string("sentences", sentences)
+        check_no_string("sentences", sentences)
         return self._processor.encode(list(sentences), out_type=int)
 
     def sample(self, sentences, *, alpha, seed):
@@ -160,7 +164,7 @@ class SentencePieceTokenizer:
             [BPE-Dropout](https://arxiv.org/abs/1910.13267);
             [Subword Regularization](https://arxiv.org/abs/1804.10959) for unigram vocabularies.
         """
-        _refuse_single_string("sentences", sentences)
+        check_no_string("sentences", sentences)
         return self._sampler.sample(list(sentences), alpha=alpha, seed=seed)
 
     def decode(self, ids):
@@ -216,8 +220,3 @@ def _check_coverage(character_coverage):
             "`character_coverage` must be a number in [0.98, 1]. "
             f"Received: character_coverage={character_coverage!r}"
         )
-
-
-def _refuse_single_string(name, sentences):
-    if isinstance(sentences, (str, bytes)):
-        raise ValueError(f"`{name}` must be a list of strings. Received: {name}={sentences!r}")

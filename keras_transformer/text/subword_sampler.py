@@ -1,10 +1,10 @@
 """Segmentations of sentences drawn at random, reproducible from a seed on every machine."""
 
-import operator
 import re
 
 import numpy as np
 
+from keras_transformer.argument_checks import check_non_negative_int, is_number
 from keras_transformer.errors import UserInputError
 from keras_transformer.text.bpe_dropout import BpeDropout
 from keras_transformer.text.sentencepiece_model import SentencePieceModel
@@ -17,14 +17,8 @@ SPACE = "▁"  # how a SentencePiece vocabulary spells a space
 class SubwordSampler:
     """Draws segmentations as `SentencePieceProcessor` does, but from our own random numbers.
 
-    Version 0.2.3 of the library draws other pieces from the same seed in every process.
-
-    Args:
-        processor: a `sentencepiece.SentencePieceProcessor`; it normalizes the text.
-        model_bytes: the serialized model that it has loaded.
-
-    Raises:
-        UserInputError: the model has no random segmentations (words or characters).
+    Version 0.2.3 of the library draws other pieces from the same seed in every process. Its
+    processor normalizes the text.
     """
 
     def __init__(self, processor, model_bytes):
@@ -45,18 +39,10 @@ class SubwordSampler:
             self._symbols = re.compile(f"({'|'.join(map(re.escape, symbols))})")
 
     def sample(self, sentences, *, alpha, seed):
-        """Draw one segmentation of each sentence.
-
-        Args:
-            sentences: list of strings.
-            alpha: number in [0, 1], see `SentencePieceTokenizer.sample`.
-            seed: integer >= 0.
-
-        Returns:
-            A list of lists of int, one a sentence.
-        """
+        """Draw the ids of a segmentation of each sentence, as `SentencePieceTokenizer.sample`."""
         _check_alpha(alpha)
-        generator = np.random.default_rng(_check_seed(seed))
+        check_non_negative_int("seed", seed)
+        generator = np.random.default_rng(seed)
         if not sentences:
             return []
         rows = [self._chunks(text) for text in self._processor.normalize(sentences)]
@@ -98,17 +84,5 @@ def _chunk_pattern(pieces):
 
 
 def _check_alpha(alpha):
-    is_number = isinstance(alpha, (int, float)) and not isinstance(alpha, bool)
-    if not is_number or not 0 <= alpha <= 1:
+    if not is_number(alpha) or not 0 <= alpha <= 1:
         raise ValueError(f"`alpha` must be a number in [0, 1]. Received: alpha={alpha!r}")
-
-
-def _check_seed(seed):
-    """Return the seed, of Python's or NumPy's integers, as an int."""
-    try:
-        number = operator.index(seed)
-    except TypeError:
-        number = -1
-    if isinstance(seed, bool) or number < 0:
-        raise ValueError(f"`seed` must be an integer >= 0. Received: seed={seed!r}")
-    return number
