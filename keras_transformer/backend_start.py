@@ -51,6 +51,16 @@ def _import_keras():
     return keras
 
 
+def leave_gpus_to_keras():
+    """Where Keras has another backend, keep TensorFlow off the GPUs, whose memory it would take."""
+    import keras
+    import tensorflow as tf
+
+    if keras.backend.backend() != "tensorflow":
+        with contextlib.suppress(RuntimeError):  # it is at work already, as somebody set it up
+            tf.config.set_visible_devices([], "GPU")
+
+
 @contextlib.contextmanager
 def held_stderr():
     """Hold back what is written to the process's stderr, by native code too; show it on failure."""

@@ -1,9 +1,8 @@
 """Translation data sets of TensorFlow Datasets (TFDS), by name."""
 
-import contextlib
-
 import numpy as np
 
+from keras_transformer.backend_start import leave_gpus_to_keras
 from keras_transformer.data.parallel_text import ParallelText
 from keras_transformer.data.tfds_folder import TfdsFolder
 from keras_transformer.errors import UserInputError
@@ -73,7 +72,7 @@ class _TfdsLibrary:
     def __init__(self, name, data_dir):
         import tensorflow_datasets
 
-        _leave_gpus_to_keras()
+        leave_gpus_to_keras()
         self._name = name
         try:
             self._builder = tensorflow_datasets.builder(name, data_dir=data_dir and str(data_dir))
@@ -168,16 +167,6 @@ def _check_languages(known, name, languages):
             raise UserInputError(
                 f"The data set {name} has no language {language!r}: it has {known}"
             )
-
-
-def _leave_gpus_to_keras():
-    """TensorFlow takes the memory of every GPU it sees: none where another backend trains."""
-    import keras
-    import tensorflow as tf
-
-    if keras.backend.backend() != "tensorflow":
-        with contextlib.suppress(RuntimeError):  # it has been at work already
-            tf.config.set_visible_devices([], "GPU")
 
 
 def _line(error):

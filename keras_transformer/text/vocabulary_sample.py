@@ -1,6 +1,5 @@
 """A sample of a text of any length, for training a vocabulary."""
 
-import operator
 import random
 
 from keras_transformer.argument_checks import check_positive_int
@@ -31,17 +30,16 @@ def sample_lines(lines, most, seed=0):
         Vitter, 1985, Random Sampling with a Reservoir, algorithm R.
     """
     check_positive_int("most", most)
-    generator = random.Random(seed)
-    reservoir, seen = [], 0
-    for line in lines:
-        if not line.strip():
-            continue
-        seen += 1
-        if len(reservoir) < most:
-            reservoir.append((seen, line))
-            continue
-        place = generator.randrange(seen)
-        if place < most:
-            reservoir[place] = (seen, line)
-    reservoir.sort(key=operator.itemgetter(0))
-    return [line for _, line in reservoir]
+    sample, _ = draw_some(filter(str.strip, lines), most, random.Random(seed))
+    return [line for _, line in sorted(sample)]
+
+
+def draw_some(items, most, generator):
+    """Draw at most `most` items in one pass: `(number, item)`s, and how many there are."""
+    sample, seen = [], 0  # a reservoir: every item so far is in it with the same probability
+    for seen, item in enumerate(items, start=1):
+        if len(sample) < most:
+            sample.append((seen, item))
+        elif (place := generator.randrange(seen)) < most:
+            sample[place] = (seen, item)
+    return sample, seen

@@ -6,6 +6,7 @@ import random
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.data import ParallelText, SentencePairs
 from keras_transformer.errors import UserInputError
+from keras_transformer.text.vocabulary_sample import draw_some
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,13 +46,7 @@ class TranslationData:
         object.__setattr__(self, "weights", weights)
 
     def with_dev(self, held_out, seed, fits=None):
-        """The same data with a dev text, if need be from the first training text.
-
-        Args:
-            held_out: most pairs to hold out; never more than a tenth of the text.
-            seed: integer; decides which.
-            fits: as in `hold_out`.
-        """
+        """The same data with a dev text, if need be of the first training text: see `hold_out`."""
         if self.dev is not None:
             return self
         rest, dev = hold_out(self.train[0], held_out, seed, fits)
@@ -59,12 +54,7 @@ class TranslationData:
 
 
 class RemainingText(ParallelText):
-    """A text without some of its pairs.
-
-    Args:
-        text: a `ParallelText`.
-        left_out: set of the numbers of the pairs to pass over, from 0.
-    """
+    """A text without the pairs of some numbers, which count from 0."""
 
     def __init__(self, text, left_out):
         super().__init__(text.name)
@@ -82,20 +72,10 @@ class RemainingText(ParallelText):
 
 
 def hold_out(text, most, seed, fits=None):
-    """Split a text at random.
+    """Split a text at random into `(rest, held_out)`, two `ParallelText`s.
 
-    Args:
-        text: a `ParallelText`; it is read once, and never held in memory as a whole.
-        most: most pairs to hold out; no more than a tenth of the text are.
-        seed: integer; decides which.
-        fits: function from a source and a target to whether the pair may be held out; others stay
-            in the rest. None: every pair may.
-
-    Returns:
-        `(rest, held_out)`, two `ParallelText`s.
-
-    Raises:
-        UserInputError: the text has fewer than ten pairs with text on both sides.
+    It is read once, and never held in memory as a whole. At most `most` pairs are held out, no more
+    than a tenth of the text, and none that `fits(source, target)` refuses.
 
     Example:
         >>> words = [str(number) for number in range(40)]
@@ -105,15 +85,8 @@ def hold_out(text, most, seed, fits=None):
     """
     check_positive_int("most", most)
     generator = random.Random(seed)
-    sample, seen = [], 0  # a reservoir: every pair so far is in it with the same probability
-    for number, pair in enumerate(text):
-        if not (pair[0].strip() and pair[1].strip()):
-            continue
-        seen += 1
-        if len(sample) < most:
-            sample.append((number, pair))
-        elif (place := generator.randrange(seen)) < most:
-            sample[place] = (number, pair)
+    with_text = (item for item in enumerate(text) if all(side.strip() for side in item[1]))
+    sample, seen = draw_some(with_text, most, generator)
     if seen < 10:
         raise UserInputError(
             f"{text.name} has {seen} pairs with text: too few to hold any out for validation. "
@@ -122,7 +95,7 @@ def hold_out(text, most, seed, fits=None):
     generator.shuffle(sample)
     held_out = sorted(
         (number, pair)
-        for number, pair in sample[: min(most, seen // 10)]
+        for _, (number, pair) in sample[: min(most, seen // 10)]
         if fits is None or fits(*pair)
     )
     if not held_out:

@@ -1,10 +1,8 @@
 """A training's values for TensorBoard."""
 
-import contextlib
 import sys
 
-import keras
-
+from keras_transformer.backend_start import leave_gpus_to_keras
 from keras_transformer.training.callbacks.step_log import StepLog
 from keras_transformer.training.callbacks.validation_log import validation_values
 
@@ -81,9 +79,9 @@ class TensorBoardLog(StepLog):
             self._write(name, float(value), plugin="scalars", data_class=1)
 
     def _write(self, name, value, plugin, data_class):
-        """Write what `tf.summary.scalar` and `tf.summary.text` do, which need TensorBoard itself.
+        """Write what `tf.summary.scalar` (data class 1) and `tf.summary.text` (2) do.
 
-        Data classes are 1, numbers, and 2, tensors: `tensorflow/core/framework/summary.proto`.
+        Those need TensorBoard itself. The classes are of `tensorflow/core/framework/summary.proto`.
         """
         import tensorflow as tf
 
@@ -96,8 +94,5 @@ class TensorBoardLog(StepLog):
 def _event_writer(directory):
     import tensorflow as tf
 
-    if keras.backend.backend() != "tensorflow":
-        # Beside another backend TensorFlow would take the memory of its devices.
-        with contextlib.suppress(RuntimeError):  # it is at work already, as somebody set it up
-            tf.config.set_visible_devices([], "GPU")
+    leave_gpus_to_keras()
     return tf.summary.create_file_writer(str(directory))
