@@ -58,53 +58,24 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(USER_ERROR, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
-def positive_int(text):
-    """An `argparse` type: an integer from 1 to `_MOST`."""
-    return _integer(text, 1)
+def _number(convert, name, is_fit):
+    """An `argparse` type, which says "invalid NAME value: 'x'"."""
+
+    def parse(text):
+        value = convert(text)
+        if not is_fit(value):
+            raise ValueError(text)
+        return value
+
+    parse.__name__ = name
+    return parse
 
 
-def int_from_zero(text):
-    """An `argparse` type: an integer from 0 to `_MOST`."""
-    return _integer(text, 0)
-
-
-def _integer(text, least):
-    value = int(text)
-    if not least <= value <= _MOST:
-        raise ValueError(text)
-    return value
-
-
-def positive_number(text):
-    """An `argparse` type: a finite number above 0."""
-    value = float(text)
-    if not 0 < value < math.inf:
-        raise ValueError(text)
-    return value
-
-
-def number_from_zero(text):
-    """An `argparse` type: a finite number, 0 or above."""
-    value = float(text)
-    if not 0 <= value < math.inf:
-        raise ValueError(text)
-    return value
-
-
-def share(text):
-    """An `argparse` type: a number above 0, at most 1."""
-    value = float(text)
-    if not 0 < value <= 1:
-        raise ValueError(text)
-    return value
-
-
-# `argparse` says "invalid NAME value: 'x'".
-positive_int.__name__ = f"integer from 1 to {_MOST}"
-int_from_zero.__name__ = f"integer from 0 to {_MOST}"
-share.__name__ = "number above 0 and at most 1"
-positive_number.__name__ = "positive number"
-number_from_zero.__name__ = "number from 0"
+positive_int = _number(int, f"integer from 1 to {_MOST}", lambda value: 1 <= value <= _MOST)
+int_from_zero = _number(int, f"integer from 0 to {_MOST}", lambda value: 0 <= value <= _MOST)
+positive_number = _number(float, "positive number", lambda value: 0 < value < math.inf)
+number_from_zero = _number(float, "number from 0", lambda value: 0 <= value < math.inf)
+share = _number(float, "number above 0 and at most 1", lambda value: 0 < value <= 1)
 
 
 def run_command(main):

@@ -15,17 +15,10 @@ STANDARD_INPUT = "standard input"  # as errors call it
 
 
 def chunks_of_lines(stream):
-    """Yield lists of the lines that have arrived.
+    """Yield lists of the lines that have arrived on a buffered binary stream of UTF-8 text.
 
     A chunk is what one read gives: a file comes in large pieces, which batch well, and a line typed
-    by hand or by a waiting program is answered at once.
-
-    Args:
-        stream: a buffered binary stream of UTF-8 text, such as `sys.stdin.buffer`.
-
-    Raises:
-        UserInputError: a line is not UTF-8 or too long, or the stream cannot be read; the lines
-            before that have been yielded.
+    by hand or by a waiting program is answered at once. An error comes after the lines before it.
     """
     number, pieces, length = 0, [], 0
     while data := _read(stream):
@@ -53,15 +46,7 @@ def write_lines(stream, lines):
 
 
 def next_piece(lines, most):
-    """The next lines of an iterator, at most so many, and few where they are very long.
-
-    Args:
-        lines: iterator of strings, or of pairs of them.
-        most: number of lines.
-
-    Returns:
-        A list, empty at the end.
-    """
+    """At most so many of the next lines, or pairs of them; fewer where they are very long."""
     piece, characters = [], 0
     while len(piece) < most and characters < PIECE_CHARACTERS:
         line = next(lines, None)
@@ -79,12 +64,7 @@ def line_bar(total, initial=0, hide=False):
 
 
 def one_line(text):
-    """The text without line breaks, which a model with byte pieces can produce.
-
-    Example:
-        >>> one_line("two\\nlines")
-        'two lines'
-    """
+    """The text without line breaks, which a model with byte pieces can produce."""
     return text.replace("\n", " ").replace("\r", " ")
 
 

@@ -31,22 +31,10 @@ class ResumableOutput:
     """Writes the lines that come of an input file, in pieces; used as a context manager.
 
     Until it is whole, the text lies beside the output's name in `.partial-NAME`, and a record
-    `.partial-NAME.json` says which lines of the input it covers. At the end of the `with` block the
-    text takes the output's name; after an error or Ctrl-C both files stay, and the same call goes
-    on behind the last piece.
-
-    Args:
-        path: the output file; one whose name ends in `.gz` is compressed when it is whole.
-        settings: JSON-compatible dictionary of all that decides the lines.
-        total: number of lines of the input.
-
-    Attributes:
-        lines_read: number of lines of the input that the text covers.
-
-    Raises:
-        UserInputError: the output exists, its directory does not, the partial text was made with
-            other settings, is not ours, or another process is writing it.
-        CannotWrite: the disk is full, or the like; the same call goes on when there is room.
+    `.partial-NAME.json` says which lines of the input it covers: `lines_read` of `total`. At the
+    end of the `with` block the text takes the output's name, compressed where that ends in `.gz`;
+    after an error or Ctrl-C both files stay, and the same call goes on behind the last piece.
+    `settings`, a JSON-compatible dictionary, has all that decides the lines: they must be the same.
 
     Example:
         >>> import tempfile

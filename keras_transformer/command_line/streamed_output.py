@@ -5,18 +5,7 @@ from keras_transformer.files.output_files import open_stream, write_all
 
 
 class StreamedOutput:
-    """Writes the lines that come of an input file; used as a context manager.
-
-    Args:
-        path: a pipe or a device.
-        total: number of lines of the input.
-
-    Attributes:
-        lines_read: number of lines of the input whose output was written.
-
-    Raises:
-        CannotWrite, UserInputError: as `open_stream`.
-    """
+    """Writes the lines that come of `total` lines to a pipe or a device; a context manager."""
 
     def __init__(self, path, total):
         self.lines_read = 0
