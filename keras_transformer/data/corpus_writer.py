@@ -17,12 +17,7 @@ from keras_transformer.data.parallel_corpus import (
 
 
 class CorpusWriter(contextlib.ExitStack):
-    """Writes pairs as they come and holds none of them; a context that closes its files.
-
-    Args:
-        directory: a `pathlib.Path`, an empty folder.
-        keep_text: whether the sentences are written besides their ids.
-    """
+    """Writes pairs to an empty folder and holds none of them; a context that closes its files."""
 
     def __init__(self, directory, keep_text):
         super().__init__()
@@ -35,13 +30,7 @@ class CorpusWriter(contextlib.ExitStack):
         self._line_numbers = self._file("line_numbers.bin")
 
     def append(self, line_numbers, ids, texts):
-        """Write the next pairs.
-
-        Args:
-            line_numbers: int array `(pairs,)`.
-            ids: side -> list of lists of int.
-            texts: side -> list of strings.
-        """
+        """Write the next pairs: where they stood, and by side their ids and their sentences."""
         self.pairs += len(line_numbers)
         self._line_numbers.write(np.asarray(line_numbers, dtype=OFFSET_TYPE).tobytes())
         for side in SIDES:

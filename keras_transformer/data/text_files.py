@@ -73,15 +73,7 @@ def read_text(path):
 def text_blocks(path):
     r"""Read the bytes of a text file in blocks, without a byte order mark, with a last `\n`.
 
-    Args:
-        path: a file; one whose name ends in `.gz` is decompressed.
-
-    Yields:
-        Bytes. Together they have as many `\n` as the file has lines.
-
-    Raises:
-        UserInputError: the file is missing, empty or damaged, or one of its lines is much longer
-            than `text_lines` takes.
+    Together they have as many `\n` as the file has lines. Errors are as of `text_lines`.
     """
     block, lines, unfinished = b"", 0, 0
     with open_bytes(path) as file:
@@ -99,18 +91,7 @@ def text_blocks(path):
 
 
 def parallel_lines(source_path, target_path):
-    """Read two text files in step; lines with the same number are translations of each other.
-
-    Args:
-        source_path: file of source sentences, plain or `.gz`.
-        target_path: file of target sentences, plain or `.gz`.
-
-    Yields:
-        Pairs of strings.
-
-    Raises:
-        UserInputError: as `text_lines`, or the files differ in their number of lines.
-    """
+    """Yield pairs of lines of two text files, read in step; there must be as many in both."""
     sources, targets = text_lines(source_path), text_lines(target_path)
     for number, (source, target) in enumerate(itertools.zip_longest(sources, targets)):
         if source is None or target is None:

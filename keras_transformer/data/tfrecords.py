@@ -16,14 +16,7 @@ _BATCH_BYTES = 1 << 24
 
 
 def read_records(path, count):
-    """Yield the records of a TFRecord file as bytes.
-
-    Args:
-        path: the file.
-        count: how many it must hold.
-
-    Raises:
-        UserInputError: it cannot be read, is damaged or cut off, or holds another number.
+    """Yield the records of a TFRecord file, which must hold `count` of them, as bytes.
 
     Reference: https://www.tensorflow.org/tutorials/load_data/tfrecord
     """

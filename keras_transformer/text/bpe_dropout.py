@@ -11,17 +11,11 @@ _CACHED = 2**17
 
 
 class BpeDropout:
-    """Draws segmentations of chunks of text by the merges of a BPE model.
+    """Draws segmentations of chunks of text by the merges of a `SentencePieceModel` of type "bpe".
 
     Merges are taken from the best to the worst, as without dropout; each is dropped with
     probability `alpha` when its turn comes, and its two neighbors stay apart until one of them is
-    merged with another.
-
-    Args:
-        model: a `SentencePieceModel` of type `"bpe"`.
-
-    Reference:
-        [BPE-Dropout](https://arxiv.org/abs/1910.13267)
+    merged with another. See [BPE-Dropout](https://arxiv.org/abs/1910.13267).
     """
 
     def __init__(self, model):
@@ -31,16 +25,7 @@ class BpeDropout:
         self._merge = functools.lru_cache(_CACHED)(self._merge_anew)
 
     def draw(self, chunks, alpha, generator):
-        """Draw a segmentation of each chunk.
-
-        Args:
-            chunks: list of strings.
-            alpha: probability of dropping a merge.
-            generator: `numpy.random.Generator`.
-
-        Returns:
-            A list of tuples of ids, one a chunk.
-        """
+        """Draw a segmentation of each chunk, a tuple of ids; `alpha` of the merges are dropped."""
         # A chunk of n characters meets n - 1 pairs at first, and two new ones at every merge.
         most_turns = 3 * sum(map(len, chunks))
         drops = np.flatnonzero(generator.random(most_turns) < alpha).tolist()
@@ -60,11 +45,7 @@ class BpeDropout:
         return rows
 
     def _merge_anew(self, chunk, dropped):
-        """Merge the characters of a chunk but for the turns in `dropped`.
-
-        Returns:
-            The number of turns, and a tuple of ids.
-        """
+        """Merge a chunk's characters but for the turns in `dropped`: number of turns, ids."""
         if chunk in self._model.user_defined:
             return 0, (self._model.ids[chunk],)
         parts, split = list(chunk), {}

@@ -15,21 +15,10 @@ _BLOCK_CHARACTERS = 1 << 14
 
 
 def encode_sentences(name, sentences, tokenizer, max_length, long_sentences="refuse"):
-    """The ids of sentences, without begin or end of sentence.
+    """The ids of sentences, lists of int without begin or end of sentence.
 
-    Args:
-        name: what an error calls the sentences.
-        sentences: iterable of strings. Half of a surrogate pair in them is read as U+FFFD.
-        tokenizer: a `SentencePieceTokenizer`.
-        max_length: most tokens, EOS counted, although no row has it.
-        long_sentences: what becomes of longer ones: `"refuse"` or `"cut"`, which is warned of.
-
-    Returns:
-        A list of lists of int.
-
-    Raises:
-        ValueError: `sentences` is one string, or an entry is none.
-        SentenceTooLong: a sentence is refused.
+    `max_length` counts EOS, although no row has it. What becomes of longer ones `long_sentences`
+    says: "refuse" (`SentenceTooLong`), or "cut", which is warned of. `name` is for errors.
     """
     sentences = checked_strings(name, sentences)
     rows = _rows_up_to(max_length, sentences, tokenizer)
@@ -46,19 +35,9 @@ def encode_sentences(name, sentences, tokenizer, max_length, long_sentences="ref
 def split_sentences(name, sentences, tokenizer, max_length, language):
     """The ids of sentences, those that are too long in several rows, which is warned of.
 
-    Such a one is split where a sentence within it ends. What is too long even so is parted between
-    words, and a word that is, between tokens.
-
-    Args:
-        name, sentences, tokenizer, max_length: as of `encode_sentences`.
-        language: code of the language that the sentences are in, such as `"en"`: it has rules for
-            abbreviations. Without any of its own, general ones apply.
-
-    Returns:
-        A list with a list of rows, lists of int, for each sentence.
-
-    Raises:
-        ValueError: `sentences` is one string, or an entry is none.
+    Such a one is split where a sentence within it ends, by the rules for abbreviations of
+    `language`, a code such as "en". What is too long even so is parted between words, and a word
+    that is, between tokens. Returns a list of rows for each sentence.
     """
     sentences = checked_strings(name, sentences)
     parts = [[row] for row in _rows_up_to(max_length, sentences, tokenizer)]

@@ -12,10 +12,8 @@ from keras_transformer.special_tokens import SpecialTokens
 def load_processor(model_bytes):
     """Load a serialized model into a `sentencepiece.SentencePieceProcessor`.
 
-    The library checks the structure, and that the normalizer's table points into itself.
-
-    Raises:
-        UserInputError: the bytes are no model, a piece is no UTF-8, or a score is no finite number.
+    The library checks the structure, and that the normalizer's table points into itself. Here
+    pieces must be UTF-8, and scores finite.
     """
     processor = sentencepiece.SentencePieceProcessor()
     try:
@@ -32,11 +30,7 @@ def load_processor(model_bytes):
 
 
 def special_tokens_of(processor):
-    """The `SpecialTokens` of a loaded model.
-
-    Raises:
-        UserInputError: one of the four is missing, or two are the same.
-    """
+    """The `SpecialTokens` of a loaded model, which must have all four, and different ones."""
     ids = {
         "pad": processor.pad_id(),
         "bos": processor.bos_id(),

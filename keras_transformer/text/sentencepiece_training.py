@@ -18,11 +18,7 @@ _TRAINING_THREADS = 16
 
 
 def train_model(lines, *, vocab_size, **options):
-    """Run SentencePiece's trainer, whose names the options bear; returns the model's bytes.
-
-    Raises:
-        UserInputError: there is no text, or `vocab_size` does not suit it.
-    """
+    """Run SentencePiece's trainer, whose names the options bear; returns the model's bytes."""
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(

@@ -41,17 +41,7 @@ def text_lines(path):
 
 @contextlib.contextmanager
 def open_bytes(path):
-    """Open a file of bytes, and say in one line what is wrong with it.
-
-    Args:
-        path: as of `open_input`; one whose name ends in `.gz` is decompressed.
-
-    Yields:
-        The file, opened for reading.
-
-    Raises:
-        UserInputError: as `open_input`, or it is damaged, also when that shows while it is read.
-    """
+    """Open a file as `open_input`; one whose name ends in `.gz` is decompressed."""
     with open_input(path) as file:
         if pathlib.Path(path).suffix != ".gz":
             yield file

@@ -7,16 +7,7 @@ SOURCE_TOKENIZER = "source_tokenizer.model"  # of a source with a vocabulary of 
 
 
 def save_tokenizers(directory, source_tokenizer, tokenizer):
-    """Write a model's tokenizers.
-
-    Args:
-        directory: where to.
-        source_tokenizer, tokenizer: those of source and target, one object twice where they share
-            it.
-
-    Returns:
-        The names of the files: a dict with `source` and `target`.
-    """
+    """Write a model's tokenizers; returns the names of the files of `source` and `target`."""
     names = {"source": TOKENIZER, "target": TOKENIZER}
     tokenizer.save(Path(directory) / TOKENIZER)
     if source_tokenizer is not tokenizer:

@@ -15,13 +15,8 @@ class UnigramSampling:
     """Draws segmentations of chunks of text, each with its probability to the power of `alpha`.
 
     The probabilities of all segmentations of a chunk's first characters are summed from left to
-    right; a segmentation is then drawn piece by piece from right to left.
-
-    Args:
-        model: a `SentencePieceModel` of type `"unigram"`.
-
-    Reference:
-        [Subword Regularization](https://arxiv.org/abs/1804.10959)
+    right; a segmentation is then drawn piece by piece from right to left. The `SentencePieceModel`
+    is of type "unigram". See [Subword Regularization](https://arxiv.org/abs/1804.10959).
     """
 
     def __init__(self, model):
@@ -44,16 +39,7 @@ class UnigramSampling:
         self._lattice = functools.lru_cache(_CACHED)(self._lattice_anew)
 
     def draw(self, chunks, alpha, generator):
-        """Draw a segmentation of each chunk.
-
-        Args:
-            chunks: list of strings.
-            alpha: power that probabilities are raised to.
-            generator: `numpy.random.Generator`.
-
-        Returns:
-            A list of tuples of ids, one a chunk.
-        """
+        """Draw a segmentation of each chunk, a tuple of ids."""
         # A chunk has no more pieces than characters.
         draws = iter(generator.random(sum(map(len, chunks))).tolist())
         rows = []
@@ -68,11 +54,9 @@ class UnigramSampling:
         return rows
 
     def _lattice_anew(self, chunk, alpha):
-        """What may end behind each character of a chunk.
+        """What may end behind each character of a chunk: shares, and pieces as `(start, ids)`.
 
-        Returns:
-            A list that holds for every stop the shares of the pieces that end there, summed up but
-            for the last, and the pieces, each as its start and a tuple of ids.
+        The shares of the pieces are summed up, but for the last.
         """
         lattice, total = [None], [0.0]
         for stop in range(1, len(chunk) + 1):

@@ -46,12 +46,7 @@ class TrainingBatches:
 
 
 def _length_filter(settings, source_tokenizer, tokenizer):
-    """Function from a source and a target to whether neither is too long, alone or for the other.
-
-    Args:
-        settings: `TranslationSettings`.
-        source_tokenizer, tokenizer: of the source and of the target.
-    """
+    """Function of a source and a target: whether neither is too long, alone or for the other."""
     sieve = PairSieve(PairFilters(max_tokens=settings.max_tokens, max_ratio=settings.max_ratio))
 
     def fits(source, target):

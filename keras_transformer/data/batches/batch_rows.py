@@ -6,15 +6,9 @@ from keras_transformer.argument_checks import check_non_negative_int, check_posi
 
 
 def fill_batch(batch, shape, padding_id):
-    """Widen a batch by padding to a shape; what is added weighs nothing.
+    """Widen `(inputs, labels, weights)` by padding to `(rows, source_length, target_length)`.
 
-    Args:
-        batch: `(inputs, labels, weights)` as `BatchReader.batch` returns them.
-        shape: `(rows, source_length, target_length)`, none smaller than the batch's own.
-        padding_id: id of padding.
-
-    Returns:
-        `(inputs, labels, weights)`. The rows that are added hold nothing but padding.
+    What is added weighs nothing.
 
     Example:
         >>> ids = np.array([[5, 2]])
@@ -35,14 +29,9 @@ def fill_batch(batch, shape, padding_id):
 
 
 def share_of_rows(batch, shard):
-    """The rows of a batch that one of several processes trains on.
+    """The rows of a batch that one of several processes trains on; `shard` is as of `batch_stream`.
 
-    Args:
-        batch: `(inputs, labels, weights)` as `BatchReader.batch` returns them.
-        shard: `(index, count)`: the `index`-th, from 0, of `count` equal slices of the rows.
-
-    Returns:
-        `(inputs, labels, weights)`. The weights are those of the whole batch.
+    The weights stay those of the whole batch.
     """
     inputs, labels, weights = batch
     index, count = shard

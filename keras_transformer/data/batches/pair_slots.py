@@ -17,12 +17,8 @@ class PairSlots:
     equally often in the long run, none twice where the weight is below 1, and all of them within
     `ceil(1 / weight)` epochs.
 
-    Args:
-        source_lengths: int array `(pairs,)`: lengths of all corpora, one corpus after the other.
-        target_lengths: int array `(pairs,)`.
-        corpus_sizes: list of int: number of pairs of each corpus.
-        weights: list of as many numbers > 0.
-        seed: non-negative integer; decides which pairs of the same lengths are neighbors.
+    The lengths, int arrays `(pairs,)`, are of all corpora, one after the other. The seed decides
+    which pairs of the same lengths are neighbors.
 
     Example:
         >>> lengths = np.array([5, 5, 5, 5, 9])

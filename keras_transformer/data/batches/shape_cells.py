@@ -17,18 +17,11 @@ _MOST_CARRIED_PADDING = 0.25
 
 
 def cut_shape_cells(source_lengths, target_lengths, batch_tokens, shapes, least_batches):
-    """Cut ordered pairs into at most `shapes` cells that together pad least.
+    """Cut pairs in the order of `length_order` into at most `shapes` cells that together pad least.
 
-    Args:
-        source_lengths: int array `(pairs,)` in the order of `length_order`.
-        target_lengths: int array `(pairs,)`.
-        batch_tokens: most source and most target tokens of a batch, with padding.
-        shapes: most cells.
-        least_batches: full batches that every cell but the last should hold.
-
-    Returns:
-        Cells, a list of `(start, stop, size)`, `size` pairs a full batch, and the cells' shapes, a
-        list of `(rows, source_length, target_length)`: no batch of a cell is larger.
+    Every cell but the last should hold `least_batches` full batches. Returns cells, a list of
+    `(start, stop, size)`, `size` pairs a full batch, and the cells' shapes, a list of
+    `(rows, source_length, target_length)`: no batch of a cell is larger.
     """
     sides = source_lengths, target_lengths
     longest = [int(side.max()) for side in sides]
