@@ -25,13 +25,7 @@ DAMAGED = (
 
 
 def write_archive(file, record, arrays):
-    """Write an archive.
-
-    Args:
-        file: a file that is open for writing bytes.
-        record: JSON-compatible value.
-        arrays: iterable of `(name, array)`.
-    """
+    """Write `(name, array)` pairs and a JSON-compatible record to a file open for writing bytes."""
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(RECORD, json.dumps(record))
         for name, array in arrays:
@@ -41,18 +35,9 @@ def write_archive(file, record, arrays):
 
 @contextlib.contextmanager
 def open_archive(path):
-    """Open an archive of `write_archive` for reading, after a look at what it holds.
+    """Open an archive of `write_archive` for reading; what is damaged raises one of `DAMAGED`.
 
     Nothing in it is compressed, so nothing grows when it is read.
-
-    Args:
-        path: the file.
-
-    Yields:
-        A `zipfile.ZipFile`.
-
-    Raises:
-        ValueError, OSError, zipfile.BadZipFile: it is damaged, or no such archive.
     """
     with open_ordinary(path) as file, zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
@@ -70,16 +55,9 @@ def read_record(archive, path):
 
 
 def read_array(archive, name, shape, itemsize):
-    """Return an array of an archive.
+    """Return an array of this shape, and so many bytes an element; ValueError for another one.
 
-    Args:
-        archive: of `open_archive`.
-        name: the array's name.
-        shape: the shape that it must have.
-        itemsize: the bytes that an element must have.
-
-    Raises:
-        ValueError: it has another shape, or other elements. That is found before memory is taken.
+    That is found before memory is taken.
     """
     with archive.open(f"{name}.npy") as member:
         version = np.lib.format.read_magic(member)

@@ -20,11 +20,7 @@ def write_checksums(directory):
 
 
 def read_checksums(directory):
-    """Return what `SHA256SUMS` says: dictionary of names to checksums.
-
-    Raises:
-        UserInputError: it cannot be read, is damaged, or names a file outside of the directory.
-    """
+    """Return what `SHA256SUMS` says: dictionary of names, of files inside, to checksums."""
     path = Path(directory) / CHECKSUMS
     sums = {}
     for line in read_small_file(path).decode("utf-8", "replace").splitlines():
@@ -36,17 +32,9 @@ def read_checksums(directory):
 
 
 def check_files(directory, names=None):
-    """Compare files of a directory with `SHA256SUMS`.
+    """Compare files of a directory, or all of them, with `SHA256SUMS`; returns their number.
 
-    Args:
-        directory: an export; one of before there were checksums has none, and is not compared.
-        names: which of the files; None: all of them.
-
-    Returns:
-        The number of files that were compared.
-
-    Raises:
-        UserInputError: a file is missing or differs, or `SHA256SUMS` is damaged.
+    An export of before there were checksums has none, and is not compared.
     """
     directory = Path(directory)
     if not (directory / CHECKSUMS).exists():

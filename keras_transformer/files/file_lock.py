@@ -9,14 +9,9 @@ import os
 def file_lock(path, on_wait):
     """Hold a lock that no other process holds; it goes with the process, however that ends.
 
-    Args:
-        path: a `pathlib.Path`, the file that stands for the lock; removed in the end, but where
-            the file system has no locks.
-        on_wait: function without arguments, called before waiting for another process. If it
-            raises, the call ends with that.
-
-    Yields:
-        True, or False where the file system has no locks: then nothing keeps others out.
+    The file `path` stands for the lock, and is removed in the end. `on_wait` is called before
+    waiting for another process; what it raises ends the call. Yields True, or False where the file
+    system has no locks: then nothing keeps others out.
     """
     file, locked = _locked_file(path, on_wait)
     with file:

@@ -13,17 +13,9 @@ WRITER_SECONDS = 10  # how long a pipe may have no writer
 
 @contextlib.contextmanager
 def open_input(path):
-    """Open a file of bytes, and say in one line what is wrong with it.
+    """Open a file, a pipe or a character device for reading bytes, and say what is wrong with it.
 
-    Args:
-        path: a file, a named pipe or what a shell gives for `<(command)`, or a character device.
-
-    Yields:
-        The file, opened for reading.
-
-    Raises:
-        UserInputError: it is missing, may not be read, or is a directory or the like; also when
-            that shows while it is read. Or nobody writes to the pipe.
+    The `UserInputError` may also come while it is read, and where nobody writes to the pipe.
     """
     try:
         with os.fdopen(_descriptor(path), "rb") as file:

@@ -12,29 +12,15 @@ MOST_BYTES = 1 << 26
 
 
 def read_json(path, advice=""):
-    """Return the value in a JSON file, as Python's own types.
-
-    Args:
-        path: a file.
-        advice: what an error tells besides, such as "Copy the run anew."
-
-    Raises:
-        UserInputError: it is missing, no ordinary file, larger than `MOST_BYTES`, or no JSON.
-    """
+    """Return the value in an ordinary file of JSON; errors end with `advice`."""
     return parse_json(path, read_small_file(path), advice)
 
 
 def read_record(path, record_type, advice=""):
     """Return the record in a JSON file, after a look at each of its fields.
 
-    Args:
-        path: a file.
-        record_type: a `msgspec.Struct`, or another type that `msgspec` converts to: it says which
-            fields are there, and of which types. Fields that it does not name are passed over.
-        advice: what an error tells besides.
-
-    Raises:
-        UserInputError: as `read_json`, or a field is missing or of another type.
+    `record_type` is what `msgspec` converts to: it says which fields are there, and of which
+    types. Fields that it does not name are passed over. Errors end with `advice`.
 
     Example:
         >>> import tempfile, pathlib
@@ -65,11 +51,7 @@ def to_record(name, value, record_type, advice=""):
 
 
 def read_small_file(path):
-    """Return the bytes of an ordinary file of at most `MOST_BYTES`.
-
-    Raises:
-        UserInputError: it is missing, something else than a file, or larger.
-    """
+    """Return the bytes of an ordinary file of at most `MOST_BYTES`; UserInputError for another."""
     try:
         with open_ordinary(path) as file:
             content = file.read(MOST_BYTES + 1)

@@ -6,14 +6,9 @@ import stat
 
 
 def open_ordinary(path):
-    """Open a file for reading bytes, without waiting for anybody.
+    """Open a file for reading bytes; OSError where it is no ordinary one, or a link to one.
 
-    Args:
-        path: a file, or a link to one.
-
-    Raises:
-        OSError: it is missing, may not be read, or is no ordinary file: a pipe would wait for its
-            writer, and a device might never end.
+    A pipe would wait for its writer, and a device might never end.
     """
     return open(path, "rb", opener=_open)
 

@@ -20,30 +20,14 @@ _POLL_SECONDS = 0.05
 
 
 class Output(NamedTuple):
-    """A place to write to.
-
-    Args:
-        path: the `Path` to write to; for a regular file or a new name, behind all links.
-        is_stream: whether it is a pipe or a device.
-    """
+    """A place to write to: a pipe or a device, or the path of a file behind all links."""
 
     path: Path
     is_stream: bool
 
 
 def find_output(path):
-    """What a user's `--output` names.
-
-    Args:
-        path: a string or a path.
-
-    Returns:
-        An `Output`.
-
-    Raises:
-        UserInputError: it is empty, a directory or in none, the file that standard output goes to,
-            or cannot be looked at.
-    """
+    """Return the `Output` that a user's `--output` names, which is no directory, and is in one."""
     name = os.fspath(path)
     if not name or name.endswith(os.sep) or os.path.isdir(name):
         raise UserInputError(f"`--output` must be a file. Received: {name!r}")
@@ -65,12 +49,7 @@ def find_output(path):
 
 @contextlib.contextmanager
 def open_stream(path):
-    """Open a pipe or a device for writing bytes; it is neither made nor emptied.
-
-    Raises:
-        CannotWrite: an error of the operating system, also while it is written.
-        UserInputError: nobody reads from the pipe.
-    """
+    """Open a pipe or a device for writing bytes; it is neither made nor emptied."""
     with writing(path), os.fdopen(_descriptor(path), "wb", buffering=0) as file:
         yield file
 
@@ -86,7 +65,7 @@ def write_output(path, text):
 
 
 def write_all(file, content):
-    """Write bytes to an unbuffered file, which may take them in parts."""
+    """Write bytes to an unbuffered file, which may take them in parts, as a full disk does."""
     content = memoryview(content)
     while content:
         content = content[file.write(content) :]

@@ -7,19 +7,9 @@ from keras_transformer.errors import UserInputError
 
 
 def open_own_file(path, flags):
-    """Open a regular file of our own, or make it: nothing that somebody else has put there.
+    """Open or make a regular file of our own, as `os.open`: nothing that somebody else put there.
 
-    Args:
-        path: the file.
-        flags: of `os.open`, such as `os.O_RDWR | os.O_CREAT`.
-
-    Returns:
-        A file descriptor.
-
-    Raises:
-        UserInputError: a link is there, or no regular file, or one of another user, or one that
-            has another name besides.
-        OSError: it cannot be opened.
+    Refused are links, what is no regular file, files of other users, and those with other names.
     """
     if path.is_symlink():  # `O_NOFOLLOW` refuses it too, with a message that says little
         raise _not_ours(path)

@@ -8,12 +8,7 @@ from keras_transformer.errors import CannotWrite, UserInputError
 
 
 class MissingStream(io.TextIOBase):
-    """Stands for a closed standard stream: to read from it or write to it is a user's error.
-
-    Args:
-        name: what the error calls it.
-        descriptor: its number.
-    """
+    """Stands for a closed standard stream: to read from it or write to it is a user's error."""
 
     def __init__(self, name, descriptor):
         self._name = name
@@ -76,11 +71,7 @@ def output_fault():
 
 
 def full_output(fault):
-    """The error of a standard output that takes no more, such as a file on a full disk.
-
-    Args:
-        fault: the `OSError`.
-    """
+    """The error of a standard output that takes no more, such as a file on a full disk."""
     return CannotWrite(f"Cannot write to standard output: {fault.strerror}.")
 
 

@@ -33,11 +33,7 @@ class WeightFile(io.BytesIO):
 
 
 def read_weight_file(path):
-    """Return a `WeightFile` with the content of a file, which then cannot change any more.
-
-    Raises:
-        UserInputError: the file cannot be read.
-    """
+    """Return a `WeightFile` with the content of a file, which then cannot change any more."""
     try:
         with open_ordinary(path) as file:
             return WeightFile(file.read())
@@ -49,18 +45,11 @@ def read_weight_file(path):
 
 @contextlib.contextmanager
 def open_weights(path, content=None):
-    """Open weights whose structure has been looked at.
+    """Open weights whose structure has been looked at: `h5py.Dataset`s by name.
 
-    Args:
-        path: the file, also the name for errors.
-        content: its content, a `WeightFile`; None: it is read from the file.
-
-    Yields:
-        Dictionary of names to `h5py.Dataset`s, each with as many numbers as its shape says.
-
-    Raises:
-        UserInputError: it is no HDF5 file, it is damaged, or it holds something else than plain
-            arrays of numbers in groups.
+    Each has as many numbers as its shape says. What is refused is a file that is damaged, or holds
+    something else than plain arrays of numbers in groups. `content`, a `WeightFile`, stands for the
+    file, whose name is for errors then.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -75,12 +64,7 @@ def open_weights(path, content=None):
 
 
 def make_weight_file(tensors):
-    """Return a `WeightFile` of arrays.
-
-    Args:
-        tensors: iterable of `(dataset, array)`: a dataset of `open_weights`, whose name and marks
-            it gets, and the array, of the dataset's type.
-    """
+    """Return a `WeightFile` of arrays, each with a dataset that gives it name and marks."""
     content = WeightFile()
     with h5py.File(content, "w") as file:
         for dataset, array in tensors:

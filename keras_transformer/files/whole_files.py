@@ -29,18 +29,8 @@ def whole_file(path, before_rename=None):
 
     It is on the disk, not only on its way there, before it gets its name: neither a kill nor a
     power cut leaves half a file. If writing fails, what is there of it is removed. Until then it
-    has a name that nobody can know before: a link planted there is not followed.
-
-    Args:
-        path: where the file goes; what stood there stays until then. A link there is replaced.
-        before_rename: function that gets the `Path` of the complete file, such as one that keeps
-            its checksum.
-
-    Yields:
-        The file, open for writing bytes, in the same directory.
-
-    Raises:
-        CannotWrite: the disk is full, or another error of the operating system.
+    has a name that nobody can know before: a link planted there is not followed. A link at `path`
+    is replaced. `before_rename` gets the `Path` of the complete file, such as to keep its checksum.
 
     Example:
         >>> path = Path(tempfile.mkdtemp()) / "scores.json"
@@ -76,19 +66,8 @@ def write_directory(parent, choose_name, write):
     """Write a directory that appears whole, and never in place of one that holds anything.
 
     What killed processes left of theirs in `parent` is removed; what others are writing stays.
-
-    Args:
-        parent: where the directory goes; made where it is missing.
-        choose_name: function without arguments that returns its name. It is called before anything
-            is written, and anew as long as another process takes the name first: it may raise.
-        write: function that gets the `Path` of an empty directory and fills it.
-
-    Returns:
-        The `Path` of the directory.
-
-    Raises:
-        CannotWrite: the disk is full, or another error of the operating system; or `choose_name`
-            gave a name that is taken twice.
+    `write` fills an empty directory. `choose_name` is called before anything is written, and anew
+    as long as another process takes the name first: it may raise.
 
     Example:
         >>> parent = tempfile.mkdtemp()

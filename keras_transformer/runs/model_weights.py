@@ -10,17 +10,10 @@ from keras_transformer.runs.run_checksums import keeping_in_run
 
 
 def save_weights(model, path):
-    """Write a functional model's weights to `path`, whole or not at all.
+    """Write a functional model's weights, whole or not at all; a run keeps their checksum.
 
     A compiled model's own `save_weights` adds the optimizer's moments, twice the size of the
     weights.
-
-    Args:
-        model: the model.
-        path: the file, `*.weights.h5`; in a run, its checksum is kept there.
-
-    Raises:
-        CannotWrite: the disk is full, or another error of the operating system.
     """
     content = WeightFile()
     _without_optimizer(model).save_weights(content)
@@ -57,15 +50,7 @@ def load_weights(model, path, content=None):
 
 
 def count_weights(path, content):
-    """Return how many floating-point numbers a file of weights has, without the optimizer's.
-
-    Args:
-        path: the file.
-        content: its content, a `WeightFile`.
-
-    Raises:
-        UserInputError: the file is refused, see `open_weights`.
-    """
+    """Return how many floating-point numbers weights have, without the optimizer's."""
     with open_weights(path, content) as datasets:
         return sum(
             dataset.size

@@ -86,11 +86,7 @@ class RunCheckpoints:
         return self.best_path if self.best_path.is_file() else (self.paths() or [None])[-1]
 
     def find(self, name):
-        """Return the file that a name such as "best" or "step-00000500" stands for, or a path.
-
-        Raises:
-            UserInputError: there is no such file.
-        """
+        """Return the file that a name such as "best" or "step-00000500" stands for, or a path."""
         named = self.directory / f"{name}{WEIGHTS}"
         path = named if named.is_file() else Path(name)
         if not path.is_file():

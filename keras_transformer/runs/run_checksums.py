@@ -47,10 +47,8 @@ class RunChecksums:
     def keep(self, path, complete=None):
         """Write down the checksum of a file.
 
-        Args:
-            path: the file.
-            complete: the file that is about to get this name, or None: it has it. Until then the
-                file of that name stays good: both checksums are written down.
+        It is that of `complete`, where a file is about to get this name. Until then the file of
+        that name stays good: both checksums are written down.
         """
         values = [checksum(complete or path)]
         with file_lock(self.path.with_name(".checksums.lock"), on_wait=lambda: None):
@@ -81,11 +79,7 @@ class RunChecksums:
             return True
 
     def check_files(self):
-        """Compare all files that have checksums and are there; returns their number.
-
-        Raises:
-            UserInputError: files are damaged; the message names them.
-        """
+        """Compare all files that have checksums and are there; returns their number."""
         paths = [path for directory in self._directories for path in directory.glob("*")]
         listed = [path for path in paths if path.is_file() and self._expected(path) is not None]
         damaged = [str(path) for path in listed if self.is_damaged(path)]
@@ -94,16 +88,7 @@ class RunChecksums:
         return len(listed)
 
     def check_content(self, path, content, advice=ADVICE):
-        """Require that bytes that were read from a file are those that were written to it.
-
-        Args:
-            path: the file.
-            content: its content, bytes or a buffer of them.
-            advice: what to do, for the error.
-
-        Raises:
-            UserInputError: the checksum is another one.
-        """
+        """Require that bytes that were read from a file are those that were written to it."""
         expected = self._expected(path)
         if expected is not None and hashlib.sha256(content).hexdigest() not in expected:
             raise UserInputError(f"{path} is damaged: its checksum is wrong. {advice}")
@@ -130,14 +115,7 @@ class RunChecksums:
 
 
 def keeping_in_run(path):
-    """The argument `before_rename` of `whole_files.whole_file` for a file that may be a run's.
-
-    Args:
-        path: where the file goes.
-
-    Returns:
-        What keeps its checksum in the run, or None where it goes elsewhere.
-    """
+    """The `before_rename` of `whole_files.whole_file` for a file that may be a run's, or None."""
     parent = Path(path).parent
     for directory in (parent, parent.parent):
         checksums = RunChecksums(directory)

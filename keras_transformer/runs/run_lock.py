@@ -17,18 +17,11 @@ LOCK_NAME = ".training.lock"
 
 @contextlib.contextmanager
 def run_lock(path):
-    """Hold a run directory: while the context lasts, no other training has it.
+    """Hold a run directory, which is made if need be: meanwhile no other training has it.
 
     The lock is the operating system's and goes with the process, however that ends. It also keeps
     out processes of other machines where the file system passes locks on, as NFS does. Where it has
     none, a file says who holds the directory.
-
-    Args:
-        path: the directory; made where it is missing, and removed if it is empty in the end.
-
-    Raises:
-        UserInputError: another process holds it; the message says which.
-        CannotWrite: the directory cannot be written.
 
     Example:
         >>> import tempfile

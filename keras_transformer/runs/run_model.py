@@ -14,18 +14,9 @@ _OTHER_WEIGHTS = (
 
 
 def load_run_model(run, weights=None, **rates):
-    """Make the model that a run's files describe.
+    """Make the `keras.Model` that a run's files describe; arguments as `RunDirectory.load_model`.
 
-    Args:
-        run: the `RunDirectory`.
-        weights: the file of its weights, or None: it begins with new ones.
-        **rates: dropout rates that replace those it was trained with, such as `dropout=0.2`.
-
-    Returns:
-        The `keras.Model`.
-
-    Raises:
-        UserInputError: a file is missing, damaged or refused, or they do not fit each other.
+    Without a file of weights it begins with new ones.
     """
     if weights is None:
         return _make_model(run, rates)

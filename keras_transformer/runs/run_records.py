@@ -17,16 +17,9 @@ Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 class RunRecord(msgspec.Struct, kw_only=True):
     """run.json: what the directory is.
 
-    Args:
-        format: `RUN_FORMAT`.
-        format_version: `FORMAT_VERSION` of the writer.
-        tokenizer_fingerprint: SHA-256 of the target's tokenizer.
-        vocabulary_size: number of its pieces.
-        versions: versions of Python and of packages, and Keras's backend.
-        output: what the model's outputs are.
-        source_tokenizer_fingerprint: that of the source's tokenizer, where it has its own.
-        source_vocabulary_size: number of its pieces.
-        origin: what the weights started from, such as another run's path; "from" in the file.
+    `tokenizer_fingerprint` is the SHA-256 of the target's tokenizer, `versions` has Python's, the
+    packages' and Keras's backend, and `origin`, "from" in the file, is what the weights started
+    from, such as another run's path.
     """
 
     format: Literal[RUN_FORMAT]
