@@ -28,39 +28,22 @@ def largest_logits(logits):
 
 
 def negative_log_likelihood(labels, logits):
-    """Return `-log softmax(logits)[label]` for each token.
-
-    Args:
-        labels: int32, (batch, length).
-        logits: float32, (batch, length, vocabulary_size).
-
-    Returns:
-        float32, (batch, length).
-    """
+    """Return `-log softmax(logits)[label]` for each token, float32, (batch, length)."""
     _, _, normalizer = _exponentials(logits)
     return normalizer - gold_logits(labels, logits)
 
 
 def smoothed_cross_entropy(labels, logits, label_smoothing, vocabulary_size=None):
-    """Return the cross entropy of each token with its smoothed target distribution.
+    """Return each token's cross entropy with its smoothed target distribution, (batch, length).
 
     The target holds `1 - label_smoothing` on the label and `share = label_smoothing /
     (vocabulary_size - 1)` on every other token. Written out, it needs no target matrix: with the
     logits x it is `logsumexp(x) - (1 - label_smoothing) * gold - share * (sum(x) - gold)`, where
-    `sum` leaves the padding of the vocabulary out.
+    `sum` leaves the padding of the vocabulary, from `vocabulary_size` on, out. The logits are
+    float32, (batch, length, padded_vocabulary_size).
 
     Its gradient, softmax minus target, is written by hand: it uses the exponentials of the forward
     pass again. In a TensorFlow graph on a CPU, forward and backward then take half the time.
-
-    Args:
-        labels: int32, (batch, length).
-        logits: float32, (batch, length, padded_vocabulary_size).
-        label_smoothing: float in [0, 1).
-        vocabulary_size: integer, number of real tokens; ids from there on are padding. None: all
-            are real.
-
-    Returns:
-        float32, (batch, length).
     """
     padded_size = logits.shape[-1]
     vocabulary_size = padded_size if vocabulary_size is None else vocabulary_size

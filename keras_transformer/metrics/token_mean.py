@@ -14,10 +14,6 @@ class TokenMean(keras.metrics.Metric, abc.ABC):
     A subclass says in `token_values` what the value of a token is. The totals are summed over
     batches and replicas, so every token counts alike, whatever batch it was in. They are float32
     under every dtype policy.
-
-    Args:
-        padding_id: integer, the label that never counts.
-        name: name of the metric.
     """
 
     def __init__(self, padding_id=0, name=None):

@@ -4,16 +4,7 @@ import bisect
 
 
 def first_crossed(brackets, others):
-    """For each of `others` the first bracket that it crosses: they overlap, neither in the other.
-
-    Args:
-        brackets: list of `EvalbBracket` in the order of their line, of one tree: they do not cross
-            each other. One that was never closed crosses nothing.
-        others: list of `EvalbBracket` of another tree.
-
-    Returns:
-        A list as long as `others`, of the brackets crossed, or None.
-    """
+    """For each of `others` the first of `brackets` that crosses it: neither lies in the other."""
     nested = _Nested(brackets)
     found = [None] * len(others)
     # What begins before `other` and ends in it lies around its start, what begins in it and ends

@@ -9,12 +9,10 @@ _FARTHEST = 16  # phrases that one closing bracket may close beside its own
 
 
 class Matched(typing.NamedTuple):
-    """A sequence whose brackets match.
+    """A sequence of brackets and `XX` that match. There may be no tree, or several.
 
-    Attributes:
-        tokens: list of strings, brackets and `XX`. There may be no tree, or several.
-        repairs: number of tokens that were added, dropped or given another label.
-        unclosed: number of phrases that were open at the sequence's end: the last tokens.
+    `repairs` counts tokens that were added, dropped or given another label, and `unclosed` the
+    phrases that were open at the sequence's end: the last tokens.
     """
 
     tokens: list
@@ -23,14 +21,11 @@ class Matched(typing.NamedTuple):
 
 
 class _Reading(typing.NamedTuple):
-    """One way to read the sequence so far.
+    """One way to read the sequence so far, with so many changes.
 
-    Attributes:
-        repairs: number of changes.
-        stack: the open phrases, an index of `_Stacks`.
-        roots: number of trees and words that are in no phrase.
-        wraps: labels of phrases that begin before the first token, linked from the last.
-        tokens: what was kept and added, linked from the last token: `(token, before)`.
+    `stack` is the open phrases' number in `_Stacks`, `roots` the number of trees and words that are
+    in no phrase. Linked from the last: `wraps`, labels of phrases that begin before the first
+    token, and `tokens`, what was kept and added.
     """
 
     repairs: int
@@ -61,19 +56,14 @@ class _Stacks:
 
 
 def match_brackets(tokens):
-    """Make brackets match, by a beam search for the fewest changes.
+    """Make brackets match, by a beam search for the fewest changes; returns a `Matched`.
 
-    A closing bracket of another label than the innermost open phrase's is read in three ways: it
-    has the wrong label; it is one too many; the phrases within its own were never closed. A
-    closing bracket where no phrase is open gives all before it a phrase, or is one too many. One
-    that ends the first tree before the sequence ends may be one too many as well. The reading with
-    the fewest changes wins; of equal ones the first in this order.
-
-    Args:
-        tokens: sequence of any objects. What is no bracket with a label and not `XX` is dropped.
-
-    Returns:
-        A `Matched`.
+    What is no bracket with a label and not `XX` is dropped. A closing bracket of another label than
+    the innermost open phrase's is read in three ways: it has the wrong label; it is one too many;
+    the phrases within its own were never closed. A closing bracket where no phrase is open gives
+    all before it a phrase, or is one too many. One that ends the first tree before the sequence
+    ends may be one too many as well. The reading with the fewest changes wins; of equal ones the
+    first in this order.
     """
     pieces = [piece for piece in map(read_token, tokens) if piece[0]]
     stacks = _Stacks()

@@ -17,18 +17,10 @@ _MOST_DETAILS = 10_000
 class EvalbComparison:
     """A gold tree and a parser's tree of the same sentence, compared.
 
-    Args:
-        gold: the tree of the treebank, a bracketed line or a `Tree`. It is read as it stands.
-        test: the parser's tree, the same; an empty line where it found none.
-        parameters: an `EvalbParameters`.
-
-    Attributes:
-        gold: the `EvalbSentence` of the gold tree, its words and brackets marked with results.
-        test: the same of the parser's tree.
-        score: a `SentenceScore`.
-        details: what EVALB tells of single brackets at DEBUG 2, the first 10,000: pairs of a kind
-            (`"LABEL"`, `"BRACKET"`, `"EXTRA"`, `"CROSSING"`) and a bracket of the gold tree, or of
-            the parser's for `"EXTRA"`.
+    Trees are bracketed lines or `Tree`s, read as they stand; an empty line is a tree not found.
+    `details` is what EVALB tells of single brackets at DEBUG 2, the first 10,000: pairs of a kind
+    (`"LABEL"`, `"BRACKET"`, `"EXTRA"`, `"CROSSING"`) and a bracket of the gold tree, or of the
+    parser's for `"EXTRA"`.
 
     Example:
         >>> from keras_transformer.parsing.evalb_parameters import EvalbParameters

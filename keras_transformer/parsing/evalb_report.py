@@ -12,11 +12,7 @@ HEADING = (
 
 
 def sentence_row(number, score):
-    """One line of the table.
-
-    Args:
-        number: the sentence's number, from 1.
-        score: its `SentenceScore`.
+    """One line of the table, from the sentence's number, from 1, and its `SentenceScore`.
 
     Example:
         >>> from keras_transformer.parsing.evalb_scores import SentenceScore
@@ -33,14 +29,7 @@ def sentence_row(number, score):
 
 
 def result_text(result):
-    """What follows the table's rows: their sums, and the summaries of all and of the short.
-
-    Args:
-        result: an `EvalbResult`.
-
-    Returns:
-        Lines of text, without a line break at the end.
-    """
+    """What follows the table's rows: their sums, and the summaries of all and of the short."""
     parts = [
         RULE,
         _total_row(result.scores),
@@ -54,14 +43,7 @@ def result_text(result):
 
 
 def bracket_text(comparison):
-    """What DEBUG 2 tells before a sentence's row: single brackets that do not agree.
-
-    Args:
-        comparison: an `EvalbComparison`.
-
-    Returns:
-        Lines of text, without a line break at the end.
-    """
+    """What DEBUG 2 tells before a sentence's row: single brackets that do not agree."""
     lines = [""]
     for kind, bracket in comparison.details:
         side = comparison.test if kind == "EXTRA" else comparison.gold
@@ -73,12 +55,7 @@ def bracket_text(comparison):
 def debug_text(comparison):
     """What DEBUG 1 and 2 tell after a sentence's row: its words and brackets, side by side.
 
-    Args:
-        comparison: an `EvalbComparison`. Results are 0 for no match, 1 for a match, 5 for
-            deleted, 9 where the sentence was not compared.
-
-    Returns:
-        Lines of text, without a line break at the end.
+    Results are 0 for no match, 1 for a match, 5 for deleted, 9 where nothing was compared.
     """
     gold, test = comparison.gold, comparison.test
     lines = [

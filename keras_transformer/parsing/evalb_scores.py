@@ -63,15 +63,7 @@ class EvalbSummary:
 
 @dataclasses.dataclass
 class EvalbTotals:
-    """Sums over sentences, filled one sentence after another.
-
-    Example:
-        >>> totals = EvalbTotals()
-        >>> totals.add(SentenceScore(4, matched=3, gold_brackets=4, test_brackets=3))
-        >>> summary = totals.summary()
-        >>> summary.recall, summary.precision, summary.valid
-        (75.0, 100.0, 1)
-    """
+    """Sums over sentences, filled one sentence after another."""
 
     sentences: int = 0
     error: int = 0

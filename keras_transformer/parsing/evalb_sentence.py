@@ -59,10 +59,6 @@ class EvalbSentence:
     Words are deleted by their own tags as the line is read. Brackets are deleted, and their
     labels cut, by `prepare_brackets`, when the words of both sides are known to agree.
 
-    Args:
-        line: text such as `"(S (NP (DT the) (NN dog)) (VP (VBZ barks)))"`.
-        parameters: an `EvalbParameters`.
-
     Example:
         >>> from keras_transformer.parsing.evalb_parameters import EvalbParameters
         >>> sentence = EvalbSentence("(S (NP (PRP it)) (VP (VBZ is)) (. .))", EvalbParameters())

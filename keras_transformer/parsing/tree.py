@@ -156,18 +156,7 @@ class TreeReader:
         self._characters = 0  # of the tree that is read
 
     def read(self, lines):
-        """Read trees.
-
-        Args:
-            lines: iterable of strings.
-
-        Yields:
-            `Tree`s.
-
-        Raises:
-            ValueError: the brackets do not match, a word has no tag of its own, or a tree is longer
-                than `MAX_CHARACTERS`.
-        """
+        """Yield the `Tree`s; ValueError where brackets do not match, or a word has no tag."""
         start = 0
         for self.line, line in enumerate(lines, start=1):
             for token in _TOKEN.findall(line):

@@ -84,10 +84,5 @@ class TreeTokenizer(SentencePieceTokenizer):
 
 
 def tree_tokens(text):
-    """Part a linearised tree at its spaces alone: other white space may be part of a label.
-
-    Example:
-        >>> tree_tokens("(NP XX )NP"), tree_tokens("")
-        (['(NP', 'XX', ')NP'], [])
-    """
+    """Part a linearised tree at its spaces alone: other white space may be part of a label."""
     return [token for token in text.split(" ") if token]
