@@ -11,15 +11,7 @@ class EpochCallbacks(keras.callbacks.CallbackList):
     `fit` gives every epoch the same number of steps. A training that goes on in the middle of an
     epoch would then never again be validated and saved where the one without a break is. So its
     first epoch is cut short here. It may also go on at the very end of an epoch, before the
-    validation.
-
-    Args:
-        callbacks: list of callbacks.
-        model: the compiled model.
-        state: the `TrainingState` that the training goes on from, or None.
-        save_every: steps of an epoch.
-        epochs: epochs of the whole training.
-        at_end: function without arguments that is called after all callbacks when `fit` ends.
+    validation. `at_end` is called after all callbacks when `fit` ends.
     """
 
     def __init__(self, callbacks, model, state, save_every, epochs, at_end):
@@ -35,11 +27,7 @@ class EpochCallbacks(keras.callbacks.CallbackList):
         self._has_begun = False
 
     def validate_if_due(self, validation_data, validation_steps):
-        """Do what `fit` does after the last step of an epoch, if a break came before it.
-
-        Args:
-            validation_data, validation_steps: as of `fit`.
-        """
+        """Do what `fit` does after the last step of an epoch, if a break came before it."""
         if not self._validation_due:
             return
         self.on_train_begin()

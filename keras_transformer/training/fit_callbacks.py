@@ -29,16 +29,7 @@ EPOCHS_WITHOUT_STEP_LIMIT = 1_000_000
 
 
 class FitCallbacks:
-    """The callbacks that a `TrainingRun` brings to `fit`.
-
-    Args:
-        run: the `TrainingRun`, entered.
-        model: the compiled model.
-        work: the `StepWork` of the training.
-        data_fingerprint: what tells the training text from another one, or None.
-        validators: callbacks that add values to the logs of an epoch.
-        callbacks: further callbacks, called after those that save the weights.
-    """
+    """The callbacks that an entered `TrainingRun` brings to `fit`; see `TrainingRun.begin`."""
 
     def __init__(self, run, model, work, data_fingerprint, validators=(), callbacks=()):
         self.devices = run.devices
@@ -110,11 +101,7 @@ class FitCallbacks:
         )
 
     def break_off(self, exception_type, exception, traceback):
-        """The `__exit__` of a training: what becomes of an exception before the end of `fit`.
-
-        Returns:
-            Whether it was Ctrl-C or another signal: the training has ended as it was asked to.
-        """
+        """The `__exit__` of a training: true for Ctrl-C and other signals within `fit`."""
         if self.stopped_because is not None:
             return False
         self.interrupt.__exit__(exception_type, exception, traceback)
@@ -130,11 +117,7 @@ class FitCallbacks:
         return True
 
     def _end(self):
-        """What follows the last step, in `fit` itself.
-
-        Raises:
-            KeyboardInterrupt: a signal came after the last step.
-        """
+        """What follows the last step in `fit`; KeyboardInterrupt where a signal came since."""
         self.interrupt.__exit__(None, None, None)
         self._close()
         self.stopped_because = self.limit_reached or "data"
@@ -173,15 +156,8 @@ def _logs(run, model, work, progress, validators):
     if run.show_progress:
         logs.append(ProgressBar(work, run.steps, run.minutes, progress.seconds))
     if run.tensorboard:
-        samples = _samples_function(validators)
+        bleu = next((each for each in validators if isinstance(each, BleuValidation)), None)
+        samples = bleu and (lambda: bleu.samples)
         path = run.directory.tensorboard_path
         logs.append(TensorBoardLog(path, work, run.log_every, samples))
     return logs
-
-
-def _samples_function(validators):
-    """Return a function that returns the last sample translations, None if nobody makes any."""
-    for validator in validators:
-        if isinstance(validator, BleuValidation):
-            return lambda: validator.samples
-    return None

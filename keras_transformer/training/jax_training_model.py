@@ -15,11 +15,6 @@ class JaxTrainingModel(StepSums, keras.Model):
     A step is one program over all devices of a `keras.distribution.DataParallel`, and what it adds
     up is of all of them. Slice j holds rows j, j + accumulate, j + 2 accumulate and so on: of the
     rows that lie on a device every slice has its share, and none is moved.
-
-    Args:
-        inputs, outputs: of a functional model.
-        accumulate: positive integer, slices of a batch.
-        name: name of the model.
     """
 
     def __init__(self, inputs, outputs, accumulate=1, name=None):
@@ -27,10 +22,7 @@ class JaxTrainingModel(StepSums, keras.Model):
         self.accumulate = accumulate
 
     def after_restore(self):
-        """To be called when the variables were assigned from a checkpoint; nothing is to be done.
-
-        All devices draw their dropout masks from one seed, as parts of one array.
-        """
+        """Do nothing: all devices draw their masks from one seed, as parts of one array."""
 
     def train_step(self, state, data):
         """One update from one batch; see `keras.Model.train_step` on JAX."""

@@ -10,12 +10,7 @@ from keras_transformer.layers import PositionalEmbedding
 def check_positions(model, *readers):
     """Refuse text with a sentence that is longer than a model's learned positions.
 
-    Args:
-        model: a `keras.Model`.
-        *readers: `data.BatchReader`s; anything else is passed over.
-
-    Raises:
-        UserInputError: a side of a pair has more tokens, end of sentence counted.
+    Of `readers`, what is no `data.BatchReader` is passed over. End of sentence counts.
     """
     limits = [
         layer.max_length

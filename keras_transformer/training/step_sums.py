@@ -10,16 +10,11 @@ from keras_transformer.metrics import StepLoss
 class StepSums:
     """Mixin of a `keras.Model` with an attribute `accumulate`.
 
-    Attributes:
-        step_losses: the `StepLoss` metrics given to `compile`, which add up a step's slices.
+    `step_losses` are the `StepLoss` metrics given to `compile`, which add up a step's slices.
     """
 
     def compile(self, *args, **options):
-        """As `keras.Model.compile`.
-
-        Raises:
-            ValueError: with `accumulate` above 1, a loss whose slices do not add up to the batch's.
-        """
+        """As `keras.Model.compile`; refuses a loss whose slices do not add up to the batch's."""
         given = inspect.signature(keras.Model.compile).bind(self, *args, **options).arguments
         loss = given.get("loss")
         if self.accumulate > 1 and getattr(loss, "reduction", None) != "sum":
@@ -32,11 +27,7 @@ class StepSums:
         super().compile(*args, **options)
 
     def check_weights(self, data):
-        """Check that a batch has weights: without, a loss may be a mean, and slices not add up.
-
-        Raises:
-            ValueError: it has none.
-        """
+        """Refuse a batch without weights: its loss may be a mean, and slices not add up."""
         _, _, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         if sample_weight is None:
             raise ValueError(
@@ -45,11 +36,7 @@ class StepSums:
             )
 
     def check_rows(self, rows):
-        """Check that a number of rows can be cut into equal slices; None is not known yet.
-
-        Raises:
-            ValueError: it cannot.
-        """
+        """Refuse rows that cannot be cut into equal slices; a number of None is not known yet."""
         if rows is not None and rows % self.accumulate:
             raise ValueError(
                 "The rows of a batch must be a multiple of replicas x `accumulate`. Received on "

@@ -20,11 +20,6 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):
     `optimizers.AdamWithGradientNorm` does, alone or in a `keras.optimizers.LossScaleOptimizer`.
     Clipping and the search for overflow then see the whole batch's gradients. Every other optimizer
     is handed each replica's own, as Keras does: it clips these, and adds up what is left.
-
-    Args:
-        inputs, outputs: of a functional model.
-        accumulate: positive integer, slices of a batch on each replica.
-        name: name of the model.
     """
 
     def __init__(self, inputs, outputs, accumulate=1, name=None):
@@ -33,18 +28,11 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):
         self.after_restore()
 
     def after_restore(self):
-        """Give every replica its own dropout masks, from the state of the first one's.
-
-        To be called when the variables were assigned from a checkpoint.
-        """
+        """Give every replica its own dropout masks, from the restored state of the first one's."""
         spread_dropout_seeds(self, self.distribute_strategy)
 
     def compile(self, *args, **options):
-        """As `keras.Model.compile`; the optimizer is told that it gets sums.
-
-        Raises:
-            UserInputError: the step is to be compiled by XLA for several devices of one CPU.
-        """
+        """As `keras.Model.compile`; the optimizer is told that it gets sums."""
         super().compile(*args, **options)
         replicas = self.distribute_strategy.num_replicas_in_sync
         if self.jit_compile and replicas > 1 and not tf.config.list_physical_devices("GPU"):

@@ -7,11 +7,7 @@ import keras
 
 
 class FixedBatches(keras.utils.PyDataset):
-    """Batches in memory.
-
-    Args:
-        batches: list of what `fit` takes as a batch.
-    """
+    """Batches in memory, each as `fit` takes it."""
 
     def __init__(self, batches):
         super().__init__()
@@ -29,10 +25,6 @@ def fixed_batches(validation_data, steps):
 
     A generator cannot begin anew. Keras reads its first two batches again at each validation and
     goes on behind those of the one before, so each would be of other sentences.
-
-    Args:
-        validation_data: as in `fit`.
-        steps: batches of a validation, or None.
     """
     if not inspect.isgenerator(validation_data) or steps is None:
         return validation_data

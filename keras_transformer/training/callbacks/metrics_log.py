@@ -1,5 +1,6 @@
 """metrics.csv: what single training steps gave."""
 
+from keras_transformer.files.output_files import write_all
 from keras_transformer.files.whole_files import writing
 from keras_transformer.training.callbacks.step_log import StepLog
 
@@ -56,7 +57,5 @@ class MetricsLog(StepLog):
             self._file = None
 
     def _write(self, cells):
-        row = (",".join(cells) + "\n").encode()
         with writing(self.path):
-            while row:  # of which a disk may take but a part before it is full
-                row = row[self._file.write(row) :]
+            write_all(self._file, (",".join(cells) + "\n").encode())

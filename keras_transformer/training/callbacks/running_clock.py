@@ -8,9 +8,7 @@ class RunningClock:
 
     The system does not say when a stop began. What passed between the last reading before it and
     its end is left out: besides the stop that is a part of one step, or of one validation.
-
-    Attributes:
-        stops: how often the process was stopped, so far as it was told.
+    `stops` counts the stops.
     """
 
     def __init__(self):

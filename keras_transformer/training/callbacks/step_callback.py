@@ -9,15 +9,10 @@ class StepCallback(keras.callbacks.Callback):
     """A callback that knows the global step, from 1, and the time spent in training steps.
 
     Keras numbers batches from 0 in each epoch, and with `steps_per_execution` it calls back once
-    for several. The count goes on when a training does: from `steps_done` in the logs that it
-    begins with, else from the optimizer's updates, of which overflowing steps are none.
-
-    Attributes:
-        first_step: updates done before this call of `fit`.
-        step: updates done.
-        previous_step: updates done at the call before this one.
-        step_seconds: seconds that the updates since `previous_step` took, input included.
-        was_stopped: whether the process was stopped meanwhile: then `step_seconds` is no measure.
+    for several: `previous_step` and `step` are the updates done before and after such a call,
+    `step_seconds` its time, input included, which is no measure where the process `was_stopped`.
+    The count goes on when a training does: from `steps_done` in the logs that it begins with, else
+    from the optimizer's updates, of which overflowing steps are none.
     """
 
     def __init__(self):
@@ -54,17 +49,7 @@ class StepCallback(keras.callbacks.Callback):
 
 
 class StepTotals:
-    """Steps, their time and their work, added up.
-
-    Args:
-        work: the `StepWork` of the training.
-
-    Attributes:
-        steps: how many there are.
-        seconds: their time.
-        tokens: their target tokens.
-        flops: their floating-point operations, None where these are not known.
-    """
+    """Steps added up: their `steps`, `seconds`, target `tokens`, and `flops` or None."""
 
     def __init__(self, work):
         self._work = work
@@ -115,16 +100,10 @@ class StepTotals:
 
 
 class StepMeter(StepCallback):
-    """Adds up the steps of a training.
+    """Adds up the steps of a training, in `all_steps` and in `rate`.
 
-    Args:
-        work: the `StepWork` of the training.
-
-    Attributes:
-        all_steps: `StepTotals` of all steps.
-        rate: those of all steps but the ones that trace or compile, the first after each start or
-            the first of each shape where every shape is compiled, and the ones that were stopped.
-        progress: what was measured so far, to go on from another time.
+    `rate` is without the ones that trace or compile, the first after each start or the first of
+    each shape where every shape is compiled, and the ones in which the process was stopped.
     """
 
     def __init__(self, work):

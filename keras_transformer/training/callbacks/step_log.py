@@ -15,23 +15,15 @@ class StepLog(StepCallback, abc.ABC):
     """Collects what a step gave: the first 10 steps, then every multiple of `every`.
 
     A subclass says in `write_step` where it goes. The values are
-
     - `loss`: the token mean of that one step, label smoothing included;
     - `learning_rate`;
-    - `target_tokens_per_second`: over the steps since the last one logged; it and what follows of
-      time leave out steps in which the process was stopped, as by Ctrl-Z;
+    - `target_tokens_per_second` and `step_seconds`: means over the steps since the last one
+      logged, input included, without steps in which the process was stopped;
     - `nll`: the plain negative log-likelihood per token of that one step, in nats, where a
       `metrics.StepLoss` of a loss without smoothing is named "step_nll";
-    - `gradient_norm`: of all gradients together, before clipping, where the optimizer keeps it, as
-      `optimizers.transformer_adam` does;
-    - `step_seconds`: mean time of the steps since the last one logged, input included;
+    - `gradient_norm`: of all gradients together, before clipping, where the optimizer keeps it;
     - `padding_share`: of that one batch, where it is known;
-    - `flop_utilisation`: over the steps since the last one logged, the floating-point operations
-      of real tokens as a share of what the devices can do at best, where both are known.
-
-    Args:
-        work: the `StepWork` of the training.
-        every: positive integer.
+    - `flop_utilisation`: over the steps since the last one logged, where it is known.
     """
 
     def __init__(self, work, every=50):

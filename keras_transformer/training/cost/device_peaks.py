@@ -14,8 +14,8 @@ SAYS_NOTHING = re.compile(r"nvidia|tesla|geforce|\d+gb|hbm\d\w*|sxm\d?")
 class _Peaks(NamedTuple):
     """TFLOP/s of matrix products, without sparsity; None where the chip has no such arithmetic.
 
-    float32 is what TensorFlow and JAX compute float32 products with by default: TensorFloat-32
-    since Ampere, bfloat16 on TPUs. The 16-bit values add up in float32.
+    float32 is the default arithmetic of TensorFlow and JAX: TensorFloat-32 since Ampere, bfloat16
+    on TPUs. The 16-bit values add up in float32.
     """
 
     mixed_float16: float | None
@@ -69,26 +69,16 @@ SUSTAINED["p100 pcie"] = SUSTAINED["p100"]
 
 
 def device_peak(device_name, precision="float32"):
-    """Return the floating-point operations that a device can do in a second at best.
+    """Return the FLOP/s that a device reaches at best, dense, or None.
 
-    Args:
-        device_name: what the backend calls the kind of device, such as "NVIDIA H200" or "TPU v4".
-        precision: dtype policy of the training: "float32", "mixed_float16" or "mixed_bfloat16".
-
-    Returns:
-        A float, dense matrix products without sparsity; None for a CPU, a part of a GPU (MIG), a
-        device that is not in the table, and one without that arithmetic.
-
-    Raises:
-        ValueError: another precision.
+    `device_name` is the backend's. None is for a CPU, a part of a GPU (MIG), a device that is not
+    in the table, and one without the arithmetic of that dtype policy.
 
     Example:
         >>> device_peak("NVIDIA A100-SXM4-80GB", "mixed_bfloat16") / 1e12
         312.0
         >>> device_peak("NVIDIA GeForce RTX 4090 Laptop GPU") is None
         True
-
-    Reference: data sheets of NVIDIA; https://cloud.google.com/tpu/docs.
     """
     check_one_of("precision", precision, PRECISIONS)
     peaks = PEAKS.get(_chip(device_name))
@@ -97,20 +87,7 @@ def device_peak(device_name, precision="float32"):
 
 
 def paper_sustained(device_name):
-    """Return the sustained operations per second that the paper takes for a device.
-
-    Args:
-        device_name: what the backend calls the kind of device.
-
-    Returns:
-        A float, or None for a device that the paper does not name.
-
-    Example:
-        >>> paper_sustained("Tesla P100-SXM2-16GB") / 1e12
-        9.5
-
-    Reference: Vaswani et al. (2017), footnote 5.
-    """
+    """Return the sustained FLOP/s that the paper takes for a device, None for one not named."""
     value = SUSTAINED.get(_chip(device_name))
     return value and value * TERA
 

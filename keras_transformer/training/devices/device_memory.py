@@ -4,16 +4,9 @@ import keras
 
 
 def peak_device_memory():
-    """Return the most bytes that were in use on one device of this process at once.
+    """Return the most bytes that were in use at once on one device of this process.
 
-    Returns:
-        An integer, the largest of all devices; None where the backend does not keep account of it,
-        as on a CPU.
-
-    Example:
-        >>> peak = peak_device_memory()
-        >>> peak is None or peak > 0
-        True
+    None where the backend does not keep account of it, as on a CPU.
     """
     peaks = _jax_peaks() if keras.backend.backend() == "jax" else _tensorflow_peaks()
     return max(peaks, default=None)

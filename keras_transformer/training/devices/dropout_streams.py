@@ -13,10 +13,6 @@ def spread_dropout_seeds(model, strategy):
     copy of replica r counts its draws from `r x STRIDE`. The stream of the first replica is left as
     it is, and every other one follows from it: who restores the first one's and calls this again
     has restored all.
-
-    Args:
-        model: a `keras.Model` made in the strategy's scope.
-        strategy: a `tf.distribute.Strategy`; with one replica nothing is done.
     """
     if strategy.num_replicas_in_sync == 1:
         return

@@ -26,11 +26,8 @@ HEARTBEAT_SECONDS = 30  # without a sign of life a machine is given up; JAX wait
 class JaxReplicas(Devices):
     """Several devices of one process or of several, under `keras.distribution.DataParallel`.
 
-    The distribution holds for the whole process, as Keras reads it in `fit`, until `stop`.
-
-    Args:
-        device_name: kind of one device.
-        devices: list of `jax.Device`, of all processes, in the order of their rows.
+    The distribution holds for the whole process, as Keras reads it in `fit`, until `stop`. The
+    `jax.Device`s are those of all processes, in the order of their rows.
     """
 
     def __init__(self, device_name, devices):

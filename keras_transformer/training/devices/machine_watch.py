@@ -24,12 +24,8 @@ class MachineWatch:
     hangs, ends the process from a thread of its own (`SIGABRT`) when heartbeats fail to come.
     Either way the user reads one line, and the process does not wait for machines that are gone.
     What native code writes to stderr about it is held back; it is shown if another error ends the
-    training. A user who sets the environment variable `TF_CPP_MIN_LOG_LEVEL` to 0 or 1 sees it as
-    it comes. A watch within a watch turns errors alone.
-
-    Args:
-        is_lost: function from an exception to whether it says that another machine has gone.
-        run: the `RunDirectory`, whose last state is named, or None.
+    training, and as it comes where `TF_CPP_MIN_LOG_LEVEL` is 0 or 1. A watch within a watch turns
+    errors alone. `is_lost` tells whether an exception means that another machine has gone.
     """
 
     def __init__(self, is_lost, run=None):

@@ -14,12 +14,7 @@ __all__ = ["TensorFlowReplicas", "is_one_of_several", "start"]
 
 
 class TensorFlowReplicas(Devices):
-    """Several devices of one process, under a `MirroredStrategy`.
-
-    Args:
-        device_name: kind of one device.
-        strategy: the `tf.distribute.Strategy`.
-    """
+    """Several devices of one process, under a `MirroredStrategy`."""
 
     def __init__(self, device_name, strategy):
         super().__init__(device_name, strategy.num_replicas_in_sync)

@@ -6,7 +6,6 @@ import os
 import keras
 import tensorflow as tf
 
-from keras_transformer.data import fit_batches
 from keras_transformer.errors import UserInputError
 from keras_transformer.training.devices.device_count import check_one_cpu, one_start_only
 from keras_transformer.training.devices.devices import Devices
@@ -17,12 +16,7 @@ JOBS = ("chief", "worker")  # in the order of their tasks
 
 
 class TensorFlowMachines(Devices):
-    """The devices of several processes, under a `MultiWorkerMirroredStrategy`.
-
-    Args:
-        device_name: kind of one device.
-        strategy: the strategy.
-    """
+    """The devices of several processes, under a `MultiWorkerMirroredStrategy`."""
 
     def __init__(self, device_name, strategy):
         jobs, (job, index) = _cluster()
@@ -38,14 +32,10 @@ class TensorFlowMachines(Devices):
     def batches(self, reader, start_step=0, accumulate=1):
         """As `Devices.batches`: a distributed dataset, of this process's rows."""
         replicas_here = self.replicas // self.processes
+        own_batches = super().batches
 
         def read(_):
-            dataset = fit_batches(
-                reader,
-                start_step,
-                row_multiple=self.replicas * accumulate,
-                shard=(self.process, self.processes),
-            )
+            dataset = own_batches(reader, start_step, accumulate)
             if replicas_here == 1:
                 return dataset
             # The replicas of a process take one element each, in turn.

@@ -64,8 +64,7 @@ class Checkpoints(StepCallback):
             self.run.checkpoints.write_best_record({**record, "keep_last": self.keep_last})
 
     def on_step_end(self, logs):
-        every = self.save_every
-        if every and self.step // every > self.previous_step // every:
+        if self.save_every and self.passed_multiple_of(self.save_every):
             self.save()
 
     def on_epoch_end(self, epoch, logs=None):

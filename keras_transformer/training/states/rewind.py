@@ -8,14 +8,10 @@ from keras_transformer.runs.run_checkpoints import step_of
 
 
 def rewind(run, state):
-    """Take back what a training wrote after a state that it goes on from.
+    """Take back what a training wrote in a run after a state that it goes on from.
 
     A kill may come between any two files of a checkpoint. The state is written last, so what it
     speaks of is there, and what is newer than it will be written once more.
-
-    Args:
-        run: the `RunDirectory`.
-        state: the `TrainingState`.
     """
     for directory in (run.path, run.checkpoints.directory):
         remove_left_over(directory)
@@ -28,12 +24,7 @@ def rewind(run, state):
 
 
 def cut_rows(path, step):
-    """Remove the rows of a CSV file that belong to steps after `step`, and an unfinished last row.
-
-    Args:
-        path: the file, with a header and the step in its first column; it may be missing.
-        step: the last step that stays.
-    """
+    """Remove the rows of a CSV file after `step`, its first column, and an unfinished last row."""
     if not path.is_file():
         return
     try:

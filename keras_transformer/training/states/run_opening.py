@@ -12,24 +12,11 @@ _MOST_STEPS = 2**31 - 1
 
 
 def open_run(path, devices, *, settings, may_change=(), overwrite=False, resume=False):
-    """Open the run directory of a training, and find the state to go on from.
+    """Open the run directory of a training, and find the state to go on from; see `TrainingRun`.
 
-    Args:
-        path: the directory.
-        devices: the `Devices`; of several processes the chief alone writes.
-        settings: those of the training, a JSON-compatible dictionary.
-        may_change: names of settings that a training that goes on may have otherwise.
-        overwrite: whether a run in it is replaced.
-        resume: whether a run in it goes on.
-
-    Returns:
-        `(run, state)`: the `RunDirectory`, and a `TrainingState`, or None where the training begins
-        anew: the caller then calls `run.start`.
-
-    Raises:
-        UserInputError: the directory holds something else; a run, and neither `overwrite` nor
-            `resume` is given; a run with other settings or of another backend; or other states than
-            the other processes see.
+    Returns `(run, state)`: the `RunDirectory`, and a `TrainingState`, or None where the training
+    begins anew: the caller then calls `run.start`. Of several processes the chief alone writes,
+    and all must see the same states.
     """
     if devices.is_chief:
         run = RunDirectory.create(path, overwrite=overwrite, resume=resume)
@@ -52,16 +39,8 @@ def open_run(path, devices, *, settings, may_change=(), overwrite=False, resume=
 def open_origin(path, run, state, resume):
     """Return the run that a training starts from, or None.
 
-    Args:
-        path: its path; None: no other run, or, in a training that was broken off before its first
-            checkpoint, the one that it began with.
-        run: the `RunDirectory` of the training.
-        state: the `TrainingState` that it goes on from, or None: then it needs no other run.
-        resume: whether the training goes on with `run`.
-
-    Raises:
-        UserInputError: it is no run, or the one that is replaced; or a training that goes on
-            started from another one.
+    A training that goes on from a state needs no other run. One that was broken off before its
+    first checkpoint starts from what it began with, where `path` is None.
     """
     earlier = run.record().origin if run.is_run() else None
     if state is not None:

@@ -10,10 +10,7 @@ from keras_transformer.training.states.training_state import remove_old_states, 
 class Progress:
     """Time and counts of a training's whole life, through all its breaks.
 
-    Args:
-        counters: dictionary of names to objects whose attribute `progress` is JSON-compatible and
-            may be set.
-        state: the `TrainingState` that the training goes on from, or None.
+    `counters` are objects by name, whose attribute `progress` is JSON-compatible and may be set.
     """
 
     def __init__(self, counters, state=None):
@@ -43,15 +40,7 @@ class SavedStates(StepCallback):
     """Saves a `TrainingState` at each epoch's end; then old states and weights are removed.
 
     Goes behind every callback that writes or counts, since the state says what these have done.
-
-    Args:
-        run: the `RunDirectory`.
-        checkpoints: the `Checkpoints` of the training.
-        progress: its `Progress`.
-        average: its `EMAWeights`, or None. A state holds the weights themselves.
-        save_every: steps of an epoch.
-        settings: as of `TrainingState`.
-        data_fingerprint: as of `TrainingState`.
+    With `average`, an `EMAWeights`, a state holds the weights themselves.
     """
 
     def __init__(

@@ -28,18 +28,11 @@ KEPT_STATES = 2
 
 @dataclasses.dataclass(frozen=True)
 class TrainingState:
-    """A training after some updates.
+    """A training after some updates: the record of its file.
 
     The file also holds the weights themselves (with `ema`, not their average), the dropout seeds
-    and the optimizer's variables; `restore` reads these.
-
-    Args:
-        path: the file.
-        step: updates done.
-        settings: the settings of the training, a JSON-compatible dictionary, or None.
-        data_fingerprint: `BatchReader.fingerprint` of the training text, or None.
-        progress: what the callbacks of a training need, a JSON-compatible dictionary.
-        variables: name, shape and dtype of each variable, a list of lists.
+    and the optimizer's variables; `restore` reads these. `variables` has the name, shape and dtype
+    of each.
     """
 
     path: Path
@@ -50,15 +43,7 @@ class TrainingState:
     variables: list
 
     def restore(self, model):
-        """Give a compiled model, and its optimizer, the values they had.
-
-        Args:
-            model: a `keras.Model` of the same architecture, compiled as it was. Its method
-                `after_restore()` is called, if it has one.
-
-        Raises:
-            UserInputError: the model or its optimizer has other variables.
-        """
+        """Give a model, and its optimizer, the values they had; it must be compiled as it was."""
         if not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
         variables = _variables(model)
@@ -89,18 +74,10 @@ class TrainingState:
 
 
 def find_state(run):
-    """Return the newest whole state of a run, to go on from.
+    """Return the newest whole `TrainingState` of a run, to go on from.
 
-    Args:
-        run: the `RunDirectory`.
-
-    Returns:
-        A `TrainingState`, or None where the training had not come to its first checkpoint: it
-        begins anew, and nothing is lost. A state that is damaged is named on stderr, and the one
-        before it is taken.
-
-    Raises:
-        UserInputError: every state is damaged, or there are weights but no state to go on from.
+    None where the training had not come to its first checkpoint: it begins anew, and nothing is
+    lost. A state that is damaged is named on stderr, and the one before it is taken.
     """
     paths = run.checkpoints.states()
     for path in reversed(paths):
@@ -126,24 +103,11 @@ def find_state(run):
 
 
 def check_same_settings(earlier, settings, may_differ=()):
-    """Refuse to go on with settings that would make it another training.
+    """Refuse to go on with settings that would make it another training, but for `may_differ`.
 
-    What an older version did not know as a setting counts as off: None, False or 0.
-
-    Args:
-        earlier: the settings of the state, a dictionary, or None where it has none.
-        settings: those of now, a dictionary.
-        may_differ: names of settings that do not matter, such as "steps".
-
-    Raises:
-        UserInputError: some differ; they are named with both values.
-
-    Example:
-        >>> check_same_settings({"seed": 1, "steps": 5}, {"seed": 1, "steps": 9}, ["steps"])
-        >>> check_same_settings({"seed": 1}, {"seed": 2})
-        Traceback (most recent call last):
-        keras_transformer.errors.UserInputError: The training cannot go on with other settings: `seed` was 1 and is 2.
-    """  # noqa: E501
+    What an older version did not know as a setting counts as off: None, False or 0. Settings of
+    None, in `earlier`, are not compared.
+    """
     if earlier is None:
         return
     different = [
@@ -158,15 +122,7 @@ def check_same_settings(earlier, settings, may_differ=()):
 
 
 def check_same_data(state, data_fingerprint):
-    """Refuse to go on with other text, tokenizers or batches.
-
-    Args:
-        state: the `TrainingState`.
-        data_fingerprint: that of now.
-
-    Raises:
-        UserInputError: it is not the state's.
-    """
+    """Refuse to go on with other text, tokenizers or batches."""
     if state.data_fingerprint != data_fingerprint:
         raise UserInputError(
             f"The training cannot go on from {state.path} with other text, tokenizers or "
@@ -175,17 +131,7 @@ def check_same_data(state, data_fingerprint):
 
 
 def save_state(run, step, model, *, settings, data_fingerprint, progress):
-    """Write the state of a training; see `TrainingState`.
-
-    Args:
-        run: the `RunDirectory`.
-        step: updates done.
-        model: the compiled model, or None to write that the training has begun, with no values.
-        settings, data_fingerprint, progress: as of `TrainingState`.
-
-    Raises:
-        CannotWrite: the disk is full, or another error of the operating system.
-    """
+    """Write the `TrainingState` of a run; a model of None: it has begun, with no values."""
     path = run.checkpoints.state_path(step)
     variables = _variables(model) if model is not None else []
     record = {
@@ -250,7 +196,7 @@ def _read(run, path):
 
 
 def _variables(model):
-    """Name and variable of everything that an update changes, in an order that is always the same.
+    """Name and variable of all that an update changes, in an order that is always the same.
 
     Keras gives layers other names in a second model of the same process, so names are numbers.
     """
