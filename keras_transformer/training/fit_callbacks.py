@@ -77,32 +77,16 @@ class FitCallbacks:
             self.epochs,
             at_end=self._end,
         )
-        self.stopped_because = None
+        self.record = None  # a `FitRecord` in the end
 
     @property
     def limit_reached(self):
         """The name of the limit that was reached, or None."""
         return next((name for name in self.limits if self.limits[name].reached), None)
 
-    def record(self):
-        """The `FitRecord` of the training, or None while it lasts."""
-        if self.stopped_because is None:
-            return None
-        return FitRecord(
-            steps=self.meter.step,
-            seconds=self.progress.seconds,
-            target_tokens_per_second=self.meter.rate.tokens_per_second,
-            stopped_because=self.stopped_because,
-            target_tokens=self.meter.all_steps.tokens,
-            training_seconds=self.meter.all_steps.seconds,
-            step_seconds=self.meter.rate.step_seconds,
-            flops=self.meter.all_steps.flops,
-            flop_utilisation=self.meter.rate.flop_utilisation,
-        )
-
     def break_off(self, exception_type, exception, traceback):
         """The `__exit__` of a training: true for Ctrl-C and other signals within `fit`."""
-        if self.stopped_because is not None:
+        if self.record is not None:
             return False
         self.interrupt.__exit__(exception_type, exception, traceback)
         self._close()
@@ -110,7 +94,7 @@ class FitCallbacks:
             raise CannotWrite(f"{exception} {self.checkpoints.last_good()}") from exception
         if not isinstance(exception, KeyboardInterrupt):
             return False
-        self.stopped_because = self.interrupt.stopped_because or "interrupted"
+        self._keep_record(self.interrupt.stopped_because or "interrupted")
         if self.devices.is_chief:
             self._report_interrupt()
         self.devices.stop()
@@ -120,8 +104,21 @@ class FitCallbacks:
         """What follows the last step in `fit`; KeyboardInterrupt where a signal came since."""
         self.interrupt.__exit__(None, None, None)
         self._close()
-        self.stopped_because = self.limit_reached or "data"
+        self._keep_record(self.limit_reached or "data")
         self.devices.stop()
+
+    def _keep_record(self, stopped_because):
+        self.record = FitRecord(
+            steps=self.meter.step,
+            seconds=self.progress.seconds,
+            target_tokens_per_second=self.meter.rate.tokens_per_second,
+            stopped_because=stopped_because,
+            target_tokens=self.meter.all_steps.tokens,
+            training_seconds=self.meter.all_steps.seconds,
+            step_seconds=self.meter.rate.step_seconds,
+            flops=self.meter.all_steps.flops,
+            flop_utilisation=self.meter.rate.flop_utilisation,
+        )
 
     def _close(self):
         for log in self.logs:
@@ -129,7 +126,7 @@ class FitCallbacks:
 
     def _report_interrupt(self):
         """Say what was saved, and how to go on."""
-        name = self.stopped_because.capitalize()
+        name = self.record.stopped_because.capitalize()
         if self.interrupt.between_steps:
             message = f"{name}. The weights are saved: {self.checkpoints.save()}."
         else:

@@ -7,7 +7,11 @@ from collections.abc import Callable
 
 import keras
 
-from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.argument_checks import (
+    check_one_of,
+    check_positive_int,
+    check_positive_number,
+)
 from keras_transformer.data import BatchReader
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_lock import run_lock
@@ -123,7 +127,12 @@ class TrainingRun:
     def __post_init__(self):
         if self.steps is None and self.minutes is None:
             raise ValueError("One of `steps` and `minutes` must be given. Received: None for both")
-        check_positive_int("save_every", self.save_every)
+        for name in ("steps", "save_every", "keep_last", "keep_best", "patience", "log_every"):
+            if getattr(self, name) is not None or name not in ("steps", "patience"):
+                check_positive_int(name, getattr(self, name))
+        if self.minutes is not None:
+            check_positive_number("minutes", self.minutes)
+        check_one_of("mode", self.mode, ("min", "max"))
         self.state = self.speed = self._train = self._fit = self._validation = None
 
     @classmethod
@@ -193,7 +202,7 @@ class TrainingRun:
     @property
     def record(self):
         """What the training did, a `FitRecord`; None before its end."""
-        return self._fit and self._fit.record()
+        return self._fit and self._fit.record
 
     @property
     def exit_code(self):
@@ -287,7 +296,9 @@ class TrainingRun:
         self._fit = FitCallbacks(self, model, work, data_fingerprint, validators, callbacks)
         self._contexts.push(self._fit.break_off)
         self._fit.interrupt.__enter__()
+        model.stop_training = self._fit.limit_reached is not None
         self.callbacks.validate_if_due(**self._validation)
+        self._has_ended = model.stop_training
 
     @property
     def callbacks(self):
@@ -298,12 +309,14 @@ class TrainingRun:
     def fit_options(self):
         """The other arguments of `fit`, a dictionary: validation, epochs and their steps."""
         first = self.step // self.save_every
-        ended = self._fit.limit_reached is not None
+        if self._has_ended:
+            # No epoch is left, but `fit` puts an average in place only where one had been.
+            first = max(first, 1)
         return {
             **self._validation,
             "steps_per_epoch": self.save_every,
             "initial_epoch": first,
-            "epochs": first if ended else self._fit.epochs,
+            "epochs": first if self._has_ended else self._fit.epochs,
             "shuffle": False,  # the batches come in the order of their plan
             "verbose": 0,
         }
@@ -314,7 +327,12 @@ class TrainingRun:
         Args:
             reader: a `data.BatchReader`. Those of the training text, which `begin` was told of,
                 begin with the step at which the training goes on.
+
+        Raises:
+            RuntimeError: the training has not begun.
         """
+        if self._fit is None:
+            raise RuntimeError("`begin` must be called before `batches`.")
         if reader is self._train:
             return self.devices.batches(reader, self.step, self.accumulate)
         return self.devices.batches(reader)
@@ -322,7 +340,7 @@ class TrainingRun:
     def _set_validation(self, validation, steps):
         if isinstance(validation, BatchReader):
             steps = validation.plan.steps_per_epoch
-            validation = self.batches(validation)
+            validation = self.devices.batches(validation)
         self._validation = {
             "validation_data": fixed_batches(validation, steps),
             "validation_steps": steps,

@@ -49,11 +49,11 @@ def main(arguments=None):
 
         # Training
         run.say(data)
-        if run.is_chief and not run.state:
-            remove_parses(run.directory)
         run.begin(
             trainer, data.train, data.dev, tokenizer=tokenizer, source_tokenizer=source_tokenizer
         )
+        if run.is_chief and not run.state:
+            remove_parses(run.directory)
         trainer.fit(run.batches(data.train), callbacks=run.callbacks, **run.fit_options)
         if run.is_chief:
             # Average

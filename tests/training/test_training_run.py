@@ -14,7 +14,7 @@ import pytest
 
 from keras_transformer.errors import TrainingDiverged
 from keras_transformer.optimizers import transformer_adam
-from keras_transformer.training import BleuValidation, StepWork
+from keras_transformer.training import BleuValidation, StepWork, TrainingRun
 from keras_transformer.training.callbacks import running_clock
 from tests.training.event_files import events
 from tests.training.small_training import TOKENS, batches, small_model, train
@@ -142,6 +142,62 @@ def test_minutes_end_it_too(tmp_path, monkeypatch):
     assert (record.stopped_because, record.steps, record.seconds) == ("minutes", 7, 70)
     assert names(run) == ["step-00000007"]
     assert equal_weights(model, run, names(run)[0])
+
+
+def test_the_record_counts_no_time_after_the_training(tmp_path, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(running_clock, "time", clock)
+    run, _ = train(tmp_path / "run", steps=2, callbacks=[clock])
+    clock.now += 1000
+    assert run.record.seconds == 20
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"steps": 0}, {"minutes": -1}, {"save_every": 0}, {"keep_last": 0}, {"keep_best": 0},
+        {"patience": 0}, {"log_every": 0}, {"mode": "maximum"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_wrong_argument_costs_no_run(tmp_path, options):
+    with pytest.raises(ValueError, match=f"`{next(iter(options))}` must be"):
+        TrainingRun(tmp_path, **{"steps": 2, **options})
+
+
+def test_batches_are_those_of_a_training_that_has_begun(tmp_path):
+    with (
+        TrainingRun(tmp_path / "run", steps=2) as run,
+        pytest.raises(RuntimeError, match="`begin` must be called before `batches`"),
+    ):
+        run.batches(None)
+
+
+class Bleu(keras.callbacks.Callback):
+    """Scores when it is told that the training has come to its end, as `BleuValidation` does."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        if self.model.stop_training:
+            logs["val_bleu"] = 50.0
+
+
+def test_a_due_validation_knows_that_a_limit_is_reached(tmp_path):
+    options = {"steps": 2, "save_every": 2, "validation": next(batches()), "log_every": 1}
+    stopping = keras.callbacks.LambdaCallback(on_test_batch_end=lambda batch, logs: interrupt(None))
+    run, _ = train(tmp_path / "run", callbacks=[stopping], validators=[Bleu()], **options)
+    assert run.record.interrupted
+    run, _ = train(tmp_path / "run", validators=[Bleu()], resume=True, **options)
+    assert (run.record.steps, run.record.stopped_because) == (2, "steps")
+    assert [row["val_bleu"] for row in rows(run.directory.validation_path)] == ["50"]
+
+
+def test_a_training_that_had_ended_holds_the_moving_average_again(tmp_path):
+    def averaging():
+        return small_model(transformer_adam(8, 5, 0.1, use_ema=True, ema_momentum=0.75))
+
+    run, _ = train(tmp_path / "run", averaging(), steps=3, save_every=10)
+    _, model = train(tmp_path / "run", averaging(), steps=3, save_every=10, resume=True)
+    assert equal_weights(model, run.directory, "step-00000003")
 
 
 def test_finite_data_end_it(tmp_path):
