@@ -28,18 +28,10 @@ def string(value):
 
 
 def checked_column(place, signature, found, name, kind, num_rows):
-    """One output of a signature, if it is what the signature promises.
+    """One output of a signature, if it is what the signature promises: `num_rows` of a kind.
 
-    Args:
-        place: the server and the model, for the message.
-        signature: name of the signature.
-        found: dict of outputs by name; a single one may be named None.
-        name: name of the output.
-        kind: type of a row: str, int, float, or a list of one of them.
-        num_rows: how many rows were sent.
-
-    Returns:
-        A list of `num_rows` values.
+    `found` is a dict of outputs by name; a single one may be named None. `kind` is str, int, float,
+    or a list of one of them. `place`, the server and the model, is for the message.
     """
     values = found.get(name, found.get(None))
     if not _is_of(values, [kind]) or len(values) != num_rows:

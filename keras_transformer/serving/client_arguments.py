@@ -17,13 +17,9 @@ MOST_SECONDS = 24 * 60 * 60
 
 
 def checked_address(address):
-    """An address with its scheme, in small letters, and who asks, if it says that.
+    """An address with its scheme, in small letters, and None or `(user, password)` of it.
 
-    Returns:
-        The address without user and password, and None or `(user, password)`.
-
-    Raises:
-        ValueError: it is none that a client knows; the message shows neither user nor password.
+    The message of a `ValueError` shows neither of them.
 
     Example:
         >>> checked_address("localhost:8501")
@@ -100,11 +96,7 @@ def _is_utf8(string):
 
 
 def checked_rows(name, rows):
-    """Rows of ids as lists of lists of int.
-
-    Raises:
-        ValueError: a row is no sequence of 32-bit integers.
-    """
+    """Rows of 32-bit integers as lists of lists of int."""
     checked = []
     for i, row in enumerate(rows):
         is_row = not isinstance(row, (str, bytes)) and hasattr(row, "__iter__")

@@ -24,14 +24,8 @@ LEAST_SECRET = 4
 class Connection:
     """Where a model server is, and what opens the way to it; its repr shows no secret.
 
-    Attributes:
-        address: `http://...`, `https://...`, `grpc://...` or `grpcs://...`, without user and
-            password.
-        headers: dict of what each request carries, by name in small letters.
-        secrets: what no message may show.
-        ca_certificates: path of the authorities' certificates, or None.
-        client_certificate: `(path of the certificate, path of its key)`, or None.
-        netrc: whether a `.netrc` may say who asks.
+    The address has no user and password, `headers` go with each request, by name in small letters,
+    and `secrets` are what no message may show. A client certificate is the paths of it and its key.
     """
 
     address: str
@@ -67,10 +61,7 @@ def checked_connection(
     client_certificate=None,
     netrc=False,
 ):
-    """The `Connection` of what a `TranslationClient` is given: see there.
-
-    Raises:
-        ValueError: an argument breaks its rule; the message shows no secret.
+    """The `Connection` of what a `TranslationClient` is given: see there. Errors show no secret.
 
     Example:
         >>> checked_connection("http://me:secret@localhost:8501").address

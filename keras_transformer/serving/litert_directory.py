@@ -63,14 +63,7 @@ class LiteRTDirectory:
         self.settings_path = self.path / "translation.json"
 
     def write(self, model_bytes, source_tokenizer, tokenizer, settings):
-        """Write all files.
-
-        Args:
-            model_bytes: the LiteRT model.
-            source_tokenizer, tokenizer: `SentencePieceTokenizer`s, one object twice where they
-                share it.
-            settings: JSON-compatible dict that `translation.json` has besides.
-        """
+        """Write all files; `settings` is what `translation.json` has besides."""
         self.model_path.write_bytes(model_bytes)
         names = save_tokenizers(self.path, source_tokenizer, tokenizer)
         files = {self.model_path.name, *names.values()}
@@ -85,12 +78,7 @@ class LiteRTDirectory:
         write_json(self.settings_path, record)
 
     def read_settings(self):
-        """The content of `translation.json`, after a look at it and at all files.
-
-        Raises:
-            UserInputError: the directory holds no such export, one of a newer format, or files that
-                are missing or damaged.
-        """
+        """The content of `translation.json`, after a look at it and at all files."""
         record = self._read_record()
         check_files(self.path, [self.settings_path.name])
         for name, expected in record["checksums"].items():
@@ -104,14 +92,7 @@ class LiteRTDirectory:
         return record
 
     def load_tokenizers(self, settings):
-        """The source's and the target's `SentencePieceTokenizer`, one object where they share it.
-
-        Args:
-            settings: what `read_settings` returned, which names their files.
-
-        Raises:
-            UserInputError: a file is missing or damaged.
-        """
+        """The tokenizers of source and target, one object where they share it."""
         names = {side: settings[side]["tokenizer"] for side in SIDES}
         tokenizer = SentencePieceTokenizer.load(self.path / names["target"])
         if names["source"] == names["target"]:

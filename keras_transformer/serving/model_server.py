@@ -28,16 +28,8 @@ HOW_TO_GET_IT = (
 class ServerOptions:
     """What a model server is told beside the model.
 
-    Args:
-        port: TCP port for gRPC.
-        rest_port: TCP port for REST; 0: no REST.
-        batching: whether requests that arrive together run together.
-        timeout: seconds that a REST request may take.
-        threads: threads of the operations, and of those that run at once; None: the server's own
-            choice, by the number of CPUs.
-
-    Raises:
-        UserInputError: a port is none, or one port is both; `timeout` is too short or too long.
+    Port 0 for REST is none. `timeout` is seconds that a REST request may take. `threads` are those
+    of the operations, and of those that run at once; None: the server's own choice.
     """
 
     port: int = 8500
@@ -68,12 +60,7 @@ class ServerOptions:
 class ExportedModel:
     """An exported model under the name by which clients ask for it.
 
-    Args:
-        directory: that of `export_saved_model`, with one directory a version in it.
-        name: letters, digits, `_`, `-` and `.`; None: the directory's own name.
-
-    Raises:
-        UserInputError: there is no version in the directory, or the name breaks its rule.
+    The directory is that of `export_saved_model`, whose name is taken if there is none.
 
     Example:
 
@@ -97,39 +84,20 @@ class ExportedModel:
             )
 
     def check_files(self):
-        """Compare the files of the newest version, which is served, with their checksums.
-
-        Raises:
-            UserInputError: a file is missing or damaged.
-        """
+        """Compare the files of the newest version, which is served, with their checksums."""
         check_files(self.directory / str(self.versions[-1]))
 
     def server_command(self, options):
         """The words that start `tensorflow_model_server`.
 
-        Args:
-            options: the `ServerOptions`.
-
-        Returns:
-            A list of strings.
-
-        Reference:
-            https://www.tensorflow.org/tfx/serving/serving_config
+        Reference: https://www.tensorflow.org/tfx/serving/serving_config
         """
         return [BINARY, *self._flags(options, self.directory)]
 
     def docker_command(self, options, image=IMAGE):
-        """The words that start the model server of a Docker image.
+        """The words that start the model server of a Docker image, which has it on its PATH.
 
-        Args:
-            options: the `ServerOptions`.
-            image: name of the image, whose server is on its PATH.
-
-        Returns:
-            A list of strings.
-
-        Reference:
-            https://www.tensorflow.org/tfx/serving/docker
+        Reference: https://www.tensorflow.org/tfx/serving/docker
         """
         inside = Path("/models") / self.name
         mount = io.StringIO()  # Docker reads it as a line of CSV: a path may have a comma
@@ -173,14 +141,7 @@ class ExportedModel:
 
 
 def versions(directory):
-    """The versions of an exported model.
-
-    Args:
-        directory: that of `export_saved_model`.
-
-    Returns:
-        A sorted list of ints: the model server takes the last.
-    """
+    """The versions of an exported model, sorted: the model server takes the last."""
     found = Path(directory).glob("*/saved_model.pb")
     names = (path.parent.name for path in found)
     return sorted(int(name) for name in names if name.isascii() and name.isdigit())
@@ -206,12 +167,6 @@ def check_ports(options):
 
     The server itself would share its gRPC port with another server without a word, and without its
     REST port it would go on with gRPC alone.
-
-    Args:
-        options: the `ServerOptions`.
-
-    Raises:
-        UserInputError: a port is taken, or not allowed to this user.
     """
     for flag, port in (("--port", options.port), ("--rest-port", options.rest_port)):
         if port == 0:

@@ -14,10 +14,6 @@ class DeadlineAdapter(requests.adapters.HTTPAdapter):
 
     With `urllib3.Timeout(total=...)`, which takes from the read timeout what connecting and sending
     took, this is a deadline of the request.
-
-    Example:
-        >>> session = requests.Session()
-        >>> session.mount("http://", DeadlineAdapter())
     """
 
     def get_connection_with_tls_context(self, *arguments, **options):
@@ -38,13 +34,9 @@ class _Answer(http.client.HTTPResponse):
 
 
 class _Limited(io.RawIOBase):
-    """The bytes of a socket; each reading waits no longer than is left.
+    """The bytes of a socket, whose timeout is that of all readings together.
 
     Everything counts, also what is no part of the body, such as a head without an end.
-
-    Args:
-        stream: the raw stream of the socket.
-        sock: the socket, with the timeout of all readings together.
     """
 
     def __init__(self, stream, sock):

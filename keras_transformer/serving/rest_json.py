@@ -11,9 +11,6 @@ def parsed(content):
 
     What is not UTF-8 and what is half a surrogate pair become U+FFFD.
 
-    Args:
-        content: bytes.
-
     Example:
         >>> parsed(rb'{"outputs": ["half \\ud800"]}')
         {'outputs': ['half \ufffd']}

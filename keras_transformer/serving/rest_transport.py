@@ -32,18 +32,12 @@ PART_BYTES = 2**16
 
 
 class RestTransport:
-    """One model of a model server, by REST; threads may share it.
+    """One model of a model server, at its latest version if None is named; threads may share it.
 
     A `requests.Session` belongs to one thread at a time: a request takes a free one, with its open
     connection, and gives it back.
 
-    Args:
-        connection: the `Connection`, with an address of `http://` or `https://`.
-        model: the model's name.
-        version: int, or None for the latest.
-
-    Reference:
-        https://www.tensorflow.org/tfx/serving/api_rest
+    Reference: https://www.tensorflow.org/tfx/serving/api_rest
     """
 
     def __init__(self, connection, model, version):
@@ -60,11 +54,6 @@ class RestTransport:
 
         The request is columnar (`inputs`): it is shorter than one of rows (`instances`), and an
         empty list is a batch of none.
-
-        Args:
-            signature: name of the signature.
-            inputs: dict of nested lists of str or int, by input name.
-            timeout: seconds.
         """
         body = json.dumps({"signature_name": signature, "inputs": inputs}, ensure_ascii=False)
         answer = self._request("POST", f"{self._url}:predict", timeout, body.encode())
@@ -116,11 +105,7 @@ class RestTransport:
             return function(answer)
 
     def _request(self, method, url, timeout, body=None):
-        """The JSON object of an answer.
-
-        Raises:
-            ServingError: see there.
-        """
+        """The JSON object of an answer."""
         try:
             with self._session() as session:
                 code, reason, content = self._exchange(session, method, url, timeout, body)

@@ -13,15 +13,8 @@ def call_with_retries(call, retries, backoff):
     """The result of `call()`, which is repeated after a failure that may pass.
 
     The pause before the k-th repetition is `backoff * 2**(k - 1)` seconds, at most `MOST_SECONDS`,
-    times a random number in [0.5, 1]: clients that failed together do not come back together.
-
-    Args:
-        call: function without arguments that raises a `ServingError` when it fails.
-        retries: most repetitions.
-        backoff: seconds, at least 0.
-
-    Raises:
-        ServingError: that of the last call, with the number of calls.
+    times a random number in [0.5, 1]: clients that failed together do not come back together. The
+    error of the last call says how many there were.
     """
     for attempt in range(retries + 1):
         try:

@@ -18,15 +18,7 @@ from keras_transformer.errors import UserInputError
 
 
 def main():
-    """Run TensorFlow's tool with the arguments of this process.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        UserInputError: TensorFlow or tensorflow-text is missing, there is no SavedModel, or it is
-            damaged.
-    """
+    """Run TensorFlow's tool with the arguments of this process; returns its exit code."""
     os.environ.setdefault(LOG_LEVEL, "2")
     try:
         with held_stderr():  # the answer is asked for, not what the machine can do

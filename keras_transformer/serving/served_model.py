@@ -22,18 +22,10 @@ AVAILABLE, END = "AVAILABLE", "END"
 
 
 class ServedModel:
-    """A model that a model server has under a name.
+    """A model that a model server has under a name; its methods raise `ServingError`.
 
-    Args:
-        connection: the `Connection`, with its address.
-        model: the model's name.
-        version: int, or None for the latest.
-        timeout: seconds that a request waits.
-        retries, backoff: see `call_with_retries`.
-
-    Raises:
-        ServingError: a package that the address needs is not installed. The methods raise other
-            classes of it.
+    It asks for the latest version where None is named. `timeout` is seconds that a request waits;
+    for `retries` and `backoff` see `call_with_retries`.
     """
 
     def __init__(self, connection, model, version, *, timeout, retries, backoff):
@@ -45,12 +37,7 @@ class ServedModel:
         self._is_closed = False
 
     def predict(self, signature, inputs):
-        """The outputs of a signature, nested lists by name; a single one may be named None.
-
-        Args:
-            signature: name of the signature.
-            inputs: dict of nested lists of str or int, by input name.
-        """
+        """The outputs of a signature, nested lists by name; a single one may be named None."""
         return self._call(self._transport.predict, signature, inputs)
 
     def metadata(self):
@@ -78,11 +65,7 @@ class ServedModel:
             time.sleep(min(POLL_SECONDS, left))
 
     def reason_to_wait(self, timeout):
-        """None where a version is loaded, else the error that says why not, if it may pass.
-
-        Args:
-            timeout: seconds.
-        """
+        """None where a version is loaded, else the error that says why not, if it may pass."""
         try:
             states = self._answer(self._transport.status, timeout)
         except NotFound as error:
@@ -155,11 +138,7 @@ class ServedModel:
 
 
 def _transport_class(address):
-    """The class that speaks with a server at this address.
-
-    Raises:
-        ServingError: a package that it needs is not installed.
-    """
+    """The class that speaks with a server at this address."""
     try:
         if address.startswith("grpc"):
             from keras_transformer.serving.tensorflow_grpc_transport import GrpcTransport

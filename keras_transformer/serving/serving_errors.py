@@ -80,11 +80,7 @@ class AnswerTooLarge(OSError):
 
 @contextlib.contextmanager
 def reading_answer(place):
-    """While an answer is taken apart: what it lacks is an `InvalidAnswer`.
-
-    Args:
-        place: the server and the model, for the message.
-    """
+    """While an answer is taken apart: what it lacks is an `InvalidAnswer`."""
     try:
         yield
     except (
@@ -96,12 +92,7 @@ def reading_answer(place):
 
 
 def one_line(text):
-    """A server's message as one line of at most `MESSAGE_LENGTH` characters, all of them printable.
-
-    Example:
-        >>> one_line("No OpKernel\\n\\t [[node]]")
-        'No OpKernel [[node]]'
-    """
+    """A server's message as one line of printable characters, at most `MESSAGE_LENGTH`."""
     # What is much longer is not read to its end.
     text = " ".join(str(text)[: 100 * MESSAGE_LENGTH].split())
     text = "".join(
@@ -111,10 +102,5 @@ def one_line(text):
 
 
 def short_repr(value):
-    """The beginning of a value's repr, however long or deeply nested the value is.
-
-    Example:
-        >>> short_repr([[[[[[[["deep"]]]]]]]])
-        '[[[[[[[...]]]]]]]'
-    """
+    """The beginning of a value's repr, however long or deeply nested the value is."""
     return one_line(reprlib.repr(value))

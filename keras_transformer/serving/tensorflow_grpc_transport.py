@@ -39,15 +39,9 @@ MOST_DIMENSIONS = 8
 
 
 class GrpcTransport:
-    """One model of a model server, by gRPC; threads share its one channel.
+    """One model of a model server, at its latest version if None is named, for many threads.
 
-    Args:
-        connection: the `Connection`, with an address of `grpc://` or `grpcs://`.
-        model: the model's name.
-        version: int, or None for the latest.
-
-    Reference:
-        tensorflow_serving/apis/prediction_service.proto and model_service.proto
+    Reference: tensorflow_serving/apis/prediction_service.proto and model_service.proto
     """
 
     def __init__(self, connection, model, version):
@@ -59,13 +53,7 @@ class GrpcTransport:
         self._is_closed = False
 
     def predict(self, signature, inputs, timeout):
-        """The outputs of a signature, by name, as nested lists; strings are `str`.
-
-        Args:
-            signature: name of the signature.
-            inputs: dict of nested lists of str or int, by input name.
-            timeout: seconds.
-        """
+        """The outputs of a signature, by name, as nested lists; strings are `str`."""
         request = predict_pb2.PredictRequest()
         self._name_model(request.model_spec, self._version)
         request.model_spec.signature_name = signature
