@@ -108,10 +108,7 @@ def _add_vocabularies(spec, translator, layers):
 def _vocabulary(tokenizer, size, special):
     """The names of a side's tokens by id, padding included.
 
-    Args:
-        tokenizer: the side's `SentencePieceTokenizer`.
-        size: number of ids of the model.
-        special: names of BOS, EOS and the unknown token: CTranslate2 has one set for both sides.
+    `special` are those of BOS, EOS and the unknown token: CTranslate2 has one set for both sides.
     """
     names = tokenizer.pieces(range(tokenizer.vocabulary_size))
     tokens = tokenizer.special_tokens

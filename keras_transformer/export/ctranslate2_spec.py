@@ -16,14 +16,9 @@ CROSS_ATTENTION = ("query", "key_value", "output")
 
 
 def transformer_spec(layers, num_positions):
-    """The specification with all weights and no vocabulary.
+    """The `ctranslate2.specs.TransformerSpec` with all weights and no vocabulary.
 
-    Args:
-        layers: the `TransformerStacks` of a model whose `key_dim` and `value_dim` are equal.
-        num_positions: number of positions of a sinusoidal model; a learned one has its own.
-
-    Returns:
-        A `ctranslate2.specs.TransformerSpec`. Weights that the model shares are one array.
+    A model of learned positions has its own number of them. Weights that it shares are one array.
     """
     attention = layers.encoder_layers[0].attention
     options = {

@@ -12,14 +12,8 @@ MOST = 1_000_000
 def exported_search(translator, **options):
     """The `SearchOptions` of an export: the translator's own, but for those that are given.
 
-    Args:
-        translator: a `Translator`.
-        **options: fields of `SearchOptions`; None is as if not given. Without them
-            `max_source_length`, to which longer sources are cut, is 256, and `num_results` is
-            `beam_size`. A model with fewer positions has that limit.
-
-    Raises:
-        ValueError: an option breaks its rule, or is more than any tensor holds.
+    None is as if not given. Without them `max_source_length`, to which longer sources are cut, is
+    256, and `num_results` is `beam_size`. A model with fewer positions has that limit.
     """
     given = {name: value for name, value in options.items() if value is not None}
     given = {"max_source_length": EXPORT.max_source_length, **given}

@@ -24,12 +24,7 @@ class GuardedGenerator:
 
     What is not a token of the vocabulary is read as the unknown token; a source that is too long is
     cut, and still ends with EOS; one without tokens has the empty translation, with score 0. A
-    row's result does not depend on the other rows.
-
-    Args:
-        models: list of models; several are an ensemble.
-        source_tokenizer, tokenizer: the `SentencePieceTokenizer`s of source and target.
-        options: the `SearchOptions`.
+    row's result does not depend on the other rows. Several models are an ensemble.
     """
 
     def __init__(self, models, source_tokenizer, tokenizer, options):
@@ -116,11 +111,7 @@ class GuardedGenerator:
     def _ended(self, ids, lengths, special_tokens, vocabulary_size, most, even_empty):
         """Rows of tokens, EOS and padding, at most `most` long.
 
-        Args:
-            ids, lengths: int32 (batch, length), (batch,).
-            special_tokens, vocabulary_size: of the ids' tokenizer.
-            most: int, EOS counted.
-            even_empty: whether a row without tokens is EOS, and not padding alone.
+        A row without tokens is EOS only with `even_empty`, else padding alone.
         """
         lengths = ops.minimum(_num_tokens(ids, lengths, special_tokens.eos), most - 1)
         ids = ops.pad(ids, [[0, 0], [0, 1]])  # room for EOS

@@ -6,17 +6,10 @@ from keras_transformer.models import TransformerStacks
 
 
 def with_precision(model, precision):
-    """The model with its weights stored, and its layers computing, in another number format.
+    """A copy of the model in another number format, a dtype policy; itself where it has it already.
 
     What the layers keep in float32 whatever their format stays in it: softmax, normalisation,
     positions, logits behind their product, log-probabilities and scores.
-
-    Args:
-        model: a model from `build_transformer`, or one that was reloaded.
-        precision: name of a Keras dtype policy, such as "float32" or "bfloat16".
-
-    Returns:
-        A copy of the model; the model itself where it has that format already.
 
     Example:
         >>> from keras_transformer.models import build_transformer

@@ -19,12 +19,7 @@ SCORES = ("bleu", "signature", "chrf", "exact_match", "perplexity", "evaluated_o
 def write_model_card(directory, translator, *, kind, options, precision):
     """Write `model_card.json`, for programs, and `model_card.md`, the same for people.
 
-    Args:
-        directory: a `pathlib.Path`, where to.
-        translator: the `Translator` that was exported.
-        kind: what the export is, such as "SavedModel".
-        options: dict of the options that are part of the export, such as the search's.
-        precision: number format of the weights, such as "float32".
+    `kind` is what the export is, such as "SavedModel", and `options` those that are part of it.
     """
     card = model_card(translator, kind=kind, options=options, precision=precision)
     for name, write, value in zip(

@@ -38,11 +38,8 @@ pad_variable_length_inputs: true
 def write_model_server_files(directory, partial):
     """Write `models.config` and `batching.config` where they are missing.
 
-    What is there stays: somebody may have edited it.
-
-    Args:
-        directory: the `Path` of a model's directory, which holds its versions.
-        partial: the `Path` of a directory beside them that is nobody else's.
+    What is there stays: somebody may have edited it. `partial` is a directory beside the versions
+    that is nobody else's.
     """
     path = Path(os.path.abspath(directory))  # without "..", and symbolic links as they are
     models = _MODELS.format(name=_quoted(path.name), base_path=_quoted(path))

@@ -10,18 +10,8 @@ from keras_transformer.files.whole_files import write_directory
 def write_new_directory(directory, write):
     """Write a directory that must not exist, or be empty; it appears whole or not at all.
 
-    An empty one is replaced, so it must be neither the current directory nor a mount point.
-
-    Args:
-        directory: its path; made with its parents.
-        write: function that gets the `Path` of an empty directory and fills it.
-
-    Returns:
-        The `Path` of the directory, as it was given.
-
-    Raises:
-        UserInputError: something is there, or what is there cannot be replaced.
-        CannotWrite: the disk is full, or another error of the operating system.
+    An empty one is replaced, so it must be neither the current directory nor a mount point. `write`
+    fills an empty directory. Returns the `Path` as it was given.
     """
     path = Path(directory).resolve()  # "." has a name then, and a link stays one
 

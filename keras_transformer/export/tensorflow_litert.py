@@ -11,14 +11,9 @@ from keras_transformer.serving.litert_directory import TRANSLATE_IDS
 
 
 def signatures(generator, vocabulary_size):
-    """The signatures of a LiteRT model, by name.
+    """The signatures of a LiteRT model: `tf.types.experimental.ConcreteFunction`s by name.
 
-    Args:
-        generator: a `GuardedGenerator`.
-        vocabulary_size: number of target tokens, without the padding of the vocabulary.
-
-    Returns:
-        A dict of `tf.types.experimental.ConcreteFunction`.
+    The vocabulary's size is without padding.
     """
     steps = StepSignatures(generator, vocabulary_size)
     return {
@@ -29,16 +24,9 @@ def signatures(generator, vocabulary_size):
 
 
 def convert_signatures(functions, variables, precision, directory):
-    """A LiteRT model of these functions, which share their weights in it.
+    """The bytes of a LiteRT model of concrete functions, which share their `tf.Variable`s in it.
 
-    Args:
-        functions: dict of concrete functions, by the names of their signatures.
-        variables: list of the `tf.Variable`s that they read.
-        precision: one of `LITERT_PRECISIONS`.
-        directory: an empty one, where a SavedModel with all weights is left.
-
-    Returns:
-        The model, as bytes.
+    A SavedModel with all weights is left in `directory`, which must be empty.
     """
     module = tf.Module()
     module.weights = variables

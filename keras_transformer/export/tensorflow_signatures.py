@@ -19,11 +19,6 @@ class TranslationSignatures(tf.Module):
 
     Bytes that are not UTF-8 are read as U+FFFD, the replacement character. For what else is done
     with inputs from outside see `GuardedGenerator`.
-
-    Args:
-        models: list of models; several are an ensemble.
-        source_tokenizer, tokenizer: the `SentencePieceTokenizer`s of source and target.
-        options: the `SearchOptions`.
     """
 
     def __init__(self, models, source_tokenizer, tokenizer, options):

@@ -14,15 +14,9 @@ BATCH_SIZES = (1, 4)
 
 
 def write_warmup_requests(version, translator, options):
-    """Write the warm-up requests of an exported translator.
+    """Write the warm-up requests of an exported translator into its SavedModel.
 
-    Args:
-        version: the `Path` of the SavedModel.
-        translator: the `Translator` that was exported.
-        options: the `SearchOptions` of the export.
-
-    Reference:
-        https://www.tensorflow.org/tfx/serving/saved_model_warmup
+    Reference: https://www.tensorflow.org/tfx/serving/saved_model_warmup
     """
     path = version / WARMUP_FILE
     path.parent.mkdir()
