@@ -104,9 +104,7 @@ def evaluate(options):
 def checked_input(options):
     """Read what the command line names, and refuse at once what would fail after the translation.
 
-    Returns:
-        `(sources, references, against)`: two lists of strings, and a dict that holds the system
-        `against` or nothing.
+    Returns sources, references, and a dict that holds the system `against` or nothing.
     """
     from keras_transformer.data.text_files import read_parallel_text, read_text, unequal_lines
     from keras_transformer.evaluation.bleu import bleu_metric

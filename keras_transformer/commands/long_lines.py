@@ -10,15 +10,8 @@ from keras_transformer.files.standard_streams import tell
 def answer_lines(answer, lines, first_index, places):
     """Yield the answers of lines: all at once, or, up to a line that is refused, those before it.
 
-    Args:
-        answer: function from a list of lines (strings, or pairs of them) to their answers, which
-            may raise `SentenceTooLong`.
-        lines: list of lines.
-        first_index: the number of lines before them.
-        places: dict from the name of an argument to the file that holds it.
-
-    Raises:
-        UserInputError: a line is refused.
+    `answer` takes a list of lines, strings or pairs of them, and may raise `SentenceTooLong`.
+    `places` are the files of its arguments by name, and `first_index` the number of lines before.
     """
     try:
         with told_by_line(first_index, places):
@@ -31,12 +24,7 @@ def answer_lines(answer, lines, first_index, places):
 
 
 class RefusedLine(UserInputError):
-    """A line has too many tokens.
-
-    Args:
-        message: what is wrong, and with which line.
-        index: its number among the lines that were to be answered, from 0.
-    """
+    """A line has too many tokens; `index` is its number among those to be answered, from 0."""
 
     def __init__(self, message, index):
         super().__init__(message)
@@ -47,11 +35,7 @@ class RefusedLine(UserInputError):
 def told_by_line(first_index, places):
     """Tell of long sentences by file and line: those that are cut or split on stderr, as they come.
 
-    Args:
-        first_index, places: as of `answer_lines`.
-
-    Raises:
-        RefusedLine: a sentence is refused.
+    One that is refused is a `RefusedLine`.
     """
 
     def line_of(sentence):

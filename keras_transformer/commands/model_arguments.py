@@ -53,12 +53,7 @@ def add_run_arguments(parser):
 
 
 def load_translator(options, **settings):
-    """The `Translator` that the options of `add_run_arguments` or `add_model_arguments` name.
-
-    Args:
-        options: the parsed command line.
-        **settings: keyword arguments of `Translator`.
-    """
+    """The `Translator` that the options of `add_run_arguments` or `add_model_arguments` name."""
     start_backend_quietly()
     from keras_transformer.inference.translator import Translator  # takes seconds: not for `--help`
 

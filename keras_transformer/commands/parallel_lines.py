@@ -21,12 +21,7 @@ def add_parallel_arguments(parser):
 
 
 def print_line_for_each_pair(options, lines_of):
-    """Print the lines that `lines_of(translator, sources, targets)` gives, piece by piece.
-
-    Args:
-        options: the parsed command line.
-        lines_of: function of a `Translator` and two lists of strings, to a list of strings.
-    """
+    """Print the lines that `lines_of(translator, sources, targets)` gives, piece by piece."""
     start_backend_quietly()  # what follows imports Keras
     from keras_transformer.data.text_files import parallel_lines
 

@@ -11,15 +11,7 @@ SCORES = {
 
 
 def scorecard_text(card):
-    """The dict that `evaluate --json` prints, as tables with the signatures of the scores.
-
-    Args:
-        card: a dict with `systems`, `source`, `reference`, `sentences`, `language`, `beam_size`,
-            `alpha` and, after a comparison, `paired_bootstrap`.
-
-    Returns:
-        Lines of text, without a line break at the end.
-    """
+    """The dict that `evaluate --json` prints, as tables with the signatures of the scores."""
     first = next(iter(card["systems"].values()))
     parts = [
         f"{card['source']} -> {card['reference']}: {card['sentences']:,} sentences, "

@@ -13,12 +13,9 @@ _TYPES = {"alpha": number_from_zero, "min_length": int_from_zero, "no_repeat_ngr
 
 
 def add_search_arguments(parser, *names, defaults=TRANSLATION):
-    """Add the flags of these fields; one that is not given is None.
+    """Add the flags of these fields of `SearchOptions`; one that is not given is None.
 
-    Args:
-        parser: an `argparse` parser.
-        *names: names of fields of `SearchOptions`.
-        defaults: the `SearchOptions` that hold where a flag is not given, for its help.
+    The help tells the defaults that hold then.
     """
     fields = {field.name: field for field in dataclasses.fields(SearchOptions)}
     for name in names:

@@ -134,17 +134,7 @@ def _parts_of(options, lines):
 
 
 def translate_lines(translator, options, lines, first_index):
-    """The output lines of input lines.
-
-    Args:
-        translator: a `Translator`.
-        options: the parsed command line.
-        lines: list of strings.
-        first_index: the number of lines before them.
-
-    Returns:
-        A list of strings: one a line, or `--n-best` ones.
-    """
+    """The output lines of input lines: one each, or `--n-best` ones."""
     lines, prefixes = (*_parts_of(options, lines), None)[:2]
     if options.sample:
         settings = {name: getattr(options, name) for name in SAMPLING}

@@ -11,16 +11,8 @@ from keras_transformer.models.sequence_generator import SequenceGenerator
 class CompiledTreeGenerator:
     """Searches for trees over given numbers of words, or freely; compiled when first called.
 
-    Args:
-        models: list of models; several are an ensemble. Changes of their weights are seen.
-        special_tokens: the `SpecialTokens` of the target's tokenizer.
-        tree_tokens: the `TreeTokens` of its vocabulary.
-        options: the `SearchOptions`, with an `extra_length` of at least 2: so the limit of a source
-            with a token for each word fits a tree.
-
-    Raises:
-        UserInputError: `extra_length` is less than 2.
-        ValueError: the models and the tokens do not fit.
+    Several models are an ensemble; changes of their weights are seen. `extra_length` is at least 2:
+    so the limit of a source with a token for each word fits a tree.
     """
 
     def __init__(self, models, special_tokens, tree_tokens, options):

@@ -5,17 +5,10 @@ from keras_transformer.runs.run_directory import RunDirectory
 
 
 def load_ensemble(run_directory, checkpoint):
-    """The models of a run, or of several, and their tokenizers.
+    """The models of a run, or of several, and their tokenizers: see `Translator.load`.
 
-    Args:
-        run_directory, checkpoint: as of `Translator.load`.
-
-    Returns:
-        `(models, source_tokenizer, tokenizer, origins)`; `origins` is a list with the
-        `RunDirectory` and the file of weights of each model.
-
-    Raises:
-        UserInputError: as of `Translator.load`.
+    Returns `(models, source_tokenizer, tokenizer, origins)`; `origins` is a list with the
+    `RunDirectory` and the file of weights of each model.
     """
     origins = [
         (run, run.find_weights(name)) for run, name in ensemble_members(run_directory, checkpoint)

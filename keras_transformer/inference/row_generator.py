@@ -18,17 +18,8 @@ MOST_PADDING = 7
 class RowGenerator:
     """Runs a `SequenceGenerator` on lists of rows, which are lists of ids without BOS and EOS.
 
-    The methods yield the rows' results with their indices, batch by batch.
-
-    Args:
-        models: list of models; several are an ensemble. Changes of their weights are seen.
-        source_tokenizer, tokenizer: those of source and target.
-        options: the `SearchOptions`, for searches and samples alike.
-        batch_size: most rows of a batch.
-
-    Raises:
-        ValueError: there are no models.
-        UserInputError: models and tokenizers do not fit each other.
+    The methods yield the rows' results with their indices, batch by batch. The options are for
+    searches and samples alike. Several models are an ensemble; changes of their weights are seen.
     """
 
     def __init__(self, models, source_tokenizer, tokenizer, options, batch_size):
@@ -48,14 +39,7 @@ class RowGenerator:
     def search(self, rows, prefix_rows, num_results, progress=False):
         """Yield `(index, ids, scores)` of each row with tokens: its outputs, best first.
 
-        Args:
-            rows: list of rows of the source.
-            prefix_rows: list of as many rows, with which the outputs begin.
-            num_results: most outputs of a row.
-            progress: whether to show a progress bar on stderr.
-
-        Raises:
-            UserInputError: a row has no output with a finite score.
+        Each begins with the prefix of its row. One without a finite score is a `UserInputError`.
         """
         options = dataclasses.replace(self._options, num_results=num_results)
 
@@ -69,16 +53,8 @@ class RowGenerator:
     ):
         """Yield `(index, ids, log_probs)` of each row with tokens: its samples.
 
-        Args:
-            rows, prefix_rows, progress: as of `search`.
-            num_samples: how many outputs of each row.
-            seed: integer >= 0, which decides the samples with a row's index.
-            first_index: the index of the first row.
-            **filters: `temperature`, `top_k` and `top_p` of `SequenceGenerator.sample`.
-
-        Raises:
-            ValueError: `seed` or `first_index` is no integer >= 0.
-            UserInputError: as of `search`.
+        The seed decides them with a row's index, which counts from `first_index`. The filters are
+        `temperature`, `top_k` and `top_p` of `SequenceGenerator.sample`.
         """
         check_non_negative_int("seed", seed)
         check_non_negative_int("first_index", first_index)
