@@ -5,10 +5,9 @@ import math
 import pathlib
 import sys
 
-from keras_transformer.command_line.command_errors import positive_int
 from keras_transformer.command_line.line_stream import one_line
 from keras_transformer.commands.long_lines import told_by_line
-from keras_transformer.commands.model_arguments import add_length_argument
+from keras_transformer.commands.model_arguments import add_batch_arguments
 from keras_transformer.commands.scorecard_text import scorecard_text
 from keras_transformer.commands.search_arguments import add_search_arguments, given_search
 from keras_transformer.errors import UserInputError
@@ -44,14 +43,7 @@ def add_parser(verbs):
         help="language of the references, for the Moses tokenizer (default: de)",
     )
     add_search_arguments(parser, "beam_size", "alpha", "extra_length")
-    add(
-        "--batch-size",
-        type=positive_int,
-        default=32,
-        metavar="N",
-        help="most sentences a batch (default: 32)",
-    )
-    add_length_argument(parser)
+    add_batch_arguments(parser)
     add(
         "--against",
         metavar="FILE|RUN",

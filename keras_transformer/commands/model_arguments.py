@@ -10,18 +10,18 @@ from keras_transformer.search_options import TRANSLATION
 def add_model_arguments(parser):
     """Add `RUN [RUN ...]`, `--checkpoint`, `--batch-size` and `--max-source-length` to a verb."""
     add_run_arguments(parser)
+    add_batch_arguments(parser)
+
+
+def add_batch_arguments(parser, batch_size=32):
+    """Add `--batch-size` and `--max-source-length` to a verb's parser."""
     parser.add_argument(
         "--batch-size",
         type=positive_int,
-        default=32,
+        default=batch_size,
         metavar="N",
-        help="most sentences a batch (default: 32)",
+        help=f"most sentences a batch (default: {batch_size})",
     )
-    add_length_argument(parser)
-
-
-def add_length_argument(parser):
-    """Add `--max-source-length` to a verb's parser."""
     parser.add_argument(
         "--max-source-length",
         type=positive_int,

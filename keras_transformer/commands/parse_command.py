@@ -4,10 +4,9 @@ import math
 import sys
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import positive_int
 from keras_transformer.command_line.line_stream import STANDARD_INPUT, chunks_of_lines, write_lines
 from keras_transformer.commands.long_lines import answer_lines
-from keras_transformer.commands.model_arguments import add_length_argument
+from keras_transformer.commands.model_arguments import add_batch_arguments
 from keras_transformer.commands.search_arguments import add_search_arguments, given_search
 from keras_transformer.search_options import PARSING
 
@@ -26,14 +25,7 @@ def add_parser(verbs):
     add("run", metavar="RUN", help="run directory of a parser's training")
     add("--checkpoint", metavar="NAME", help="weights to use (default: the run's final ones)")
     add_search_arguments(parser, "beam_size", "alpha", "extra_length", defaults=PARSING)
-    add(
-        "--batch-size",
-        type=positive_int,
-        default=16,
-        metavar="N",
-        help="most sentences a batch (default: 16)",
-    )
-    add_length_argument(parser)
+    add_batch_arguments(parser, batch_size=16)
     add("--pretty", action="store_true", help="print trees indented, a phrase a line")
     add(
         "--repair",

@@ -9,7 +9,7 @@ Axes in the shape comments:
 
 from keras import ops
 
-from keras_transformer.argument_checks import check_positive_int, check_positive_number
+from keras_transformer.argument_checks import check_positive_int, check_positive_number, is_number
 from keras_transformer.decoding.autoregression import generate
 from keras_transformer.decoding.hypothesis_arrays import choose
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules
@@ -106,10 +106,8 @@ def check_sampling(temperature=1.0, top_k=None, top_p=None):
     check_positive_number("temperature", temperature)
     if top_k is not None:
         check_positive_int("top_k", top_k)
-    if top_p is not None:
-        is_number = isinstance(top_p, (int, float)) and not isinstance(top_p, bool)
-        if not is_number or not 0 < top_p <= 1:
-            raise ValueError(f"`top_p` must be a number in (0, 1]. Received: top_p={top_p!r}")
+    if top_p is not None and not (is_number(top_p) and 0 < top_p <= 1):
+        raise ValueError(f"`top_p` must be a number in (0, 1]. Received: top_p={top_p!r}")
 
 
 def draw(logits, uniforms, temperature, top_k, top_p):

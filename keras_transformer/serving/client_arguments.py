@@ -4,6 +4,7 @@ import numbers
 import re
 import urllib.parse
 
+from keras_transformer.argument_checks import is_number
 from keras_transformer.text.sentence_batches import without_surrogates
 
 GRPC_SCHEMES = ("grpc", "grpcs")
@@ -82,8 +83,7 @@ def check_version(version):
 
 def check_timeout(timeout):
     """Require a number of seconds > 0, of a day at most."""
-    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
-    if not is_number or not 0 < timeout <= MOST_SECONDS:
+    if not is_number(timeout) or not 0 < timeout <= MOST_SECONDS:
         raise ValueError(
             f"`timeout` must be a number of seconds > 0 and <= {MOST_SECONDS}, a day. "
             f"Received: timeout={timeout!r}"
