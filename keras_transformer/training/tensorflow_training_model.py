@@ -54,7 +54,8 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):
                     stack.enter_context(metric.sum_of_updates())
                 loss, gradients = self._sum_over_slices(data)
         self._track_loss(loss, data)
-        self.optimizer.apply(self._sum_over_replicas(gradients), self.trainable_weights)
+        gradients = _all_at_once(self._sum_over_replicas(gradients))
+        self.optimizer.apply(gradients, self.trainable_weights)
         return self.get_metrics_result()
 
     def _loss_and_gradients(self, data):
@@ -137,6 +138,17 @@ def _of_first_replica(spec):
     """The shape and dtype of a batch's rows on one replica, None for what the data leave away."""
     first = tf.nest.flatten(spec, expand_composites=True)[0]
     return None if first.dtype == tf.variant else first
+
+
+def _all_at_once(gradients):
+    """Gradients of which each is there when all are.
+
+    On a busy CPU an update of one weight can otherwise overtake the gradients that still read it,
+    and these are then of the new weight: of Keras's own step with two dense layers and plain SGD
+    one in four was wrong.
+    """
+    with tf.control_dependencies([gradient for gradient in gradients if gradient is not None]):
+        return [None if gradient is None else tf.identity(gradient) for gradient in gradients]
 
 
 def _dense(gradient):

@@ -12,12 +12,16 @@ from keras_transformer.layers import (
     ResidualBlock,
     TokenEmbedding,
 )
+from keras_transformer.training import training_model
 
 ROWS, LENGTH, DIM = 400, 25, 8  # 10,000 vectors
 
 
 class Product(keras.losses.Loss):
     """The sum of outputs times given numbers, which are then the gradients of the outputs."""
+
+    def __init__(self):
+        super().__init__(reduction="sum")
 
     def __call__(self, factors, outputs, sample_weight=None):
         return ops.sum(ops.cast(outputs, "float32") * factors)
@@ -30,11 +34,13 @@ def gradients(layer, inputs, symbols, weights=None):
     model = keras.Model(symbols, layer(*both))
     if weights is not None:
         model.set_weights(weights)
+    # Its updates wait for all gradients.
+    model = training_model(model)
     model.compile(keras.optimizers.SGD(1.0), Product())
     before = model.get_weights()
     # Of one sign: a sum in bfloat16 stands still when it is some hundred times as large as a row.
     factors = np.random.default_rng(0).normal(1, 0.3, size=(ROWS, LENGTH, DIM)).astype("float32")
-    model.train_on_batch(inputs, factors)
+    model.train_on_batch(inputs, factors, np.ones((ROWS, LENGTH), "float32"))
     return before, [old - new for old, new in zip(before, model.get_weights(), strict=True)]
 
 

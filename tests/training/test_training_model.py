@@ -141,6 +141,42 @@ def test_one_slice_is_the_step_of_keras():
         )
 
 
+@pytest.mark.tensorflow
+def test_no_weight_changes_before_all_gradients_are_there():
+    """What a busy machine would show, now and then: an update that overtakes a gradient."""
+    import tensorflow as tf
+
+    model = compiled(training_model)
+    model.train_on_batch(*next(batches()))  # makes the optimizer's variables
+    step = tf.function(model.train_step).get_concrete_function(next(batches()))
+    handles = {id(weight.value.handle) for weight in model.trainable_weights}
+    inputs = {inner.name for outer, inner in step.graph.captures if id(outer) in handles}
+    assert len(inputs) == len(handles) == 3
+    operations = step.graph.get_operations()
+    updates = [
+        each
+        for each in operations
+        if each.type.startswith("Assign") and each.inputs[0].name in inputs
+    ]
+    gradients = {each.name for each in operations if each.name.startswith("gradient_tape")}
+    products = {name for name in gradients if "MatMul" in name}
+    assert len(updates) == 3
+    assert products
+    for update in updates:
+        assert products <= ancestors(update)
+
+
+def ancestors(operation):
+    """The names of all operations that have to be done before one."""
+    found, waiting = set(), [operation]
+    while waiting:
+        each = waiting.pop()
+        before = [*(tensor.op for tensor in each.inputs), *each.control_inputs]
+        waiting += [other for other in before if other.name not in found]
+        found.update(other.name for other in before)
+    return found
+
+
 def test_every_slice_has_its_own_dropout_mask():
     ones, row = keras.Input((VOCABULARY_SIZE,)), np.ones((1, VOCABULARY_SIZE), "float32")
     outputs = keras.layers.Dense(1, kernel_initializer="ones")(
