@@ -46,7 +46,14 @@ class TranslationData:
         object.__setattr__(self, "weights", weights)
 
     def with_dev(self, held_out, seed, fits=None):
-        """The same data with a dev text, if need be of the first training text: see `hold_out`."""
+        """The same data with a dev text, if need be from the first training text.
+
+        Args:
+            held_out: most pairs to hold out; never more than a tenth of the text.
+            seed: integer; decides which.
+            fits: function from a source and a target to whether the pair may be held out; others
+                stay in the training text. None: every pair may.
+        """
         if self.dev is not None:
             return self
         rest, dev = hold_out(self.train[0], held_out, seed, fits)
