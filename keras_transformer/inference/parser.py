@@ -58,7 +58,7 @@ class Parser(HasSearchOptions):
             `extra_length`, 300, the most tokens of a linearised tree beyond the source's number. A
             sentence of more tokens than `max_source_length` is refused.
 
-    The options are attributes, as `tokenizer`, `source_tokenizer` and `batch_size` are.
+    The options are attributes, as `model`, `tokenizer`, `source_tokenizer` and `batch_size` are.
 
     Raises:
         ValueError: an argument breaks its rule, or the target has no tokens of trees.
@@ -84,7 +84,7 @@ class Parser(HasSearchOptions):
         self.tokenizer = tokenizer
         self.source_tokenizer = source_tokenizer
         self.batch_size = batch_size
-        self._model = model
+        self.model = model
         self._generator = CompiledTreeGenerator(
             [model],
             tokenizer.special_tokens,
@@ -162,7 +162,7 @@ class Parser(HasSearchOptions):
         return parses
 
     def _check_weights(self):
-        if not all(np.isfinite(weight).all() for weight in self._model.get_weights()):
+        if not all(np.isfinite(weight).all() for weight in self.model.get_weights()):
             raise UserInputError(f"The {SCORES_NOT_FINITE}")
 
     def _encode(self, words):

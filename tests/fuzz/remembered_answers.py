@@ -92,7 +92,7 @@ class RememberedAnswers:
         raise Computes(_digest_of(map(keras.ops.convert_to_numpy, values), told))
 
     def _digest(self, owner):
-        models = owner.models if isinstance(owner, Translator) else [owner._model]
+        models = owner.models if isinstance(owner, Translator) else [owner.model]
         options = {
             name: value
             for name, value in vars(owner).items()
@@ -100,7 +100,7 @@ class RememberedAnswers:
         }
         tokenizers = (owner.tokenizer.fingerprint, owner.source_tokenizer.fingerprint)
         values = [value for model in models for value in model.get_weights()]
-        digest = _digest_of(values, (sorted(options.items()), tokenizers))
+        digest = _digest_of(values, (sorted(options.items()), owner.search_options, tokenizers))
         self.used.add(digest)
         return digest
 
