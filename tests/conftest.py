@@ -1,5 +1,6 @@
 """Seeds, markers and options that every test shares."""
 
+import gc
 import os
 import pathlib
 
@@ -59,6 +60,14 @@ def pytest_runtest_setup(item):
 def random_seed(request):
     """The seed to give to random generators and processes of a test; a failure prints it."""
     return request.config.getoption("--seed")
+
+
+@pytest.fixture
+def no_garbage_collection():
+    """Nothing is finalised in the depth of a recursion, where that would fail."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

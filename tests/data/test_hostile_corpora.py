@@ -11,6 +11,8 @@ import pytest
 from keras_transformer.data import SentencePairs, prepare_corpus
 from keras_transformer.errors import UserInputError
 
+pytestmark = pytest.mark.usefixtures("no_garbage_collection")  # brackets are nested deep
+
 METADATA = "corpus.json"
 
 

@@ -14,6 +14,8 @@ from keras_transformer.data.tfrecords import read_records
 from keras_transformer.errors import UserInputError
 from tests.tfds_wmt import write_wmt14
 
+pytestmark = pytest.mark.usefixtures("no_garbage_collection")  # brackets are nested deep
+
 NAME = "wmt14_translate/de-en"
 PAIRS = [(f"{number} Häuser", f"{number} houses") for number in range(20)]
 SHARD = "wmt14_translate-train.tfrecord-00000-of-00001"

@@ -8,6 +8,8 @@ import pytest
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import MOST_BYTES, read_json, read_record
 
+pytestmark = pytest.mark.usefixtures("no_garbage_collection")  # brackets are nested deep
+
 
 class Place(msgspec.Struct):
     name: str

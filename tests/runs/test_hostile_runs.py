@@ -13,6 +13,8 @@ import pytest
 from keras_transformer import cli
 from keras_transformer.runs.run_directory import RunDirectory
 
+pytestmark = pytest.mark.usefixtures("no_garbage_collection")  # brackets are nested deep
+
 
 @pytest.fixture
 def run(trained_run, tmp_path):

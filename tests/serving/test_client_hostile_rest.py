@@ -11,6 +11,8 @@ from keras_transformer.serving.serving_errors import InvalidAnswer
 from tests.serving.servers.messages import is_one_line
 from tests.serving.servers.scripted_server import Endless, ScriptedServer, answer
 
+pytestmark = pytest.mark.usefixtures("no_garbage_collection")  # brackets are nested deep
+
 METHODS = {
     "translate": {"outputs": {"outputs": ["eins"], "scores": [-0.5]}},
     "translate_nbest": {"outputs": {"outputs": [["eins", "zwei"]], "scores": [[-0.5, -1.5]]}},

@@ -16,6 +16,8 @@ from keras_transformer.training.states.saved_states import Progress
 from keras_transformer.training.states.training_state import find_state, save_state
 from tests.training.small_training import batches, small_model, started_run
 
+pytestmark = pytest.mark.usefixtures("no_garbage_collection")  # brackets are nested deep
+
 
 @pytest.fixture(scope="module")
 def model():
