@@ -160,5 +160,5 @@ def _contents(message):
     """Yield `(number, content)` of a message's fields, all of which must have a length."""
     for (number, kind), content in fields(message):
         if kind != BYTES:
-            raise ValueError("a field is no message and no string")
+            raise ValueError("a field is neither a message nor a string")
         yield number, content

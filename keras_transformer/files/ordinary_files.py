@@ -6,7 +6,7 @@ import stat
 
 
 def open_ordinary(path):
-    """Open a file for reading bytes; OSError where it is no ordinary one, or a link to one.
+    """Open a regular file, or a link to one, for reading bytes; OSError for anything else.
 
     A pipe would wait for its writer, and a device might never end.
     """

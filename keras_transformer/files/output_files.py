@@ -27,7 +27,7 @@ class Output(NamedTuple):
 
 
 def find_output(path):
-    """Return the `Output` that a user's `--output` names, which is no directory, and is in one."""
+    """Return the `Output` of a user's `--output`: not a directory, but inside an existing one."""
     name = os.fspath(path)
     if not name or name.endswith(os.sep) or os.path.isdir(name):
         raise UserInputError(f"`--output` must be a file. Received: {name!r}")

@@ -9,7 +9,7 @@ from keras_transformer.errors import UserInputError
 def open_own_file(path, flags):
     """Open or make a regular file of our own, as `os.open`: nothing that somebody else put there.
 
-    Refused are links, what is no regular file, files of other users, and those with other names.
+    Links, special files, files of other users and files with a second name are refused.
     """
     if path.is_symlink():  # `O_NOFOLLOW` refuses it too, with a message that says little
         raise _not_ours(path)

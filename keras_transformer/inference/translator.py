@@ -271,8 +271,8 @@ class Translator(HasSearchOptions):
         """The ids of sentences and of their prefixes."""
         if self.long_sentences == "split":
             raise UserInputError(
-                '`long_sentences="split"` goes with `translate` alone, and without prefixes: there '
-                "is no one list of results, and no one prefix, of several sentences."
+                '`long_sentences="split"` works with `translate` only, and without prefixes: the '
+                "parts of a split sentence have results and prefixes of their own."
             )
         rows = self._encode("sentences", sentences, self.source_tokenizer, self.long_sentences)
         if prefixes is None:

@@ -279,14 +279,15 @@ class TrainingRun:
             raise ValueError("`patience` needs `validation` or `validators`. Received: neither")
         self._train = train
         self._set_validation(validation, validation_steps)
-        self.speed = DeviceSpeed.of(self.devices, _precision(model), self.device_tflops)
+        precision = _precision(model)
+        self.speed = DeviceSpeed.of(self.devices, precision, self.device_tflops)
         if train is not None:
             check_positions(model, train, validation)
             data_fingerprint = _fingerprint(train, validation)
             work = work or StepWork.of(train.plan, model, self.speed.total_peak_flops)
         if self.state:
             check_same_data(self.state, data_fingerprint)
-        self._describe(model)
+        self._describe(model, precision)
         if self.is_chief and not self.state:
             self._start(model, tokenizer, source_tokenizer)
         if self.probe and train is not None:
@@ -346,7 +347,7 @@ class TrainingRun:
             "validation_steps": steps,
         }
 
-    def _describe(self, model):
+    def _describe(self, model, precision):
         """Say how large the training is, and where it runs."""
         plan = self._train and self._train.plan
         size = f"{model.count_params():,} parameters"
@@ -354,7 +355,7 @@ class TrainingRun:
             size += f", {plan.steps_per_epoch:,} steps an epoch, {plan.report()}"
         parts = self.devices.replicas * self.accumulate
         slices = f", a step in {parts} parts" if parts > 1 else ""
-        self.say(size, f"{self.devices.description}, {_precision(model)}{slices}")
+        self.say(size, f"{self.devices.description}, {precision}{slices}")
 
     def _start(self, model, tokenizer, source_tokenizer):
         self.directory.start(

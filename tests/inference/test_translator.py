@@ -201,7 +201,7 @@ class TestLongSentences:
             lambda: translator.sample(["old"]),
             lambda: translator.translate(["old"], prefixes=["tree"]),
         ]:
-            with pytest.raises(UserInputError, match="goes with `translate` alone"):
+            with pytest.raises(UserInputError, match="works with `translate` only"):
                 call()
 
 
