@@ -12,10 +12,7 @@ import pytest
 
 TESTS = pathlib.Path(__file__).parent
 # What runs on every backend: ranks 0 to 3 of the import order (see test_architecture.py).
-CORE = {
-    "layers", "losses", "metrics", "schedules", "optimizers", "decoding", "models",
-    "test_attention_masks.py",
-}  # fmt: skip
+CORE = {"layers", "losses", "metrics", "schedules", "optimizers", "decoding", "models"}
 
 
 def pytest_addoption(parser):

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transformer.attention_masks import padding_mask
+from keras_transformer.layers.attention_masks import padding_mask
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transformer.attention_masks import causal_mask
+from keras_transformer.layers.attention_masks import causal_mask
 from keras_transformer.layers.multi_head_attention import MultiHeadAttention
 from keras_transformer.layers.transformer_layer import TransformerLayer
 

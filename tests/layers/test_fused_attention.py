@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.attention_masks import causal_mask, padding_mask
 from keras_transformer.layers import MultiHeadAttention, TransformerDecoderLayer
 from keras_transformer.layers import multi_head_attention as module
+from keras_transformer.layers.attention_masks import causal_mask, padding_mask
 
 LONG, HIDDEN = module.FUSED_LENGTH, 8
 

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.attention_masks import causal_mask
 from keras_transformer.layers import MultiHeadAttention
+from keras_transformer.layers.attention_masks import causal_mask
 from tests.layers.layer_contract import check_layer_contract
 from tests.layers.numpy_layers import multi_head_attention
 

@@ -1,7 +1,7 @@
 import numpy as np
 from keras import ops
 
-from keras_transformer import attention_masks
+from keras_transformer.layers import attention_masks
 
 
 def test_padding_mask_is_true_at_real_tokens():
