@@ -1,10 +1,10 @@
-"""Errors whose message is all that a user needs to go on."""
+"""Errors whose message tells the user all there is to know."""
 
-# Said by whatever searches, here or on a server.
+# Shared by every search, here or on a server.
 SCORES_NOT_FINITE = (
     "model's scores are not finite numbers: its weights are damaged, or its training has diverged."
 )
-# What the backends and their libraries say when an allocation fails.
+# Words of the backends and their libraries when an allocation fails.
 _OUT_OF_MEMORY = (
     "resource_exhausted",
     "resourceexhausted",
@@ -15,31 +15,31 @@ _OUT_OF_MEMORY = (
 
 
 class UserInputError(ValueError):
-    """Input that a user can mend: the message is one clear line, commands show no traceback."""
+    """Input that the user can correct. Commands print its one-line message without a traceback."""
 
 
 class TrainingDiverged(UserInputError):
-    """The loss is no finite number; the message names the step and the last good checkpoint."""
+    """The loss became infinite or NaN; the message names the step and the last good checkpoint."""
 
 
 class CannotWrite(UserInputError):
-    """A file could not be written, such as on a full disk; what stood there before is whole."""
+    """A file could not be written, e.g. because the disk is full; an older file stays intact."""
 
 
 class WorkerLost(UserInputError):
-    """Another machine of the training has gone; the message says how all go on together."""
+    """Another machine of the training was lost; the message says how to resume on all of them."""
 
 
-class AboutLongSentence:
-    """What an error and a warning about a sentence with too many tokens know of it.
+class AboutLongSentence(Exception):
+    """Base class of the error and the warning about a sentence with too many tokens.
 
     Args:
         name: the argument that holds the sentence.
-        index: its number there, from 0.
-        fault: what is wrong, without a subject.
+        index: index of the sentence in it.
+        fault: what is wrong, as a predicate such as `"has more than 100 tokens"`.
     """
 
-    def __init__(self, name, index, fault):
+    def __init__(self, name: str, index: int, fault: str) -> None:
         super().__init__(f"`{name}[{index}]` {fault}")
         self.name = name
         self.index = index
@@ -47,18 +47,15 @@ class AboutLongSentence:
 
 
 class SentenceTooLong(AboutLongSentence, UserInputError):
-    """A sentence has more tokens than may be."""
+    """A sentence has more tokens than allowed."""
 
 
 class LongSentenceWarning(AboutLongSentence, UserWarning):
-    """A sentence was cut or split because it has more tokens than may be."""
+    """A sentence was cut or split because it has more tokens than allowed."""
 
 
-def is_out_of_memory(error):
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error of a backend says that memory ran out.
-
-    Args:
-        error: an exception.
 
     Example:
         >>> is_out_of_memory(MemoryError()), is_out_of_memory(ValueError("No such shape"))

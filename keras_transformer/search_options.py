@@ -1,8 +1,10 @@
-"""What a search does: one record, from keyword arguments and flags to an exported graph."""
+"""Options of a search: one record, from keyword arguments and flags to an exported graph."""
 
 import dataclasses
 import inspect
 import operator
+from collections.abc import Callable
+from typing import Any, TypedDict, TypeVar
 
 from keras_transformer.argument_checks import (
     check_non_negative_int,
@@ -11,24 +13,39 @@ from keras_transformer.argument_checks import (
 )
 from keras_transformer.errors import UserInputError
 
-END_OF_ALPHA = 10  # every alpha is less; float32 holds the penalty of 10,000 tokens
+END_OF_ALPHA = 10  # alpha stays below, so that the penalty of 10,000 tokens fits into float32
 _LONGEST_NGRAM = 100  # each of its tokens is compared in every step
 
+_T = TypeVar("_T")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
-def _check_alpha(name, value):
-    # The penalty must not fall with the length, nor overflow.
+
+class SearchKeywords(TypedDict, total=False):
+    """Types of the fields of `SearchOptions`, for functions that take them as `**options`."""
+
+    beam_size: int
+    alpha: float
+    extra_length: int
+    min_length: int
+    no_repeat_ngram: int
+    max_source_length: int
+    num_results: int | None
+
+
+def _check_alpha(name: str, value: float) -> None:
+    # The penalty must neither decrease with the length nor overflow.
     check_non_negative_number(name, value)
     if value >= END_OF_ALPHA:
         raise UserInputError(f"`{name}` must be less than {END_OF_ALPHA}. Received: {name}={value}")
 
 
-def _check_no_repeat_ngram(name, value):
+def _check_no_repeat_ngram(name: str, value: int) -> None:
     check_non_negative_int(name, value)
     if value > _LONGEST_NGRAM:
         raise UserInputError(f"`{name}` must be at most {_LONGEST_NGRAM}. Received: {name}={value}")
 
 
-def _check_max_source_length(name, value):
+def _check_max_source_length(name: str, value: object) -> None:
     if not isinstance(value, int) or value < 2:
         raise UserInputError(
             f"`{name}` must be an integer that leaves room for a token and the end of the "
@@ -36,25 +53,31 @@ def _check_max_source_length(name, value):
         )
 
 
-def _option(default, check, help):
-    """A field with its rule, and what `--help` says of it: `{}` stands for the default."""
+def _check_num_results(name: str, value: int | None) -> None:
+    if value is not None:
+        check_positive_int(name, value)
+
+
+def _option(default: _T, check: Callable[[str, Any], None], help: str) -> _T:
+    """A field with its check and its `--help` text, in which `{}` stands for the default."""
     return dataclasses.field(default=default, metadata={"check": check, "help": help})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchOptions:
-    """What a search does, be it in a `Translator`, a `Parser` or an exported model.
+    """Options of the search in a `Translator`, a `Parser` or an exported model.
 
     Args:
         beam_size: number of hypotheses of the beam search; 1 is greedy search.
         alpha: exponent of the length penalty, at least 0 and less than 10.
-        extra_length: most output tokens beyond the source's own number, EOS counted in neither.
-        min_length: least number of output tokens, EOS not counted. A sentence whose limit is less
-            has that.
-        no_repeat_ngram: no output has the same so many tokens in a row twice; 0: it may.
-        max_source_length: most tokens of a source, EOS counted. Models with fewer positions have
-            that limit.
-        num_results: how many outputs of a sentence are wanted, at most `beam_size`; None: all.
+        extra_length: maximum number of output tokens beyond the number of source tokens, neither
+            counting EOS.
+        min_length: minimum number of output tokens, not counting EOS; lowered to the maximum
+            where that is smaller.
+        no_repeat_ngram: forbid repeated n-grams of this length; 0 allows them.
+        max_source_length: maximum number of source tokens, counting EOS. A model with fewer
+            positions lowers it.
+        num_results: number of outputs for each sentence, at most `beam_size`; None returns all.
 
     Raises:
         ValueError: an option breaks its rule.
@@ -90,11 +113,11 @@ class SearchOptions:
     )
     num_results: int | None = _option(
         None,
-        lambda name, value: value is None or check_positive_int(name, value),
+        _check_num_results,
         "translations of each sentence in the n-best signature (default: the beam size)",
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             field.metadata["check"](field.name, getattr(self, field.name))
         if self.num_results is not None and self.num_results > self.beam_size:
@@ -103,21 +126,23 @@ class SearchOptions:
                 f"Received: num_results={self.num_results}, beam_size={self.beam_size}"
             )
 
-    def source_limit(self, max_length):
-        """Most tokens of a source, EOS counted, of a model with so many positions, or None."""
+    def source_limit(self, max_length: int | None) -> int:
+        """Maximum number of source tokens, counting EOS, for a model of `max_length` positions."""
         return min(self.max_source_length, max_length or self.max_source_length)
 
 
-TRANSLATION = SearchOptions()  # the paper's, section 6.1
-PARSING = SearchOptions(beam_size=21, alpha=0.3, extra_length=300)  # the paper's, section 6.3
+TRANSLATION = SearchOptions()  # section 6.1 of the paper
+PARSING = SearchOptions(beam_size=21, alpha=0.3, extra_length=300)  # section 6.3 of the paper
 EXPORT = SearchOptions(max_source_length=256)
 
 
-def takes_search_options(defaults=TRANSLATION):
-    """Decorator: shows a function's `**options` as the keyword arguments of `SearchOptions`.
+def takes_search_options(
+    defaults: SearchOptions | None = TRANSLATION,
+) -> Callable[[_Function], _Function]:
+    """Decorator that shows a function's `**options` as the keyword arguments of `SearchOptions`.
 
     Args:
-        defaults: the `SearchOptions` that hold where none are given; None: those of a translator.
+        defaults: the defaults to show; None shows None for each, where a translator's hold.
 
     Example:
         >>> @takes_search_options(PARSING)
@@ -126,7 +151,7 @@ def takes_search_options(defaults=TRANSLATION):
         '(ids, *, beam_size=21, alpha=0.3, ex'
     """
 
-    def decorate(function):
+    def decorate(function: _Function) -> _Function:
         signature = inspect.signature(function)
         *parameters, _ = signature.parameters.values()  # the last one is `**options`
         for field in dataclasses.fields(SearchOptions):
@@ -134,14 +159,23 @@ def takes_search_options(defaults=TRANSLATION):
             parameters.append(
                 inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default)
             )
-        function.__signature__ = signature.replace(parameters=parameters)
+        vars(function)["__signature__"] = signature.replace(parameters=parameters)
         return function
 
     return decorate
 
 
 class HasSearchOptions:
-    """Gives an object with `search_options`, a `SearchOptions`, its fields as attributes."""
+    """Gives an object with `search_options` the fields of these as read-only attributes."""
+
+    search_options: SearchOptions
+    beam_size: int
+    alpha: float
+    extra_length: int
+    min_length: int
+    no_repeat_ngram: int
+    max_source_length: int
+    num_results: int | None
 
 
 for _field in dataclasses.fields(SearchOptions):

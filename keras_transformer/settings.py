@@ -8,26 +8,39 @@ import pathlib
 import tomllib
 import types
 import typing
+from collections.abc import Collection, Mapping
+from typing import Any, Self, TypeAlias, TypeVar
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import read_input
+from keras_transformer.types import PathLike
 
-_MOST_BYTES = 1 << 16  # of a settings file: Python's reader of TOML takes the square of its length
+SettingValue: TypeAlias = bool | int | float | str | None
+_T = TypeVar("_T", bound=SettingValue)
+
+_MOST_BYTES = 1 << 16  # of a settings file; Python's TOML reader takes quadratic time
 _LARGEST = 2**63 - 1
 _SHOWN = 100  # characters of a value in a message
 
 
-def setting(default, reason, *, choices=None, minimum=None, below=None):
-    """A dataclass field that says why its default is what it is.
+def setting(
+    default: _T,
+    reason: str,
+    *,
+    choices: Collection[SettingValue] | None = None,
+    minimum: float | None = None,
+    below: float | None = None,
+) -> _T:
+    """A dataclass field that states the reason for its default.
 
-    A field that a subclass states again keeps the rules that it does not give.
+    A subclass that redefines a field inherits the rules it does not give.
 
     Args:
-        default: the value where nothing else is given.
-        reason: why this value; shown by `--help`.
-        choices: the allowed values, all of them.
-        minimum: the least allowed number.
-        below: every allowed number is less than this one.
+        default: the default value.
+        reason: why this is the default; shown by `--help`.
+        choices: the allowed values.
+        minimum: the smallest allowed number.
+        below: upper bound of the allowed numbers, exclusive.
     """
     rules = {"reason": reason, "choices": choices, "minimum": minimum, "below": below}
     given = {name: rule for name, rule in rules.items() if rule is not None}
@@ -36,10 +49,10 @@ def setting(default, reason, *, choices=None, minimum=None, below=None):
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Base class of a recipe's settings: checked fields, command line and JSON.
+    """Base class for the settings of a recipe: checked fields, command line and JSON.
 
-    A subclass is a frozen dataclass whose fields are made by `setting` and are annotated `int`,
-    `float`, `bool` or `str`, or one of these `| None` (written `none` on the command line).
+    A subclass is a frozen dataclass with fields made by `setting` and annotated as `int`, `float`,
+    `bool` or `str`, or one of these `| None` (written `none` on the command line).
 
     Raises:
         UserInputError: a value has the wrong type or breaks its field's rule.
@@ -55,43 +68,44 @@ class Settings:
         keras_transformer.errors.UserInputError: Unknown setting `step`. Did you mean `steps`?
     """
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         inherited = getattr(cls, "__dataclass_fields__", {})
         for name, field in vars(cls).items():
             if name in inherited and isinstance(field, dataclasses.Field):
-                field.metadata = {**inherited[name].metadata, **field.metadata}
+                merged = {**inherited[name].metadata, **field.metadata}
+                field.metadata = types.MappingProxyType(merged)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             _check(field, _value_type(type(self), field.name), getattr(self, field.name))
 
     @classmethod
-    def from_dict(cls, values):
-        """Settings from a mapping of names to values; names not in it keep their defaults."""
+    def from_dict(cls, values: Mapping[str, SettingValue]) -> Self:
+        """Make settings from names and values; settings not named keep their defaults."""
         names = [field.name for field in dataclasses.fields(cls)]
         for name in values:
             if name not in names:
-                name = name[:_SHOWN]  # looking for one like it takes the square of its length
+                name = name[:_SHOWN]  # the search for a similar name takes quadratic time
                 close = difflib.get_close_matches(name, names, n=1)
                 hint = f"Did you mean `{close[0]}`?" if close else f"Settings: {', '.join(names)}"
                 raise UserInputError(f"Unknown setting `{name}`. {hint}")
         return cls(**values)
 
-    def to_dict(self):
-        """Every field's name and value."""
+    def to_dict(self) -> dict[str, SettingValue]:
+        """Return the name and value of every field."""
         return dataclasses.asdict(self)
 
     @classmethod
-    def defaults(cls):
-        """Every field's name and default."""
+    def defaults(cls) -> dict[str, SettingValue]:
+        """Return the name and default of every field."""
         return {field.name: field.default for field in dataclasses.fields(cls)}
 
     @classmethod
-    def add_arguments(cls, parser):
-        """Give an `argparse` parser one flag a field: `batch_tokens` becomes `--batch-tokens`.
+    def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        """Add one flag for each field to a parser: `batch_tokens` becomes `--batch-tokens`.
 
-        A flag that is not given leaves no trace in the namespace: see `from_arguments`.
+        Flags not given are missing from the namespace, so that `from_arguments` can tell.
         """
         group = parser.add_argument_group("settings")
         for field in _own_first(cls):
@@ -106,14 +120,19 @@ class Settings:
             )
 
     @classmethod
-    def from_arguments(cls, arguments, path=None, base=None):
-        """Settings from the namespace of a parser that `add_arguments` extended.
+    def from_arguments(
+        cls,
+        arguments: argparse.Namespace,
+        path: PathLike | None = None,
+        base: Mapping[str, SettingValue] | None = None,
+    ) -> Self:
+        """Make settings from the namespace of a parser that `add_arguments` extended.
 
         Args:
-            arguments: the namespace; a flag in it outranks everything.
-            path: a settings file, JSON or TOML, which outranks `base`, or None.
-            base: names and values that outrank the defaults, or None; names of other settings are
-                passed over.
+            arguments: the namespace; its flags take precedence over everything else.
+            path: a JSON or TOML file of settings, which takes precedence over `base`.
+            base: values that take precedence over the defaults; names of other settings are
+                ignored.
         """
         names = [field.name for field in dataclasses.fields(cls)]
         known = {name: value for name, value in (base or {}).items() if name in names}
@@ -122,23 +141,25 @@ class Settings:
         return cls.from_dict(cls.merge(values, given))
 
     @classmethod
-    def merge(cls, lower, upper):
-        """Names and values of two layers, of which `upper` outranks `lower`."""
+    def merge(
+        cls, lower: Mapping[str, SettingValue], upper: Mapping[str, SettingValue]
+    ) -> dict[str, SettingValue]:
+        """Merge two layers of settings; `upper` takes precedence."""
         return {**lower, **upper}
 
 
-def _own_first(cls):
-    """The fields of a class, those that it adds to its base before those of the base."""
+def _own_first(cls: type[Settings]) -> list[dataclasses.Field[Any]]:
+    """The fields of a class, its own before those of its base."""
     settings = [base for base in cls.__mro__ if dataclasses.is_dataclass(base)]
     names = [name for base in settings for name in (f.name for f in dataclasses.fields(base))]
     return sorted(dataclasses.fields(cls), key=lambda field: names.count(field.name))
 
 
-def read_settings_file(path):
-    """Names and values of a settings file: TOML if its name ends in `.toml`, else JSON.
+def read_settings_file(path: PathLike) -> dict[str, SettingValue]:
+    """Read the names and values in a settings file: TOML if its name ends in `.toml`, else JSON.
 
     Raises:
-        UserInputError: the file cannot be read, or holds no table of names and values.
+        UserInputError: the file cannot be read, or is not a table of names and values.
     """
     content = read_input(path, _MOST_BYTES)
     try:
@@ -147,19 +168,20 @@ def read_settings_file(path):
             values = tomllib.loads(text)
         else:
             values = json.loads(text, object_pairs_hook=_without_repetition)
-    except (ValueError, RecursionError) as error:  # of both formats; of text that is not UTF-8
-        raise UserInputError(f"{path} is no settings file: {_cut(str(error))}") from error
+    except (ValueError, RecursionError) as error:  # of both formats and of the decoding
+        raise UserInputError(f"{path} is not a settings file: {_cut(str(error))}") from error
     if not isinstance(values, dict):
         raise UserInputError(f"{path} must hold a JSON object. Received: {text.strip()[:60]}")
     return values
 
 
-def _without_repetition(pairs):
-    """The dict of a JSON object; `ValueError` where it has a name twice, as in TOML."""
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The dict of a JSON object; repeated names raise a `ValueError`, as in TOML."""
     values = dict(pairs)
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"`{next(name for name in names if names.count(name) > 1)}` stands twice")
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"`{repeated}` occurs twice")
     return values
 
 
@@ -169,7 +191,7 @@ class _ValueType:
     optional: bool
 
 
-def _value_type(cls, name):
+def _value_type(cls: type[Settings], name: str) -> _ValueType:
     annotation = typing.get_type_hints(cls)[name]
     members = set(typing.get_args(annotation)) if _is_union(annotation) else {annotation}
     plain = members - {types.NoneType}
@@ -181,11 +203,11 @@ def _value_type(cls, name):
     return _ValueType(plain.pop(), types.NoneType in members)
 
 
-def _is_union(annotation):
+def _is_union(annotation: object) -> bool:
     return typing.get_origin(annotation) in (types.UnionType, typing.Union)
 
 
-def _check(field, value_type, value):
+def _check(field: dataclasses.Field[Any], value_type: _ValueType, value: Any) -> None:
     if value is None and value_type.optional:
         return
     rule = _broken_rule(field.metadata, value_type.plain, value)
@@ -195,7 +217,7 @@ def _check(field, value_type, value):
         )
 
 
-def _broken_rule(rules, plain, value):
+def _broken_rule(rules: Mapping[str, Any], plain: type, value: Any) -> str | None:
     """The rule that a value breaks, in words, or None."""
     accepted = (int, float) if plain is float else plain
     if not isinstance(value, accepted) or (isinstance(value, bool) and plain is not bool):
@@ -214,21 +236,21 @@ def _broken_rule(rules, plain, value):
     return None
 
 
-def _is_plain(text):
-    """Whether a text can be written to a file, and can name one: no NUL, no half of a pair."""
+def _is_plain(text: str) -> bool:
+    """Whether a text can be written to a file and can name one: no NUL, no lone surrogate."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _cut(text):
+def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def _argument_form(field, value_type):
-    """What `add_argument` needs beside the name, the default and the help."""
+def _argument_form(field: dataclasses.Field[Any], value_type: _ValueType) -> dict[str, Any]:
+    """The arguments of `add_argument` besides the name, the default and the help."""
     if value_type.plain is bool:
         return {"action": argparse.BooleanOptionalAction}
 
-    def parse(text):
+    def parse(text: str) -> SettingValue:
         if value_type.optional and text.lower() == "none":
             return None
         return value_type.plain(text)

@@ -1,20 +1,20 @@
-"""The ids of the tokens that are not text: the one record every other part reads them from."""
+"""Ids of the special tokens, in one record that every other part reads them from."""
 
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class SpecialTokens:
-    """Ids of padding, begin of sentence, end of sentence and unknown text.
+    """Ids of the padding, begin-of-sentence, end-of-sentence and unknown tokens.
 
     Args:
-        pad: fills a row behind its last token.
+        pad: fills each row after its last token.
         bos: the decoder's first input.
         eos: ends every source and every target sentence.
         unk: stands for text that the vocabulary does not cover.
 
     Raises:
-        ValueError: an id is no non-negative integer, or two ids are equal.
+        ValueError: an id is negative or not an integer, or two ids are equal.
 
     Example:
         >>> SpecialTokens().eos
@@ -26,7 +26,7 @@ class SpecialTokens:
     eos: int = 2
     unk: int = 3
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         ids = dataclasses.asdict(self)
         for name, value in ids.items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:

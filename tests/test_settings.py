@@ -136,9 +136,9 @@ def test_unknown_name_is_refused_with_the_nearest_one():
     ("name", "content", "message"),
     [
         ("a.json", b"[1, 2]", "must hold a JSON object. Received: .1, 2."),
-        ("a.json", b"{", "is no settings file"),
-        ("a.json", b"\xff", "is no settings file"),
-        ("a.toml", b"steps = ", "is no settings file"),
+        ("a.json", b"{", "is not a settings file"),
+        ("a.json", b"\xff", "is not a settings file"),
+        ("a.toml", b"steps = ", "is not a settings file"),
         ("a.json", b'{"step": 1}', "Did you mean `steps`"),
     ],
 )
@@ -151,12 +151,12 @@ def test_a_file_that_holds_no_settings_is_refused(tmp_path, name, content, messa
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.json", b'{"steps": 1, "steps": 2}', "is no settings file: `steps` stands twice"),
-        ("a.toml", b"steps = 1\nsteps = 2", "is no settings file: Cannot overwrite a value"),
-        ("a.json", b"[" * 60_000, "is no settings file: maximum recursion"),
-        ("a.toml", b"a = " + b"[" * 60_000, "is no settings file: maximum recursion"),
+        ("a.json", b'{"steps": 1, "steps": 2}', "is not a settings file: `steps` occurs twice"),
+        ("a.toml", b"steps = 1\nsteps = 2", "is not a settings file: Cannot overwrite a value"),
+        ("a.json", b"[" * 60_000, "is not a settings file: maximum recursion"),
+        ("a.toml", b"a = " + b"[" * 60_000, "is not a settings file: maximum recursion"),
         ("a.toml", b"a" + b".a" * 10_000 + b" = 1", "Unknown setting `a`"),
-        ("a.json", b'{"steps": 1' + b"0" * 5000 + b"}", "is no settings file: Exceeds the limit"),
+        ("a.json", b'{"steps": 1' + b"0" * 5000 + b"}", "is not a settings file: Exceeds the limit"),
         (
             "a.json",
             b'{"steps": 1' + b"0" * 4000 + b"}",
