@@ -5,7 +5,7 @@ Every name below is imported on first use: the package itself loads neither Kera
 
 import importlib
 
-from keras_transformer.version import __version__
+from keras_transformer.distribution import __version__
 
 _SUBPACKAGES = (
     "data",

@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 
+from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 
 BACKENDS = ("tensorflow", "jax")
@@ -40,8 +41,8 @@ def _import_keras():
         if missing not in ("tensorflow", "jax", "torch"):
             raise
         raise UserInputError(
-            f"Keras's backend {missing} is not installed: pip install "
-            "'keras-transformer[tensorflow]', or [jax] with KERAS_BACKEND=jax."
+            f"Keras's backend {missing} is not installed: {pip_install('tensorflow')}, "
+            "or [jax] with KERAS_BACKEND=jax."
         ) from error
     if keras.backend.backend() not in BACKENDS:
         raise UserInputError(

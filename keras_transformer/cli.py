@@ -16,7 +16,7 @@ from keras_transformer.commands import (
     train_command,
     translate_command,
 )
-from keras_transformer.version import __version__
+from keras_transformer.distribution import __version__
 
 COMMANDS = (
     train_command,

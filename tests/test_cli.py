@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from keras_transformer import cli
-from keras_transformer.version import __version__
+from keras_transformer.distribution import __version__
 
 
 def test_version(capsys):

@@ -5,6 +5,7 @@ import math
 import signal
 import sys
 
+from keras_transformer.distribution import conflict
 from keras_transformer.errors import UserInputError, is_out_of_memory
 from keras_transformer.files.standard_streams import (
     full_output,
@@ -92,6 +93,8 @@ def run_command(main):
         0
     """
     replace_missing_streams()
+    if found := conflict():
+        tell(f"warning: {found}")
     try:
         code = _code_of(main)
     except SystemExit as exit:  # of `argparse`, which has printed its help, or an error

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from keras_transformer.data.tfrecords import read_records
+from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import read_record
 from keras_transformer.files.protocol_buffers import BYTES, fields
@@ -136,7 +137,7 @@ def _latest_version(data_dir, name):
 def _needs_tfds(reason):
     return UserInputError(
         f"{reason}: that needs TensorFlow Datasets, which is not installed "
-        "(pip install keras-transformer[tensorflow])"
+        f"({pip_install('tensorflow')})"
     )
 
 

@@ -16,7 +16,7 @@ class TfdsPairs(ParallelText):
     A data set that TFDS has prepared in `data_dir` is opened and needs no network; whole splits of
     TFRecord files are read even where TensorFlow and TFDS are not installed. Another one is
     downloaded and prepared first, which for `wmt14_translate` takes hours and tens of gigabytes,
-    and needs `pip install keras-transformer[tensorflow]`.
+    and needs `pip install 'keras-transformer-garden[tensorflow]'`.
 
     Args:
         name: what TFDS calls it, such as `"wmt14_translate/de-en"`.

@@ -3,6 +3,7 @@
 import importlib.util
 
 from keras_transformer.argument_checks import check_one_of
+from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.export.model_card import write_model_card
 from keras_transformer.export.new_directory import write_new_directory
@@ -48,7 +49,7 @@ def export_ctranslate2(translator, directory, *, precision="float32"):
     check_one_of("precision", precision, CTRANSLATE2_PRECISIONS)
     if importlib.util.find_spec("ctranslate2") is None:
         raise UserInputError(
-            "The export needs the package ctranslate2: pip install 'keras-transformer[ctranslate2]'"
+            f"The export needs the package ctranslate2: {pip_install('ctranslate2')}"
         )
     layers = _exportable_layers(translator)
     from keras_transformer.export.ctranslate2_spec import transformer_spec

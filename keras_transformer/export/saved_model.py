@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from keras_transformer.argument_checks import check_one_of
+from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.export.exported_search import exported_search
 from keras_transformer.export.low_precision import with_precision
@@ -132,7 +133,7 @@ def _write_warmup(version, translator, options):
     if importlib.util.find_spec("tensorflow_serving") is None:
         print(
             "The export has no warm-up requests for the model server: they need "
-            "pip install 'keras-transformer[serving]'.",
+            f"{pip_install('serving')}.",
             file=sys.stderr,
         )
         return

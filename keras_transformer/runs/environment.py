@@ -6,9 +6,10 @@ import platform
 
 import keras
 
-# The libraries that can change a score or a speed.
+from keras_transformer.distribution import __version__, distribution_name
+
+# The libraries that can change a score or a speed, besides this one.
 RECORDED_PACKAGES = (
-    "keras-transformer",
     "keras",
     "tensorflow",
     "tensorflow-text",
@@ -22,7 +23,11 @@ RECORDED_PACKAGES = (
 
 def package_versions():
     """Versions of Python and of the recorded packages that are installed, and Keras's backend."""
-    versions = {"python": platform.python_version(), "backend": keras.backend.backend()}
+    versions = {
+        "python": platform.python_version(),
+        "backend": keras.backend.backend(),
+        distribution_name(): __version__,
+    }
     for name in RECORDED_PACKAGES:
         try:
             versions[name] = importlib.metadata.version(name)

@@ -6,6 +6,7 @@ import threading
 import numpy as np
 
 from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.distribution import pip_install
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
 from keras_transformer.serving.export_contract import NO_SCORE
 from keras_transformer.serving.litert_directory import TRANSLATE_IDS, LiteRTDirectory
@@ -16,7 +17,7 @@ from keras_transformer.text.sentence_encoding import encode_sentences
 class LiteRTTranslator:
     """Translates lists of sentences with a model that `export_litert` wrote.
 
-    Needs `ai-edge-litert` and `sentencepiece` (`pip install 'keras-transformer[litert]'`).
+    Needs `ai-edge-litert` and `sentencepiece` (`pip install 'keras-transformer-garden[litert]'`).
     Sentences are sorted by length, run in batches and returned in the order in which they came. An
     empty sentence has the empty translation; one that is too long is cut, with a warning. Half of a
     surrogate pair, which is no character, is read as the bytes of invalid UTF-8 would be, as
@@ -128,7 +129,5 @@ def _interpreter_class():
     try:
         from ai_edge_litert.interpreter import Interpreter
     except ImportError as error:
-        raise UserInputError(
-            "LiteRT is not installed: pip install 'keras-transformer[litert]'"
-        ) from error
+        raise UserInputError(f"LiteRT is not installed: {pip_install('litert')}") from error
     return Interpreter

@@ -14,6 +14,7 @@ import sys
 
 from keras_transformer.backend_start import LOG_LEVEL, held_stderr
 from keras_transformer.command_line.command_errors import run_command
+from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 
 
@@ -27,9 +28,7 @@ def main():
 
             tf.config.list_physical_devices()
     except ImportError as error:
-        raise UserInputError(
-            f"{error}. Install it: pip install 'keras-transformer[tensorflow]'"
-        ) from error
+        raise UserInputError(f"{error}. Install it: {pip_install('tensorflow')}") from error
     (tool,) = importlib.metadata.entry_points(group="console_scripts", name="saved_model_cli")
     try:
         return tool.load()()

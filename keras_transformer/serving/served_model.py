@@ -2,6 +2,7 @@
 
 import time
 
+from keras_transformer.distribution import pip_install
 from keras_transformer.serving.retries import call_with_retries
 from keras_transformer.serving.serving_errors import (
     ClientClosed,
@@ -149,6 +150,5 @@ def _transport_class(address):
         return RestTransport
     except ModuleNotFoundError as error:
         raise ServingError(
-            f"{address}: the client needs the package `{error.name}`: "
-            "pip install 'keras-transformer[serving]'"
+            f"{address}: the client needs the package `{error.name}`: {pip_install('serving')}"
         ) from error

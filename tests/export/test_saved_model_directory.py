@@ -158,7 +158,7 @@ def test_without_the_servers_package_a_line_says_what_is_left_out(
     path = export_saved_model(translator, tmp_path)
     assert not (path / "assets.extra").exists()
     (line,) = capsys.readouterr().err.splitlines()
-    assert "pip install 'keras-transformer[serving]'" in line
+    assert "pip install 'keras-transformer-garden[serving]'" in line
 
 
 @pytest.mark.parametrize(

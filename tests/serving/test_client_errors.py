@@ -387,7 +387,9 @@ def test_a_missing_package(address, package, module, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ServingError) as caught:
         TranslationClient(address, "en_de")
-    assert is_one_line(caught, address, f"`{package}`", "pip install 'keras-transformer[serving]'")
+    assert is_one_line(
+        caught, address, f"`{package}`", "pip install 'keras-transformer-garden[serving]'"
+    )
 
 
 def test_the_client_needs_neither_keras_nor_tensorflow():

@@ -102,7 +102,7 @@ def test_it_runs_where_there_is_neither_keras_nor_tensorflow(exported, translato
 
 def test_without_litert_one_line_says_how_to_get_it(exported, monkeypatch):
     monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
-    with pytest.raises(UserInputError, match=r"pip install 'keras-transformer\[litert\]'"):
+    with pytest.raises(UserInputError, match=r"pip install 'keras-transformer-garden\[litert\]'"):
         LiteRTTranslator(exported)
 
 

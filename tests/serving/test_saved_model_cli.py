@@ -28,7 +28,9 @@ def test_a_missing_model_is_one_line(tmp_path):
 @pytest.mark.parametrize("package", ["tensorflow", "tensorflow_text"])
 def test_a_missing_package_says_how_to_install_it(package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UserInputError, match=rf"{package} .*keras-transformer\[tensorflow\]"):
+    with pytest.raises(
+        UserInputError, match=rf"{package} .*keras-transformer-garden\[tensorflow\]"
+    ):
         saved_model_cli.main()
 
 

@@ -59,7 +59,9 @@ def test_what_ctranslate2_has_no_counterpart_of_is_refused(tokenizer, tmp_path, 
     with pytest.raises(ValueError, match="Received: precision='int4'$"):
         export_ctranslate2(translator, tmp_path / "model", precision="int4")
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(UserInputError, match=r"pip install 'keras-transformer\[ctranslate2\]'$"):
+    with pytest.raises(
+        UserInputError, match=r"pip install 'keras-transformer-garden\[ctranslate2\]'$"
+    ):
         export_ctranslate2(translator, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
 
