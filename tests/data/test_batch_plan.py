@@ -2,7 +2,6 @@
 
 import collections
 import itertools
-import pathlib
 
 import numpy as np
 import pytest
@@ -17,8 +16,7 @@ from keras_transformer.data import (
 )
 from keras_transformer.errors import UserInputError
 from keras_transformer.text import SentencePieceTokenizer
-
-MULTI30K = pathlib.Path(__file__).parents[2].parent / "shared" / "data" / "multi30k" / "tok"
+from tests.external_data import MULTI30K, needs
 
 
 def lengths(pairs, seed=0):
@@ -246,7 +244,7 @@ def test_plan_of_a_corpus_counts_the_end_of_sentence():
         BatchPlan.of(corpus_of([2, 4], [3, 3]), batch_tokens=4, seed=1)
 
 
-@pytest.mark.skipif(not MULTI30K.is_dir(), reason="needs the Multi30k files of ../shared/data")
+@needs(MULTI30K)
 @pytest.mark.parametrize("vocabulary_size", [10_000, 6_000])
 def test_multi30k_pads_little_and_mixes(tmp_path, vocabulary_size):
     files = [find_text(MULTI30K, f"train.{language}") for language in ("en", "de")]

@@ -13,17 +13,16 @@ import numpy as np
 import pytest
 
 from keras_transformer import Translator
+from keras_transformer.data import find_text
 from keras_transformer.export import export_saved_model
 from keras_transformer.text.text_lines import text_lines
 from tests.export import c_api_session
 from tests.export.nasty_sentences import NASTY
+from tests.external_data import MULTI30K, MULTI30K_RUN, needs_multi30k_run
 from tests.translation_training.number_text import pairs
 
 pytestmark = pytest.mark.tensorflow
 
-ROOT = pathlib.Path(__file__).parents[2]
-MULTI30K_RUN = ROOT / "runs" / "multi30k_en_de" / "full"
-MULTI30K_TEXT = ROOT.parent / "shared" / "data" / "multi30k" / "tok" / "test_2016_flickr.en.gz"
 THREADS = 8
 
 
@@ -215,13 +214,10 @@ def test_nasty_inputs_have_the_same_answer_alone_and_together(found):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not (MULTI30K_RUN.is_dir() and MULTI30K_TEXT.is_file()),
-    reason="no trained Multi30k model or no test data beside it: C API untested on them",
-)
+@needs_multi30k_run
 def test_multi30k_through_the_c_api(tmp_path):
     translator = Translator.load(MULTI30K_RUN)
     version = export_saved_model(translator, tmp_path / "multi30k")
-    sentences = list(text_lines(MULTI30K_TEXT))[:100]
+    sentences = list(text_lines(find_text(MULTI30K, "test_2016_flickr.en")))[:100]
     _, (answer,) = run_calls(version, [("translate", {"inputs": strings(sentences)})])
     assert texts(answer["outputs"]) == translator.translate(sentences)

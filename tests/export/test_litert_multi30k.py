@@ -1,7 +1,5 @@
 """The bars of LiteRT exports, on a trained Multi30k model where there is one."""
 
-import pathlib
-
 import pytest
 
 from keras_transformer.data import find_text, read_text
@@ -10,31 +8,26 @@ from keras_transformer.export.litert import export_litert
 from keras_transformer.inference.translator import Translator
 from keras_transformer.serving.litert_translator import LiteRTTranslator
 from tests.export.nasty_sentences import NASTY
+from tests.external_data import MULTI30K, MULTI30K_RUN, needs_multi30k_run
 from tests.litert_exports import returning_ids
 
-HOME = pathlib.Path(__file__).parents[2]
-RUN = HOME / "runs" / "multi30k_en_de" / "full"
-TEXTS = HOME.parent / "shared" / "data" / "multi30k" / "tok"
 TIE = 1e-4  # scores this close are equal: rounding decides which translation comes first
 
 pytestmark = [
     pytest.mark.tensorflow,
     pytest.mark.slow,
-    pytest.mark.skipif(
-        not (RUN.is_dir() and TEXTS.is_dir()),
-        reason="no trained Multi30k model or no test data beside it: LiteRT untested on them",
-    ),
+    needs_multi30k_run,
 ]
 
 
 @pytest.fixture(scope="module")
 def translator():
-    return Translator.load(RUN)
+    return Translator.load(MULTI30K_RUN)
 
 
 @pytest.fixture(scope="module")
 def corpus():
-    return [read_text(find_text(TEXTS, f"test_2016_flickr.{side}")) for side in ("en", "de")]
+    return [read_text(find_text(MULTI30K, f"test_2016_flickr.{side}")) for side in ("en", "de")]
 
 
 @pytest.fixture(scope="module")

@@ -1,19 +1,13 @@
-"""The 3,669 trees of the Penn Treebank's sample, where it lies beside the checkout."""
+"""The 3,669 trees of the Penn Treebank's sample."""
 
 import functools
-import pathlib
-
-import pytest
 
 from keras_transformer.parsing import read_trees
+from tests.external_data import PTB_SAMPLE, needs
 
-SAMPLE = pathlib.Path(__file__).parents[2].parent / "shared" / "data" / "ptb_sample"
-FILES = [SAMPLE / "train.mrg.gz", SAMPLE / "dev.mrg.gz"]
+FILES = [PTB_SAMPLE / "train.mrg.gz", PTB_SAMPLE / "dev.mrg.gz"]
 
-needs_sample = pytest.mark.skipif(
-    not all(file.is_file() for file in FILES),
-    reason=f"the Penn Treebank's sample (train.mrg.gz, dev.mrg.gz) is not in {SAMPLE}",
-)
+needs_sample = needs(*FILES)
 
 
 @functools.cache

@@ -20,18 +20,9 @@ from keras_transformer.parsing.evalb_report import (
 from keras_transformer.parsing.evalb_scores import ERROR, SKIPPED, VALID
 from tests.parsing.evalb_counts import counts, score
 
-EVALB = pathlib.Path(__file__).parents[2].parent / "shared" / "data" / "evalb"
+SAMPLE = pathlib.Path(__file__).with_name("evalb_sample")
 COLLINS = EvalbParameters()
-# EVALB's sample output was made with these two equalities besides, the rules of its sample.prm.
-SAMPLE_RULES = EvalbParameters(equal_labels=(("T", "TT"),), equal_words=(("This", "this"),))
 GOLD = "(S (A (P this)) (B (Q is) (A (R a) (T test))))"
-
-
-@pytest.fixture
-def evalb_files():
-    if not EVALB.is_dir():
-        pytest.skip(f"EVALB's sample files are not in {EVALB}")
-    return EVALB
 
 
 def report(gold, test, parameters):
@@ -47,20 +38,18 @@ def lines(path):
 @pytest.mark.parametrize(
     ("name", "output", "parameters"),
     [
-        ("sample", "sample.evalb_out", SAMPLE_RULES),
+        ("sample", "sample.evalb_out", "sample.prm"),
         ("bug", "bug.new.evalb_out", "new.prm"),
     ],
 )
-def test_every_line_is_that_of_the_c_program(evalb_files, name, output, parameters):
-    if isinstance(parameters, str):
-        parameters = EvalbParameters.read(evalb_files / parameters)
-    gold, test = lines(evalb_files / f"{name}.gld"), lines(evalb_files / f"{name}.tst")
-    assert report(gold, test, parameters) == lines(evalb_files / output)
+def test_every_line_is_that_of_the_c_program(name, output, parameters):
+    gold, test = lines(SAMPLE / f"{name}.gld"), lines(SAMPLE / f"{name}.tst")
+    assert report(gold, test, EvalbParameters.read(SAMPLE / parameters)) == lines(SAMPLE / output)
 
 
-def test_the_sample_with_the_rules_of_the_sample(evalb_files):
-    gold, test = lines(evalb_files / "sample.gld"), lines(evalb_files / "sample.tst")
-    found = evaluate(gold, test, SAMPLE_RULES).as_dict()
+def test_the_sample_with_the_rules_of_the_sample():
+    gold, test = lines(SAMPLE / "sample.gld"), lines(SAMPLE / "sample.tst")
+    found = evaluate(gold, test, EvalbParameters.read(SAMPLE / "sample.prm")).as_dict()
     assert found == {
         "all": {
             "sentences": 24, "error": 5, "skipped": 2, "valid": 17,
@@ -77,10 +66,10 @@ def test_the_sample_with_the_rules_of_the_sample(evalb_files):
     }  # fmt: skip
 
 
-def test_the_sample_with_the_rules_of_collins(evalb_files):
-    """`This` is then no `this`, which is a sixth error, and a tag `TT` no `T`: as the C program."""
-    gold, test = lines(evalb_files / "sample.gld"), lines(evalb_files / "sample.tst")
-    rules = EvalbParameters.read(evalb_files / "COLLINS.prm")
+def test_the_sample_with_the_rules_of_collins():
+    """`This` then differs from `this`, which is a sixth error, and tag `TT` from `T`."""
+    gold, test = lines(SAMPLE / "sample.gld"), lines(SAMPLE / "sample.tst")
+    rules = EvalbParameters.read(SAMPLE / "COLLINS.prm")
     assert rules == COLLINS
     found = evaluate(gold, test, rules)
     assert found.as_dict()["all"] == {

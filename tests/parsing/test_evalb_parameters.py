@@ -9,18 +9,11 @@ import pytest
 from keras_transformer.errors import UserInputError
 from keras_transformer.parsing.evalb_parameters import EvalbParameters
 
-EVALB = pathlib.Path(__file__).parents[2].parent / "shared" / "data" / "evalb"
+SAMPLE = pathlib.Path(__file__).with_name("evalb_sample")
 
 
-@pytest.fixture
-def evalb_files():
-    if not EVALB.is_dir():
-        pytest.skip(f"EVALB's sample files are not in {EVALB}")
-    return EVALB
-
-
-def test_the_rules_of_new_prm(evalb_files):
-    assert EvalbParameters.read(evalb_files / "new.prm") == EvalbParameters(
+def test_the_rules_of_new_prm():
+    assert EvalbParameters.read(SAMPLE / "new.prm") == EvalbParameters(
         delete_labels=("TOP", "S1", "-NONE-", ",", ":", "``", "''", ".", "?", "!"),
         quote_labels=("``", "''", "POS", "NN", "CD", "VBZ", ":"),
     )

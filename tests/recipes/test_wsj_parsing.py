@@ -16,7 +16,8 @@ from keras_transformer.runs.run_directory import RunDirectory
 from recipes.wsj_parsing.report import parse_dev, with_gold_tags
 from recipes.wsj_parsing.settings import ParsingSettings
 from recipes.wsj_parsing.train import main
-from tests.parsing.sample_trees import SAMPLE, needs_sample
+from tests.external_data import PTB_SAMPLE
+from tests.parsing.sample_trees import needs_sample
 from tests.recipes.toy_treebank import NOUNS, toy_trees, with_tags, write_treebank
 from tests.translation_training.number_text import flags
 
@@ -256,7 +257,7 @@ def test_4000_updates_on_the_wall_street_journal_make_a_parser(tmp_path):
     """The real sample, where a flat tree has an F1 of 9.6; 12 minutes on 2 quiet cores."""
     run = tmp_path / "run"
     few = ["--steps", "4000", "--phrase-swaps", "0", "--beam-size", "4"]
-    assert run_command(lambda: main(["--data", str(SAMPLE), "--run", str(run), *few])) == 0
+    assert run_command(lambda: main(["--data", str(PTB_SAMPLE), "--run", str(run), *few])) == 0
     scores = scores_of(run)
     assert scores["well_formed"] == 1
     assert scores["evalb"]["all"]["valid"] == scores["sentences"] == 273

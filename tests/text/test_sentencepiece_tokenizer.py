@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import pathlib
 import re
 import subprocess
 import sys
@@ -15,8 +14,8 @@ from keras_transformer.data import find_text, read_text
 from keras_transformer.errors import UserInputError
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.text import SentencePieceTokenizer
+from tests.external_data import MULTI30K, needs
 
-MULTI30K = pathlib.Path(__file__).parents[2].parent / "shared" / "data" / "multi30k" / "tok"
 LINES = [
     "a small house stands behind the tree",
     "the big house stands before the small tree",
@@ -263,7 +262,7 @@ def test_each_word_has_one_start_and_so_has_the_end(model_type):
         assert starts.sum() == len(text.split()) + 1
 
 
-@pytest.mark.skipif(not MULTI30K.is_dir(), reason="needs the Multi30k files of ../shared/data")
+@needs(MULTI30K)
 @pytest.mark.parametrize("normalization", ["nmt_nfkc", "identity"])
 def test_tokenized_multi30k_comes_back_exactly(normalization):
     train = [read_text(find_text(MULTI30K, f"train.{language}")) for language in ("en", "de")]

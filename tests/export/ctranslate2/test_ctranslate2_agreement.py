@@ -2,7 +2,6 @@
 
 import io
 import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -24,12 +23,10 @@ from tests.export.ctranslate2.ctranslate2_models import (
     translations_of,
 )
 from tests.export.nasty_sentences import NASTY
+from tests.external_data import MULTI30K, MULTI30K_RUN, needs_multi30k_run
 from tests.random_translation import build, sentences
 from tests.translation_training.number_text import pairs
 
-HOME = pathlib.Path(__file__).parents[3]
-RUN = HOME / "runs" / "multi30k_en_de" / "full"
-TEXTS = HOME.parent / "shared" / "data" / "multi30k" / "tok"
 EXTRA_LENGTH = 6
 
 
@@ -257,11 +254,11 @@ def test_fifty_nasty_inputs_have_an_output_each(translator, exported):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not RUN.is_dir() or not TEXTS.is_dir(), reason=f"needs {RUN} and {TEXTS}")
+@needs_multi30k_run
 def test_a_trained_translator_of_image_captions_is_the_same(tmp_path):
-    files = (find_text(TEXTS, f"test_2016_flickr.{language}") for language in ("en", "de"))
+    files = (find_text(MULTI30K, f"test_2016_flickr.{language}") for language in ("en", "de"))
     sources, references = (read_text(file) for file in files)
-    greedy = Translator.load(RUN, beam_size=1, alpha=0.0)
+    greedy = Translator.load(MULTI30K_RUN, beam_size=1, alpha=0.0)
     beam = Translator(greedy.models, greedy.tokenizer, beam_size=4, alpha=0.0)
     models = {
         precision: opened(greedy, tmp_path / precision, precision=precision)
