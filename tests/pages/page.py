@@ -40,9 +40,21 @@ class Page:
         return run_code(self.blocks("python"), str(self.path))
 
     def links(self):
-        """Return the paths of the files it links to."""
-        links = re.findall(r"\]\((?!https?:)([^)#]+)\)", self.text)
-        return [self.path.parent / link for link in links]
+        """Return `(path, anchor)` of its links within the repository; the anchor may be empty."""
+        text = re.sub("`[^`\n]+`", "", self._without_blocks())
+        links = re.findall(r"\]\((?!\w+:)([^)#\s]*)#?([^)\s]*)\)", text)
+        return [(self.path.parent / path if path else self.path, anchor) for path, anchor in links]
+
+    def anchors(self):
+        """Return the anchors of its headings, as GitHub and the site make them."""
+        found = []
+        for heading in re.findall(r"^#+ (.+)$", self._without_blocks(), re.MULTILINE):
+            text = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).strip().lower()
+            found.append(re.sub(r"[^\w\- ]", "", text).replace(" ", "-"))
+        return found
+
+    def _without_blocks(self):
+        return re.sub(r"^```.*?^```$", "", self.text, flags=re.DOTALL | re.MULTILINE)
 
 
 def run_code(blocks, name):

@@ -1,5 +1,7 @@
 """What holds for every page: the program understands its commands, and its links lead somewhere."""
 
+import subprocess
+
 import pytest
 
 from keras_transformer.cli import make_parser
@@ -7,7 +9,7 @@ from tests.pages.page import ROOT, Page
 
 NAMES = [
     str(path.relative_to(ROOT))
-    for pattern in ("*.md", "docs/*.md", "recipes/**/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "recipes/**/*.md", "saved_models/README.md")
     for path in sorted(ROOT.glob(pattern))
 ]
 COMMANDS = [command for name in NAMES for command in Page(name).commands()]
@@ -19,10 +21,34 @@ def test_every_command_is_understood(arguments):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_linked_files_exist(name):
-    assert [str(path) for path in Page(name).links() if not path.exists()] == []
+def test_no_link_is_dead(name):
+    dead = []
+    for path, anchor in Page(name).links():
+        if not path.exists() or (anchor and anchor not in Page(path).anchors()):
+            dead.append(f"{path}#{anchor}")
+    assert dead == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_shell_blocks_are_shell(name):
+    script = "\n".join(Page(name).blocks("sh"))
+    done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_there_are_commands_and_links():
+    links = [link for name in NAMES for link in Page(name).links()]
     assert len(COMMANDS) >= 25
-    assert len([link for name in NAMES for link in Page(name).links()]) >= 50
+    assert len(links) >= 80
+    assert any(anchor for _, anchor in links)
+
+
+def test_a_dead_link_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A b\n[x](#a-b) [y](no.md) [z](page.md#nowhere) `[code](no2.md)`", "utf-8")
+    assert Page(page).links() == [
+        (page, "a-b"),
+        (tmp_path / "no.md", ""),
+        (page, "nowhere"),
+    ]
+    assert Page(page).anchors() == ["a-b"]

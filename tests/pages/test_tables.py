@@ -1,0 +1,36 @@
+"""Tables of the documentation that are computed from the package, or name its files."""
+
+import pathlib
+import re
+
+import pytest
+
+from keras_transformer.models import PRESETS
+from tests.models.test_transformer import count_parameters
+from tests.pages.page import ROOT, Page
+
+
+def test_the_map_names_what_exists():
+    text = Page("docs/architecture.md").text
+    rows = re.findall(r"^\| (`.*?) \|", text, flags=re.MULTILINE)
+    paths = []
+    for row in rows:
+        names = re.findall(r"`([^`]+)`", row)
+        folder = pathlib.Path(names[0]).parent
+        paths += [ROOT / names[0], *(ROOT / folder / name for name in names[1:])]
+    assert len(paths) >= 20
+    assert [str(path) for path in paths if not path.exists()] == []
+
+
+def test_the_table_of_parameters_is_the_models():
+    table = Page("docs/results.md").text.split("## Sizes")[1].split("##")[0]
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in table.splitlines()
+        if line.startswith("|")
+    ]
+    names, ours = rows[0][1:], next(row for row in rows if row[0] == "here")[1:]
+    assert len(names) == 11
+    for name, millions in zip(names, ours, strict=True):
+        counted = count_parameters(PRESETS[name], 37_000) / 1e6
+        assert float(millions) == pytest.approx(counted, abs=0.051)
