@@ -60,7 +60,9 @@ clean:
 
 # The stamps hold the time of an installation: it is repeated when the requirements change.
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
-	@echo "Installing TensorFlow and keras-transformer into .venv (a few minutes the first time)"
+	@echo "Installing TensorFlow and keras_transformer into .venv (a few minutes the first time)"
+# The other project of that name, or this clone under its former one.
+	@$(BIN)/python -m pip uninstall --yes -qqq keras-transformer; rm -rf keras_transformer.egg-info
 	$(PIP_INSTALL) --editable '.[tensorflow,serving,recipes]'
 	@touch $@
 
