@@ -1,4 +1,4 @@
-"""Files that may come from anybody, and files that must not be lost: reading, writing, locking."""
+"""Reading untrusted files, writing files without loss, and locking."""
 
 from keras_transformer.files.whole_files import write_json, write_text
 

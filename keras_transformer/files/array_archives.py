@@ -1,18 +1,21 @@
-"""Archives of arrays, as `numpy.savez` writes them, with a record in JSON: one array at a time."""
+"""Archives of arrays in NumPy's `.npz` format with a JSON record, one array in memory at a time."""
 
 import contextlib
 import json
 import math
 import zipfile
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
 
 import numpy as np
 
 from keras_transformer.files.json_files import MOST_BYTES, parse_json
 from keras_transformer.files.ordinary_files import open_ordinary
+from keras_transformer.types import PathLike, Tensor
 
 RECORD = "state.json"
-# What a damaged archive raises; `zipfile` has no class of its own for most of it.
-DAMAGED = (
+# What a damaged archive raises; `zipfile` lacks classes of its own for most of it.
+DAMAGED: tuple[type[Exception], ...] = (
     OSError,
     ValueError,
     KeyError,
@@ -24,8 +27,8 @@ DAMAGED = (
 )
 
 
-def write_archive(file, record, arrays):
-    """Write `(name, array)` pairs and a JSON-compatible record to a file open for writing bytes."""
+def write_archive(file: IO[bytes], record: object, arrays: Iterable[tuple[str, Tensor]]) -> None:
+    """Write `(name, array)` pairs and a JSON-compatible record to a file."""
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(RECORD, json.dumps(record))
         for name, array in arrays:
@@ -34,10 +37,10 @@ def write_archive(file, record, arrays):
 
 
 @contextlib.contextmanager
-def open_archive(path):
-    """Open an archive of `write_archive` for reading; what is damaged raises one of `DAMAGED`.
+def open_archive(path: PathLike) -> Iterator[zipfile.ZipFile]:
+    """Open an archive of `write_archive`; a damaged one raises one of the errors in `DAMAGED`.
 
-    Nothing in it is compressed, so nothing grows when it is read.
+    Compressed members are refused, so that a small file cannot fill the memory.
     """
     with open_ordinary(path) as file, zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
@@ -46,25 +49,25 @@ def open_archive(path):
         yield archive
 
 
-def read_record(archive, path):
-    """The value of the archive's JSON record; `path` is its name for errors."""
+def read_record(archive: zipfile.ZipFile, path: PathLike) -> Any:
+    """Return the JSON record of an archive; `path` is its name in errors."""
     size = archive.getinfo(RECORD).file_size
     if size > MOST_BYTES:
         raise ValueError(f"{RECORD} has {size:,} bytes")
     return parse_json(path, archive.read(RECORD))
 
 
-def read_array(archive, name, shape, itemsize):
-    """Return an array of this shape, and so many bytes an element; ValueError for another one.
-
-    That is found before memory is taken.
-    """
+def read_array(
+    archive: zipfile.ZipFile, name: str, shape: Iterable[int], itemsize: int
+) -> np.ndarray:
+    """Return an array; a ValueError for another shape or item size comes before memory is taken."""
+    shape = tuple(shape)
     with archive.open(f"{name}.npy") as member:
         version = np.lib.format.read_magic(member)
         if version != (1, 0):
             raise ValueError(f"{name} has a header of version {version}")
         found, by_columns, dtype = np.lib.format.read_array_header_1_0(member)
-        if found != tuple(shape) or dtype.hasobject or dtype.itemsize != itemsize or by_columns:
+        if found != shape or dtype.hasobject or dtype.itemsize != itemsize or by_columns:
             raise ValueError(f"{name} is {dtype}{list(found)}, not of shape {list(shape)}")
         content = member.read(math.prod(shape) * itemsize)
         return np.frombuffer(content, dtype).reshape(shape)

@@ -1,17 +1,19 @@
 """SHA256SUMS: the checksums of a directory's files, as `sha256sum --check` reads them."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import read_small_file
 from keras_transformer.files.whole_files import checksum, write_text
+from keras_transformer.types import PathLike
 
 CHECKSUMS = "SHA256SUMS"
 _ADVICE = "Copy the export anew."
 
 
-def write_checksums(directory):
-    """Write the checksums of all files in a directory, and in those within it, to `SHA256SUMS`."""
+def write_checksums(directory: PathLike) -> None:
+    """Write the checksums of all files in a directory, recursively, to its `SHA256SUMS`."""
     directory = Path(directory)
     files = (path for path in directory.rglob("*") if path.is_file())
     paths = sorted(path for path in files if path != directory / CHECKSUMS)
@@ -19,8 +21,8 @@ def write_checksums(directory):
     write_text(directory / CHECKSUMS, "".join(lines))
 
 
-def read_checksums(directory):
-    """Return what `SHA256SUMS` says: dictionary of names, of files inside, to checksums."""
+def read_checksums(directory: PathLike) -> dict[str, str]:
+    """Return the checksums in a directory's `SHA256SUMS` by file name."""
     path = Path(directory) / CHECKSUMS
     sums = {}
     for line in read_small_file(path).decode("utf-8", "replace").splitlines():
@@ -31,10 +33,10 @@ def read_checksums(directory):
     return sums
 
 
-def check_files(directory, names=None):
-    """Compare files of a directory, or all of them, with `SHA256SUMS`; returns their number.
+def check_files(directory: PathLike, names: Collection[str] | None = None) -> int:
+    """Compare files of a directory, by default all, with `SHA256SUMS`; returns their number.
 
-    An export of before there were checksums has none, and is not compared.
+    Exports older than these checksums are accepted without a check.
     """
     directory = Path(directory)
     if not (directory / CHECKSUMS).exists():
@@ -52,6 +54,6 @@ def check_files(directory, names=None):
     return len(names)
 
 
-def _is_inside(name):
+def _is_inside(name: str) -> bool:
     path = Path(name)
     return bool(name) and not path.is_absolute() and ".." not in path.parts and "\0" not in name

@@ -1,21 +1,24 @@
-"""Opening what a user named for reading: files, pipes and devices, never directories."""
+"""Opening the user's inputs: files, pipes and devices, but not directories."""
 
 import contextlib
 import errno
+import io
 import os
 import stat
 import threading
+from collections.abc import Iterator
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.types import PathLike
 
-WRITER_SECONDS = 10  # how long a pipe may have no writer
+WRITER_SECONDS = 10  # how long to wait for a writer of a pipe
 
 
 @contextlib.contextmanager
-def open_input(path):
-    """Open a file, a pipe or a character device for reading bytes, and say what is wrong with it.
+def open_input(path: PathLike) -> Iterator[io.BufferedReader]:
+    """Open a file, a pipe or a character device for reading bytes.
 
-    The `UserInputError` may also come while it is read, and where nobody writes to the pipe.
+    Errors, also those while it is read and of a pipe without a writer, are `UserInputError`s.
     """
     try:
         with os.fdopen(_descriptor(path), "rb") as file:
@@ -24,8 +27,8 @@ def open_input(path):
         raise UserInputError(f"Cannot read {path}: {error.strerror or error}") from error
 
 
-def read_input(path, most_bytes):
-    """Return the bytes of what `open_input` opens; `UserInputError` where there are more."""
+def read_input(path: PathLike, most_bytes: int) -> bytes:
+    """Return the content of an input of at most `most_bytes`; larger ones are refused."""
     with open_input(path) as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
@@ -33,19 +36,19 @@ def read_input(path, most_bytes):
     return content
 
 
-def is_read_once(path):
-    """Whether what is there can be read once only: a pipe or a device, no file."""
+def is_read_once(path: PathLike) -> bool:
+    """Whether an input can be read only once: a pipe or a device."""
     try:
         mode = os.stat(path).st_mode
-    except OSError:  # told when it is opened
+    except OSError:  # reported when it is opened
         return False
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def _descriptor(path):
+def _descriptor(path: PathLike) -> int:
     if stat.S_ISFIFO(os.stat(path).st_mode):
         return _open_pipe(path)
-    # A pipe that took the file's place since then must not hold us up.
+    # Without blocking: a pipe may have replaced the file since then.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         mode = os.fstat(descriptor).st_mode
@@ -60,18 +63,17 @@ def _descriptor(path):
     return descriptor
 
 
-def _open_pipe(path):
+def _open_pipe(path: PathLike) -> int:
     """Open a pipe once it has a writer.
 
-    Only a call that waits tells a writer that has nothing to say yet from none at all: it waits in
-    a thread of its own, which this one can leave.
+    Only a blocking call tells a silent writer from a missing one, so a thread makes it.
     """
-    results = []
+    results: list[int | OSError] = []
     thread = threading.Thread(target=_wait_for_writer, args=(path, results), daemon=True)
     thread.start()
     thread.join(WRITER_SECONDS)
     if thread.is_alive():
-        with contextlib.suppress(OSError):  # the other end, opened for a moment, lets it go
+        with contextlib.suppress(OSError):  # opening the other end for a moment ends the thread
             os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
         raise UserInputError(
             f"Cannot read {path}: it is a pipe, and nobody opened it for writing within "
@@ -83,7 +85,7 @@ def _open_pipe(path):
     return result
 
 
-def _wait_for_writer(path, results):
+def _wait_for_writer(path: PathLike, results: list[int | OSError]) -> None:
     try:
         results.append(os.open(path, os.O_RDONLY))
     except OSError as error:

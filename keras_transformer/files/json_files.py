@@ -1,26 +1,30 @@
-"""JSON and records in it: read from files that anybody may have written, in one place."""
+"""Reading JSON, and checked records in it, from untrusted files."""
 
 import json
+from typing import Any, TypeVar
 
 import msgspec
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.ordinary_files import open_ordinary
+from keras_transformer.types import PathLike
 
 # A record of ours has some kilobytes; the model of a thousand layers has some megabytes.
 MOST_BYTES = 1 << 26
 
+_T = TypeVar("_T")
 
-def read_json(path, advice=""):
-    """Return the value in an ordinary file of JSON; errors end with `advice`."""
+
+def read_json(path: PathLike, advice: str = "") -> Any:
+    """Return the value in a JSON file; errors end with `advice`."""
     return parse_json(path, read_small_file(path), advice)
 
 
-def read_record(path, record_type, advice=""):
-    """Return the record in a JSON file, after a look at each of its fields.
+def read_record(path: PathLike, record_type: type[_T], advice: str = "") -> _T:
+    """Return the record in a JSON file after checking its fields.
 
-    `record_type` is what `msgspec` converts to: it says which fields are there, and of which
-    types. Fields that it does not name are passed over. Errors end with `advice`.
+    `record_type`, any type that `msgspec` converts to, gives the fields and their types; other
+    fields are ignored. Errors end with `advice`.
 
     Example:
         >>> import tempfile, pathlib
@@ -32,35 +36,35 @@ def read_record(path, record_type, advice=""):
     return to_record(path, read_json(path, advice), record_type, advice)
 
 
-def parse_json(name, content, advice=""):
-    """Return the value of JSON in bytes or a string; `name` says where they are from."""
+def parse_json(name: PathLike, content: bytes | str, advice: str = "") -> Any:
+    """Return the value of a JSON text; `name` is its origin in errors."""
     try:
         return json.loads(content)
     except RecursionError as error:
         raise _damaged(name, "brackets are nested too deep", advice) from error
-    except ValueError as error:  # also of bytes that are not UTF-8, and of endless numbers
+    except ValueError as error:  # also for bytes that are not UTF-8, and for endless numbers
         raise _damaged(name, f"it is not JSON: {error}", advice) from error
 
 
-def to_record(name, value, record_type, advice=""):
-    """Return a value of JSON as a record of this type; `name` says where it is from."""
+def to_record(name: PathLike, value: object, record_type: type[_T], advice: str = "") -> _T:
+    """Return a JSON value as a record of this type; `name` is its origin in errors."""
     try:
         return msgspec.convert(value, record_type)
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
         raise _damaged(name, str(error), advice) from error
 
 
-def read_small_file(path):
-    """Return the bytes of an ordinary file of at most `MOST_BYTES`; UserInputError for another."""
+def read_small_file(path: PathLike) -> bytes:
+    """Return the content of a regular file of at most `MOST_BYTES`; others are refused."""
     try:
         with open_ordinary(path) as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise UserInputError(f"Cannot read {path}: {error.strerror}.") from error
     if len(content) > MOST_BYTES:
-        raise UserInputError(f"{path} is larger than {MOST_BYTES >> 20} MB: it is no such file.")
+        raise UserInputError(f"{path} must have at most {MOST_BYTES >> 20} MB.")
     return content
 
 
-def _damaged(name, reason, advice):
+def _damaged(name: PathLike, reason: str, advice: str) -> UserInputError:
     return UserInputError(f"{name} is damaged: {reason}. {advice}".rstrip())

@@ -1,33 +1,36 @@
 """Where a user's `--output` goes: one rule for files, links, pipes and devices.
 
-A regular file, or a new name, is written whole: beside its name, and renamed. A link stays; what it
-points to is written. A pipe or a device is written to, never replaced.
+Regular files appear whole: they are written beside their name and renamed. Links are followed.
+Pipes and devices are written to, never replaced.
 """
 
 import contextlib
 import errno
+import io
 import os
 import stat
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import write_text, writing
+from keras_transformer.types import PathLike
 
-READER_SECONDS = 10  # how long a named pipe may have no reader
+READER_SECONDS = 10  # how long to wait for a reader of a named pipe
 _POLL_SECONDS = 0.05
 
 
 class Output(NamedTuple):
-    """A place to write to: a pipe or a device, or the path of a file behind all links."""
+    """The path to write to, with links resolved, and whether it is a pipe or a device."""
 
     path: Path
     is_stream: bool
 
 
-def find_output(path):
-    """Return the `Output` of a user's `--output`: not a directory, but inside an existing one."""
+def find_output(path: PathLike) -> Output:
+    """Return the `Output` of a user's `--output`, which must be in a folder that exists."""
     name = os.fspath(path)
     if not name or name.endswith(os.sep) or os.path.isdir(name):
         raise UserInputError(f"`--output` must be a file. Received: {name!r}")
@@ -48,14 +51,14 @@ def find_output(path):
 
 
 @contextlib.contextmanager
-def open_stream(path):
-    """Open a pipe or a device for writing bytes; it is neither made nor emptied."""
+def open_stream(path: PathLike) -> Iterator[io.FileIO]:
+    """Open an existing pipe or device for writing bytes, unbuffered."""
     with writing(path), os.fdopen(_descriptor(path), "wb", buffering=0) as file:
         yield file
 
 
-def write_output(path, text):
-    """Write a text to what a user's `--output` names; raises as `find_output` and `open_stream`."""
+def write_output(path: PathLike, text: str) -> None:
+    """Write a text to a user's `--output`; errors as for `find_output` and `open_stream`."""
     output = find_output(path)
     if not output.is_stream:
         write_text(output.path, text)
@@ -64,14 +67,14 @@ def write_output(path, text):
         write_all(file, text.encode("utf-8"))
 
 
-def write_all(file, content):
-    """Write bytes to an unbuffered file, which may take them in parts, as a full disk does."""
-    content = memoryview(content)
-    while content:
-        content = content[file.write(content) :]
+def write_all(file: io.FileIO, content: bytes) -> None:
+    """Write bytes to an unbuffered file, which may take them in parts, as on a full disk."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
-def _descriptor(path):
+def _descriptor(path: PathLike) -> int:
     deadline = time.monotonic() + READER_SECONDS
     while True:
         try:
@@ -90,7 +93,7 @@ def _descriptor(path):
             return descriptor
 
 
-def _is_standard_output(status):
+def _is_standard_output(status: os.stat_result) -> bool:
     with contextlib.suppress(OSError):
         return os.path.samestat(status, os.fstat(1))
     return False

@@ -1,13 +1,16 @@
-"""Serialized protocol buffers, read without the library and without trust in them."""
+"""Reading untrusted protocol buffers without the library."""
 
-VARINT, BYTES, FLOAT = 0, 2, 5  # the format's types of fields; a float is given as 4 bytes
+from collections.abc import Iterator
+
+VARINT, BYTES, FLOAT = 0, 2, 5  # the format's types of fields; a float is returned as 4 bytes
 _SIZES = {1: 8, FLOAT: 4}
 _LONGEST_VARINT = 63  # bits before the last byte
 
 
-def fields(message):
-    """Yield `(number, type)` and value of the fields; ValueError or IndexError where damaged."""
+def fields(message: bytes) -> Iterator[tuple[tuple[int, int], int | bytes]]:
+    """Yield `((number, type), value)` of every field; damage is a ValueError or IndexError."""
     place = 0
+    value: int | bytes
     while place < len(message):
         key, place = _varint(message, place)
         number, kind = key >> 3, key & 7
@@ -24,8 +27,8 @@ def fields(message):
         yield (number, kind), value
 
 
-def _varint(message, place):
-    """An integer of 7 bits a byte, low ones first, and the place behind it."""
+def _varint(message: bytes, place: int) -> tuple[int, int]:
+    """An integer of 7 bits per byte, low bits first, and the position after it."""
     value = shift = 0
     while True:
         byte = message[place]

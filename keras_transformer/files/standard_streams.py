@@ -3,64 +3,65 @@
 import io
 import os
 import sys
+from typing import Any, NoReturn, TextIO, cast
 
 from keras_transformer.errors import CannotWrite, UserInputError
 
 
 class MissingStream(io.TextIOBase):
-    """Stands for a closed standard stream: to read from it or write to it is a user's error."""
+    """Stands for a closed standard stream: reading and writing raise a `UserInputError`."""
 
-    def __init__(self, name, descriptor):
+    def __init__(self, name: str, descriptor: int) -> None:
         self._name = name
         self._descriptor = descriptor
 
-    def fileno(self):
+    def fileno(self) -> int:
         return self._descriptor
 
     @property
-    def buffer(self):
+    def buffer(self) -> NoReturn:
         raise self._error()
 
-    def read(self, size=-1):
+    def read(self, size: int | None = -1) -> NoReturn:
         raise self._error()
 
-    def readline(self, size=-1):
+    def readline(self, size: int = -1) -> NoReturn:
         raise self._error()
 
-    def write(self, text):
+    def write(self, text: Any) -> NoReturn:
         raise self._error()
 
-    def _error(self):
+    def _error(self) -> UserInputError:
         return UserInputError(f"{self._name} is closed.")
 
 
-def replace_missing_streams():
-    """Make what Python found closed when it started safe to use.
+def replace_missing_streams() -> None:
+    """Replace the standard streams that were closed when Python started.
 
-    The null device takes the place of each: else the next file that is opened would, and get what
-    is written to the stream. Errors that nobody could see are dropped.
+    The null device takes the descriptor of each; otherwise the next file opened would get it, and
+    with it what is written to the stream. Messages to a closed standard error are dropped.
     """
     if sys.stdin is None:
         _open_null(0)
-        sys.stdin = MissingStream("Standard input", 0)
+        sys.stdin = cast(TextIO, MissingStream("Standard input", 0))
     if sys.stdout is None:
         _open_null(1)
-        sys.stdout = MissingStream("Standard output", 1)
+        sys.stdout = cast(TextIO, MissingStream("Standard output", 1))
     if sys.stderr is None:
         _open_null(2)
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for good
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - stays open
 
 
-def require_standard_output():
-    """Refuse before a command's work what would fail after it: standard output is closed."""
+def require_standard_output() -> None:
+    """Refuse a closed standard output before a command's work instead of after it."""
     sys.stdout.write("")
 
 
-def output_fault():
-    """Send on what was printed; the `OSError` that keeps it from going out, or None.
+def output_fault() -> OSError | None:
+    """Flush standard output; returns the error if that fails.
 
-    After a fault the null device takes the place of standard output: the interpreter, which sends
-    it on once more as it ends, then finds nothing to complain of.
+    After an error the null device replaces standard output, so that the interpreter's own flush
+    at exit succeeds.
     """
     try:
         sys.stdout.flush()
@@ -70,27 +71,27 @@ def output_fault():
     return None
 
 
-def full_output(fault):
-    """The error of a standard output that takes no more, such as a file on a full disk."""
+def full_output(fault: OSError) -> CannotWrite:
+    """The error to raise when standard output cannot be written, e.g. to a full disk."""
     return CannotWrite(f"Cannot write to standard output: {fault.strerror}.")
 
 
-def tell(message):
-    """Print a line to standard error, where that is possible."""
+def tell(message: str) -> None:
+    """Print a line to standard error if possible."""
     try:
         print(message, file=sys.stderr, flush=True)
     except OSError:
         _replace_by_null(sys.stderr.fileno())
 
 
-def _open_null(descriptor):
+def _open_null(descriptor: int) -> None:
     try:
         os.fstat(descriptor)
     except OSError:
         _replace_by_null(descriptor)
 
 
-def _replace_by_null(descriptor):
+def _replace_by_null(descriptor: int) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     if null == descriptor:
         os.set_inheritable(null, True)  # as standard streams are

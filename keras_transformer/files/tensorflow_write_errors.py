@@ -1,14 +1,16 @@
-"""TensorFlow's own errors of a disk that takes no more, as a line that a user can read."""
+"""TensorFlow's errors of writing, such as those of a full disk, as one line for the user."""
 
 import contextlib
+from collections.abc import Iterator
 
 import tensorflow as tf
 
 from keras_transformer.errors import CannotWrite
+from keras_transformer.types import PathLike
 
 
 @contextlib.contextmanager
-def tensorflow_writing(path):
+def tensorflow_writing(path: PathLike) -> Iterator[None]:
     """Turn TensorFlow's errors into a `CannotWrite` that names the path and the reason."""
     try:
         yield

@@ -1,39 +1,41 @@
-"""Files of weights in HDF5: read as data that anybody may have written, made anew in memory.
+"""Weights in HDF5 files: reading untrusted ones, and making new ones in memory.
 
-An HDF5 file can name other files as the home of its data (external storage, virtual datasets,
-links), and promise more data than it has. Files of weights need neither, so none with it is read.
+An HDF5 file can refer to data in other files (external storage, virtual datasets, links) and
+declare more data than it holds. Weights need neither, so such files are refused.
 """
 
 import contextlib
 import io
 import math
+from collections.abc import Iterable, Iterator
 
 import h5py
 import numpy as np
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.ordinary_files import open_ordinary
+from keras_transformer.types import PathLike, Tensor
 
-# What h5py raises where a file is damaged: mostly OSError and RuntimeError, of HDF5's own errors.
+# What h5py raises for a damaged file; most of HDF5's own errors are OSErrors and RuntimeErrors.
 _DAMAGED = (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, OverflowError)
-_NUMBERS = "fiub"  # floats, integers and booleans, as NumPy calls these kinds
+_NUMBERS = "fiub"  # NumPy's kinds of floats, integers and booleans
 _MARKS = frozenset({"name", "dtype"})  # the attributes that Keras writes
-_BFLOAT16 = np.dtype("V2")  # what HDF5 makes of it; an attribute of the dataset says what it is
+_BFLOAT16 = np.dtype("V2")  # as HDF5 stores it; an attribute of the dataset gives the real type
 
 
 class WeightFile(io.BytesIO):
-    """A file of weights in memory, with a name such as Keras wants of one.
+    """A file of weights in memory, with a name as Keras expects it.
 
-    HDF5 does not outlive an error of the disk, such as one that is full: it ends the process. So
-    files are made here, and then written.
+    HDF5 kills the process when it cannot write, e.g. to a full disk. So files are made in memory
+    and written afterwards.
     """
 
-    def __str__(self):
+    def __str__(self) -> str:
         return "model.weights.h5"
 
 
-def read_weight_file(path):
-    """Return a `WeightFile` with the content of a file, which then cannot change any more."""
+def read_weight_file(path: PathLike) -> WeightFile:
+    """Read a file of weights into memory, where it cannot change any more."""
     try:
         with open_ordinary(path) as file:
             return WeightFile(file.read())
@@ -44,15 +46,17 @@ def read_weight_file(path):
 
 
 @contextlib.contextmanager
-def open_weights(path, content=None):
-    """Open weights whose structure has been looked at: `h5py.Dataset`s by name.
+def open_weights(
+    path: PathLike, content: WeightFile | None = None
+) -> Iterator[dict[str, h5py.Dataset]]:
+    """Open weights after checking their structure: `h5py.Dataset`s by name, complete on disk.
 
-    Each has as many numbers as its shape says. What is refused is a file that is damaged, or holds
-    something else than plain arrays of numbers in groups. `content`, a `WeightFile`, stands for the
-    file, whose name is for errors then.
+    Files that are damaged, or hold anything but plain arrays of numbers in groups, are refused.
+    With `content`, that is read instead of the file, and `path` is its name in errors.
     """
     try:
         with contextlib.ExitStack() as stack:
+            source: io.BufferedIOBase
             source = stack.enter_context(open_ordinary(path)) if content is None else content
             file = stack.enter_context(h5py.File(source, "r"))
             yield _datasets(path, file)
@@ -63,8 +67,8 @@ def open_weights(path, content=None):
         raise UserInputError(f"Cannot read the weights {path}: {reason}.") from error
 
 
-def make_weight_file(tensors):
-    """Return a `WeightFile` of arrays, each with a dataset that gives it name and marks."""
+def make_weight_file(tensors: Iterable[tuple[h5py.Dataset, Tensor]]) -> WeightFile:
+    """Make a file of arrays, each with the name, type and attributes of a given dataset."""
     content = WeightFile()
     with h5py.File(content, "w") as file:
         for dataset, array in tensors:
@@ -75,8 +79,8 @@ def make_weight_file(tensors):
     return content
 
 
-def _datasets(path, file):
-    """The datasets of a file by name, after a look at all that is in it."""
+def _datasets(path: PathLike, file: h5py.File) -> dict[str, h5py.Dataset]:
+    """The datasets of a file by name, after checking everything in it."""
     datasets, seen, groups = {}, set(), [file]
     while groups:
         group = groups.pop()
@@ -89,13 +93,13 @@ def _datasets(path, file):
             if isinstance(item, h5py.Group):
                 groups.append(item)
                 continue
-            _require(isinstance(item, h5py.Dataset), path, item.name, "no array")
+            _require(isinstance(item, h5py.Dataset), path, item.name, "not an array")
             _check_dataset(path, item)
             datasets[item.name.removeprefix("/")] = item
     return datasets
 
 
-def _check_dataset(path, dataset):
+def _check_dataset(path: PathLike, dataset: h5py.Dataset) -> None:
     name, dtype = dataset.name, dataset.dtype
     plist = dataset.id.get_create_plist()
     is_external = plist.get_external_count() or dataset.is_virtual
@@ -105,10 +109,10 @@ def _check_dataset(path, dataset):
     _require(not plist.get_nfilters(), path, name, "compressed")
     size = math.prod(dataset.shape) * dtype.itemsize
     is_there = dataset.id.get_storage_size() >= size
-    _require(is_there, path, name, f"said to have {size:,} bytes and does not")
+    _require(is_there, path, name, f"declared with {size:,} bytes and has fewer")
 
 
-def _require(holds, path, name, what):
+def _require(holds: bool, path: PathLike, name: str, what: str) -> None:
     if not holds:
         raise UserInputError(
             f"The weights {path} are refused: `{name}` is {what}. Weights are plain arrays of "

@@ -7,30 +7,38 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import io
 import json
 import os
 import secrets
 import shutil
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 from keras_transformer.errors import CannotWrite
 from keras_transformer.files.ordinary_files import open_ordinary
+from keras_transformer.types import PathLike
 
-# What a killed process may leave behind of a file that it was writing.
+# Gets the complete file under its temporary name, e.g. to record its checksum.
+BeforeRename: TypeAlias = Callable[[Path], None]
+
+# Names of the partial files that a killed process may leave behind.
 PARTIAL = ".partial-"
 LEFT_OVER = (f"{PARTIAL}*", ".candidate-*", "*.partial")
 PARTIAL_DIRECTORY = f"{PARTIAL}directory-"
 
 
 @contextlib.contextmanager
-def whole_file(path, before_rename=None):
-    """Give a file to write, which takes its place at `path` when it is complete.
+def whole_file(
+    path: PathLike, before_rename: BeforeRename | None = None
+) -> Iterator[io.BufferedWriter]:
+    """Open a file for writing bytes that takes its place at `path` when it is complete.
 
-    It is on the disk, not only on its way there, before it gets its name: neither a kill nor a
-    power cut leaves half a file. If writing fails, what is there of it is removed. Until then it
-    has a name that nobody can know before: a link planted there is not followed. A link at `path`
-    is replaced. `before_rename` gets the `Path` of the complete file, such as to keep its checksum.
+    It is synced to disk before it gets its name, so neither a kill nor a power cut leaves half a
+    file; if writing fails, the partial file is removed. The temporary name is random, so that a
+    planted link cannot redirect it. A link at `path` is replaced.
 
     Example:
         >>> path = Path(tempfile.mkdtemp()) / "scores.json"
@@ -57,17 +65,19 @@ def whole_file(path, before_rename=None):
             partial.unlink(missing_ok=True)
 
 
-def _new_name(directory):
-    """A name that nobody can know before; a file is made exclusively under it, never opened."""
+def _new_name(directory: Path) -> Path:
+    """A random name for an exclusively made file."""
     return directory / f"{PARTIAL}{secrets.token_hex(16)}"
 
 
-def write_directory(parent, choose_name, write):
-    """Write a directory that appears whole, and never in place of one that holds anything.
+def write_directory(
+    parent: PathLike, choose_name: Callable[[], str], write: Callable[[Path], object]
+) -> Path:
+    """Write a directory that appears whole and replaces at most an empty one; returns its path.
 
-    What killed processes left of theirs in `parent` is removed; what others are writing stays.
-    `write` fills an empty directory. `choose_name` is called before anything is written, and anew
-    as long as another process takes the name first: it may raise.
+    The leftovers of killed processes in `parent` are removed; what others are writing stays.
+    `write` fills an empty directory. `choose_name` is called before anything is written, and again
+    whenever another process takes the name first; it may raise.
 
     Example:
         >>> parent = tempfile.mkdtemp()
@@ -84,7 +94,7 @@ def write_directory(parent, choose_name, write):
         with _partial_directory(parent) as partial:
             try:
                 write(partial)
-            except CannotWrite as error:  # names what is about to be removed
+            except CannotWrite as error:  # names the partial directory, which is about to go
                 message = str(error).replace(str(partial), str(parent / name))
                 raise CannotWrite(message) from error
             for path in [*partial.rglob("*"), partial]:
@@ -98,7 +108,7 @@ def write_directory(parent, choose_name, write):
     return parent / name
 
 
-def _take_name(partial, path):
+def _take_name(partial: Path, path: Path) -> bool:
     """Rename a directory, unless a file or a directory with anything in it has that name."""
     try:
         os.rename(partial, path)
@@ -110,8 +120,8 @@ def _take_name(partial, path):
 
 
 @contextlib.contextmanager
-def _partial_directory(parent):
-    """Give an empty directory that `_remove_abandoned` leaves alone; remove it if it stays."""
+def _partial_directory(parent: Path) -> Iterator[Path]:
+    """Make an empty directory that `_remove_abandoned` leaves alone; removed unless renamed."""
     while True:
         partial = Path(tempfile.mkdtemp(prefix=PARTIAL_DIRECTORY, dir=parent))
         try:
@@ -131,10 +141,10 @@ def _partial_directory(parent):
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _remove_abandoned(parent):
-    """Remove the partial directories in `parent` that no living process is writing."""
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the partial directories in `parent` whose processes have ended."""
     for path in parent.glob(f"{PARTIAL_DIRECTORY}*"):
-        with contextlib.suppress(OSError):  # another one is faster, or the file system has no locks
+        with contextlib.suppress(OSError):  # another one is faster, or the file system lacks locks
             descriptor = os.open(path, os.O_RDONLY)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -144,7 +154,7 @@ def _remove_abandoned(parent):
 
 
 @contextlib.contextmanager
-def writing(path):
+def writing(path: PathLike) -> Iterator[None]:
     """Turn an `OSError` into a `CannotWrite` that names the file and the reason."""
     try:
         yield
@@ -156,8 +166,8 @@ def writing(path):
         raise CannotWrite(f"Cannot write {path}: {reason}.") from error
 
 
-def sync(path):
-    """Wait until a file, or the names in a directory, are on the disk."""
+def sync(path: PathLike) -> None:
+    """Wait until a file, or the entries of a directory, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -165,36 +175,40 @@ def sync(path):
         os.close(descriptor)
 
 
-def write_text(path, text, before_rename=None):
-    """Write a text file as `whole_file` does, so that no reader ever sees half a file."""
+def write_text(path: PathLike, text: str, before_rename: BeforeRename | None = None) -> None:
+    """Write a text file with `whole_file`, so that readers never see half of it."""
     write_bytes(path, text.encode("utf-8"), before_rename)
 
 
-def write_json(path, value, before_rename=None):
-    """Write a value as indented JSON, whole or not at all."""
+def write_json(path: PathLike, value: object, before_rename: BeforeRename | None = None) -> None:
+    """Write a JSON-compatible value as indented JSON, whole or not at all."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", before_rename)
 
 
-def write_bytes(path, content, before_rename=None):
-    """Write bytes, or a buffer of them, whole or not at all."""
+def write_bytes(
+    path: PathLike, content: bytes | memoryview, before_rename: BeforeRename | None = None
+) -> None:
+    """Write bytes, whole or not at all."""
     with whole_file(path, before_rename) as file:
         file.write(content)
 
 
-def copy_file(source, destination, before_rename=None):
+def copy_file(
+    source: PathLike, destination: PathLike, before_rename: BeforeRename | None = None
+) -> None:
     """Copy a file, whole or not at all."""
     with open_ordinary(source) as original, whole_file(destination, before_rename) as copy:
         shutil.copyfileobj(original, copy)
 
 
-def checksum(path):
-    """Return the SHA-256 of a file's bytes, in hexadecimal; OSError as of `open_ordinary`."""
+def checksum(path: PathLike) -> str:
+    """Return the SHA-256 of a regular file in hexadecimal; errors as for `open_ordinary`."""
     with open_ordinary(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def remove_left_over(directory):
-    """Remove what a killed process left of files that it was writing."""
+def remove_left_over(directory: PathLike) -> None:
+    """Remove the partial files that a killed process left."""
     for pattern in LEFT_OVER:
         for path in Path(directory).glob(pattern):
             if not path.is_dir() or path.is_symlink():

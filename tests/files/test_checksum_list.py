@@ -49,7 +49,7 @@ def test_a_device_is_not_read(export):
     path = export / "variables" / "data"
     path.unlink()
     path.symlink_to(os.devnull)  # stands for what has no end, or a pipe that waits for its writer
-    with pytest.raises(UserInputError, match=r"variables/data: it is no ordinary file"):
+    with pytest.raises(UserInputError, match=r"variables/data: it is not a regular file"):
         check_files(export)
 
 

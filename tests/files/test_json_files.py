@@ -58,9 +58,9 @@ def test_what_is_no_small_ordinary_file_is_one_line(tmp_path):
         file.truncate(MOST_BYTES + 1)
     for path, reason in [
         (tmp_path / "missing", "No such file"),
-        (tmp_path, "no ordinary file"),
-        (tmp_path / "pipe", "no ordinary file"),
-        ("/dev/zero", "no ordinary file"),
+        (tmp_path, "not a regular file"),
+        (tmp_path / "pipe", "not a regular file"),
+        ("/dev/zero", "not a regular file"),
         (tmp_path / "large", "is larger than 64 MB"),
     ]:
         with pytest.raises(UserInputError, match=reason):

@@ -73,13 +73,13 @@ HOSTILE = {
     soft_link: "is a link",
     group_in_itself: "is a second name of something",
     compressed: "is compressed",
-    without_its_bytes: "is said to have 4,398,046,511,104 bytes and does not",
+    without_its_bytes: "is declared with 4,398,046,511,104 bytes and has fewer",
     of_type("complex64", np.zeros(6, "complex64")): "is of type complex64",
     of_type(h5py.string_dtype(), ["text"]): "is of type object",
     of_type(h5py.ref_dtype, np.array([None], h5py.ref_dtype)): "is of type object",
     of_type([("a", "f4"), ("b", "i4")], np.zeros(2, [("a", "f4"), ("b", "i4")])): "is of type",
     without_a_shape: "is of type float32",
-    named_type: "is no array",
+    named_type: "is not an array",
 }
 
 
