@@ -1,9 +1,11 @@
-"""Start of Keras's backend in a command, without the notes that would bury the user's own lines."""
+"""Starting Keras's backend in a command without its log messages."""
 
 import contextlib
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from types import ModuleType
 
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
@@ -12,28 +14,28 @@ BACKENDS = ("tensorflow", "jax")
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 
-def start_backend_quietly(devices=True):
-    """Import Keras with its backend and look for devices, without the notes these write to stderr.
+def start_backend_quietly(devices: bool = True) -> None:
+    """Import Keras with its backend and find the devices, without log messages on stderr.
 
-    TensorFlow's native code tells of CPU instructions and of missing CUDA drivers before any
-    setting can silence it. If the start fails, everything it wrote is shown. A user who sets the
-    environment variable `TF_CPP_MIN_LOG_LEVEL` to 0 or 1 sees the notes as they come.
+    TensorFlow's native code logs CPU instructions and missing CUDA drivers before any setting can
+    silence it. All messages are shown if the start fails, or if the environment variable
+    `TF_CPP_MIN_LOG_LEVEL` is set to 0 or 1.
 
     Args:
-        devices: whether to look for devices. A training does not: it decides first how a CPU is
-            divided and which machines belong together (`training.start_devices`).
+        devices: whether to find the devices. A training does so later, after it has divided the
+            CPU and joined the machines (`training.start_devices`).
 
     Raises:
-        UserInputError: the backend is not installed, or is one that this package has no code for.
+        UserInputError: the backend is not installed, or this package does not support it.
     """
-    is_quiet = os.environ.setdefault(LOG_LEVEL, "2") >= "2"  # 2: errors alone, from here on
+    is_quiet = os.environ.setdefault(LOG_LEVEL, "2") >= "2"  # 2: only errors from here on
     with held_stderr() if is_quiet else contextlib.nullcontext():
         keras = _import_keras()
         if devices:
             keras.distribution.list_devices()
 
 
-def _import_keras():
+def _import_keras() -> ModuleType:
     try:
         import keras
     except ModuleNotFoundError as error:
@@ -52,19 +54,19 @@ def _import_keras():
     return keras
 
 
-def leave_gpus_to_keras():
-    """Where Keras has another backend, keep TensorFlow off the GPUs, whose memory it would take."""
+def leave_gpus_to_keras() -> None:
+    """Keep TensorFlow from taking the GPUs' memory where Keras has another backend."""
     import keras
     import tensorflow as tf
 
     if keras.backend.backend() != "tensorflow":
-        with contextlib.suppress(RuntimeError):  # it is at work already, as somebody set it up
+        with contextlib.suppress(RuntimeError):  # TensorFlow has started; its devices are set
             tf.config.set_visible_devices([], "GPU")
 
 
 @contextlib.contextmanager
-def held_stderr():
-    """Hold back what is written to the process's stderr, by native code too; show it on failure."""
+def held_stderr() -> Iterator[None]:
+    """Hold back the process's stderr, also that of native code; it is shown on failure."""
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as held:

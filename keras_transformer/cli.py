@@ -1,6 +1,8 @@
 """The command `keras-transformer`."""
 
+import argparse
 import sys
+from collections.abc import Sequence
 
 from keras_transformer.command_line.command_errors import CommandParser, run_command
 from keras_transformer.commands import (
@@ -33,20 +35,20 @@ COMMANDS = (
 )
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of `keras-transformer`; returns the exit code."""
     return run_command(lambda: _run(arguments))
 
 
-def _run(arguments):
+def _run(arguments: Sequence[str] | None) -> int | None:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     values = make_parser().parse_args(arguments)
-    values.arguments = arguments  # as they were given, for records of what was done
+    values.arguments = arguments  # for records of the command
     return values.verb(values)
 
 
-def make_parser():
-    """Return the parser of the command line; a verb's options have its function as `verb`."""
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line; its `verb` is the function of the verb."""
     parser = CommandParser(
         prog="keras-transformer",
         description="Train, use and export translation models and parsers.",

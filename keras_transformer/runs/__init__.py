@@ -1,1 +1,1 @@
-"""A training's directory on disk: its files, their checksums, and who may write them."""
+"""A training's directory on disk: its files, their checksums and its lock."""

@@ -1,8 +1,9 @@
-"""What a result depends on besides the code: versions of libraries, and the machine."""
+"""What a result depends on besides the code: versions of libraries and the machine."""
 
 import importlib.metadata
 import os
 import platform
+from typing import Any
 
 import keras
 
@@ -21,8 +22,8 @@ RECORDED_PACKAGES = (
 )
 
 
-def package_versions():
-    """Versions of Python and of the recorded packages that are installed, and Keras's backend."""
+def package_versions() -> dict[str, str]:
+    """Return the versions of Python and the installed recorded packages, and Keras's backend."""
     versions = {
         "python": platform.python_version(),
         "backend": keras.backend.backend(),
@@ -36,8 +37,8 @@ def package_versions():
     return versions
 
 
-def machine():
-    """Processor, number of its cores, the backend's devices and the system."""
+def machine() -> dict[str, Any]:
+    """Return the processor, its number of cores, the backend's devices and the system."""
     return {
         "processor": _processor_name(),
         "cores": os.cpu_count(),
@@ -46,7 +47,7 @@ def machine():
     }
 
 
-def _processor_name():
+def _processor_name() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:
             names = [

@@ -7,31 +7,31 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.weight_files import WeightFile, open_weights, read_weight_file
 from keras_transformer.files.whole_files import write_bytes
 from keras_transformer.runs.run_checksums import keeping_in_run
+from keras_transformer.types import PathLike
 
 
-def save_weights(model, path):
-    """Write a functional model's weights, whole or not at all; a run keeps their checksum.
+def save_weights(model: keras.Model, path: PathLike) -> None:
+    """Write a functional model's weights, whole or not at all, and record a run's checksum.
 
-    A compiled model's own `save_weights` adds the optimizer's moments, twice the size of the
-    weights.
+    Unlike Keras's `save_weights` on a compiled model, this leaves out the optimizer's moments,
+    which are twice as large as the weights.
     """
     content = WeightFile()
     _without_optimizer(model).save_weights(content)
     write_bytes(path, content.getbuffer(), keeping_in_run(path))
 
 
-def load_weights(model, path, content=None):
-    """Read what `save_weights` wrote; a compiled model's own method misses the optimizer's part.
+def load_weights(model: keras.Model, path: PathLike, content: WeightFile | None = None) -> None:
+    """Load weights that `save_weights` wrote, also into a compiled model.
 
     Args:
-        model: the model.
+        model: the model to load into.
         path: the file.
-        content: its content, a `WeightFile` that `open_weights` has looked at; None: it is read
-            from the file.
+        content: the file's content, already checked by `open_weights`; None reads the file.
 
     Raises:
         UserInputError: the file cannot be read or is refused (see `open_weights`), it holds the
-            weights of another model, or weights that are not finite numbers.
+            weights of another model, or weights that are infinite or NaN.
     """
     if content is None:
         content = read_weight_file(path)
@@ -49,8 +49,8 @@ def load_weights(model, path, content=None):
         )
 
 
-def count_weights(path, content):
-    """Return how many floating-point numbers weights have, without the optimizer's."""
+def count_weights(path: PathLike, content: WeightFile) -> int:
+    """Return the number of floating-point weights in a file, not counting the optimizer's."""
     with open_weights(path, content) as datasets:
         return sum(
             dataset.size
@@ -59,11 +59,11 @@ def count_weights(path, content):
         )
 
 
-def _without_optimizer(model):
+def _without_optimizer(model: keras.Model) -> keras.Model:
     """A model over the same layers."""
     return keras.Model(model.inputs, model.outputs, name=model.name)
 
 
-def weights_are_finite(model):
-    """Whether no weight of the model is NaN or infinite."""
+def weights_are_finite(model: keras.Model) -> bool:
+    """Whether all trainable weights are finite."""
     return all(bool(ops.all(ops.isfinite(weight))) for weight in model.trainable_variables)

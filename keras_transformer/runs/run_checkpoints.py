@@ -1,111 +1,117 @@
-"""A run's checkpoints on disk: names, order, which are the best, whether they are whole."""
+"""A run's checkpoints on disk: their names and order, the best ones, and whether they are whole."""
 
 import re
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json, to_record
-from keras_transformer.runs.run_checksums import CHECKPOINTS
+from keras_transformer.runs.run_checksums import CHECKPOINTS, RunChecksums
 from keras_transformer.runs.run_records import BestRecord
+from keras_transformer.types import PathLike
 
 WEIGHTS = ".weights.h5"
 STATE = ".state.npz"
 
 
 class RunCheckpoints:
-    """What a training writes at each checkpoint: `run.checkpoints` of a `RunDirectory`.
+    """The checkpoints of a run: `run.checkpoints` of a `RunDirectory`.
 
-    Weights translate; a state is what a training goes on from. Both are files of a step.
+    Each step that was saved has a file of weights, which translate, and the latest ones also a
+    file of the training's state, from which it resumes.
 
     Args:
         run_path: the run directory.
-        checksums: its `RunChecksums`.
+        checksums: its checksums.
 
     Example:
         >>> from keras_transformer import RunDirectory
         >>> run = RunDirectory("runs/first")
         >>> run.checkpoints.path_of(500).name
         'step-00000500.weights.h5'
-        >>> run.checkpoints.paths()  # none yet
+        >>> run.checkpoints.paths()  # before the training
         []
     """
 
-    def __init__(self, run_path, checksums):
+    def __init__(self, run_path: PathLike, checksums: RunChecksums) -> None:
         self.directory = Path(run_path) / CHECKPOINTS
         self.best_path = self.directory / f"best{WEIGHTS}"  # with the best validation value
         self.best_record_path = self.directory / "best.json"
         self._checksums = checksums
 
-    def path_of(self, step):
+    def path_of(self, step: int) -> Path:
         """Return the file of the weights after `step` updates."""
         return self.directory / f"step-{step:08d}{WEIGHTS}"
 
-    def state_path(self, step):
+    def state_path(self, step: int) -> Path:
         """Return the file of the training's state after `step` updates."""
         return self.directory / f"step-{step:08d}{STATE}"
 
-    def average_path(self, kind, n, step):
-        """Return the file of the mean of `n` checkpoints, "last" or "best", until `step`."""
+    def average_path(self, kind: str, n: int, step: int) -> Path:
+        """Return the file of the mean of the `n` "last" or "best" checkpoints up to `step`."""
         return self.directory / f"average-{kind}-{n}-step-{step:08d}{WEIGHTS}"
 
-    def paths(self):
-        """Return the weights of all steps on disk, oldest first."""
+    def paths(self) -> list[Path]:
+        """Return the files of weights of all steps on disk, oldest first."""
         return self._of_steps(WEIGHTS)
 
-    def states(self):
-        """Return the states on disk, oldest first."""
+    def states(self) -> list[Path]:
+        """Return the files of states on disk, oldest first."""
         return self._of_steps(STATE)
 
-    def last(self):
-        """Return the weights of the last steps, oldest first, without older ones kept as best.
-
-        How many were kept as the last, the record of the best ones says.
-        """
+    def last(self) -> list[Path]:
+        """Return the weights of the last steps, oldest first, without older ones kept as best."""
         paths = self.paths()
         return paths[-self.best_record().get("keep_last", len(paths)) :]
 
-    def best(self):
+    def best(self) -> list[Path]:
         """Return the weights of the steps with the best validation values on disk, best first."""
         paths = [self.path_of(kept["step"]) for kept in self.best_record().get("kept", [])]
         return [path for path in paths if path.is_file()]
 
-    def best_record(self):
-        """Return the content of best.json, a `BestRecord`, or an empty dictionary."""
+    def best_record(self) -> BestRecord:
+        """Return the content of best.json; empty before the first validation."""
         path = self.best_record_path
         if not path.is_file():
             return {}
         return to_record(path, parse_json(path, self._checksums.read(path)), BestRecord)
 
-    def write_best_record(self, record):
+    def write_best_record(self, record: BestRecord) -> None:
         """Replace the content of best.json."""
         self._checksums.write_json(self.best_record_path, record)
 
-    def best_or_last(self):
-        """Return the file of the best weights, else of the last step's, or None: there is none."""
-        return self.best_path if self.best_path.is_file() else (self.paths() or [None])[-1]
+    def best_or_last(self) -> Path | None:
+        """Return the file of the best weights, or else of the last step's; None before either."""
+        if self.best_path.is_file():
+            return self.best_path
+        return next(reversed(self.paths()), None)
 
-    def find(self, name):
-        """Return the file that a name such as "best" or "step-00000500" stands for, or a path."""
+    def find(self, name: PathLike) -> Path:
+        """Return the file for a path, or for a name such as "best" or "step-00000500".
+
+        Raises:
+            UserInputError: it does not exist.
+        """
         named = self.directory / f"{name}{WEIGHTS}"
         path = named if named.is_file() else Path(name)
         if not path.is_file():
             raise UserInputError(f"There is no checkpoint {name} in {self.directory.parent}.")
         return path
 
-    def whole(self, paths):
-        """Return those of some checkpoints that equal their checksums; stderr names the others."""
+    def whole(self, paths: Collection[Path]) -> list[Path]:
+        """Return the checkpoints that match their checksums; the others are named on stderr."""
         damaged = [path for path in paths if self._checksums.is_damaged(path)]
         for path in damaged:
             print(f"{path} is damaged and left out: its checksum is wrong.", file=sys.stderr)
         return [path for path in paths if path not in damaged]
 
-    def _of_steps(self, ending):
+    def _of_steps(self, ending: str) -> list[Path]:
         paths = self.directory.glob(f"step-*{ending}")
         name = re.compile(rf"step-\d+{re.escape(ending)}")
         return sorted((path for path in paths if name.fullmatch(path.name)), key=step_of)
 
 
-def step_of(path):
+def step_of(path: PathLike) -> int:
     """Return the step in a checkpoint's name."""
-    return int(re.match(r"step-(\d+)", Path(path).name)[1])
+    return int(Path(path).name.removeprefix("step-").partition(".")[0])

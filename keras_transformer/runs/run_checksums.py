@@ -1,27 +1,30 @@
 """Checksums of a run's files: written before a file gets its name, compared when it is read."""
 
+import functools
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.file_lock import file_lock
 from keras_transformer.files.json_files import read_record, read_small_file
-from keras_transformer.files.whole_files import checksum, copy_file, write_json
+from keras_transformer.files.whole_files import BeforeRename, checksum, copy_file, write_json
 from keras_transformer.runs.run_records import Checksums
+from keras_transformer.types import PathLike
 
 ADVICE = "Copy the run anew."
 CHECKPOINTS = "checkpoints"
 
 
 class RunChecksums:
-    """Which bytes a run's files had when they were written: `run.checksums` of a `RunDirectory`.
+    """Checksums of a run's files: `run.checksums` of a `RunDirectory`.
 
-    `checksums.json` has lists of SHA-256 sums by the files' names, those in `checkpoints/` too. A
-    file that it does not name, of a run from before it did, is not compared.
+    `checksums.json` maps names of files, also of those in `checkpoints/`, to lists of SHA-256
+    sums. Files that it does not name, as in older runs, are accepted without a check.
 
     Args:
-        directory: the run's directory.
+        directory: the run directory.
 
     Example:
         >>> import tempfile
@@ -35,20 +38,20 @@ class RunChecksums:
         True
     """
 
-    def __init__(self, directory):
+    def __init__(self, directory: PathLike) -> None:
         directory = Path(directory)
         self.path = directory / "checksums.json"
         self._directories = (directory, directory / CHECKPOINTS)
 
-    def covers(self, directory):
-        """Whether the files in a directory are the run's."""
+    def covers(self, directory: PathLike) -> bool:
+        """Whether a directory is the run's or its `checkpoints/`."""
         return os.path.realpath(directory) in map(os.path.realpath, self._directories)
 
-    def keep(self, path, complete=None):
-        """Write down the checksum of a file.
+    def keep(self, path: Path, complete: Path | None = None) -> None:
+        """Record the checksum of a file.
 
-        It is that of `complete`, where a file is about to get this name. Until then the file of
-        that name stays good: both checksums are written down.
+        With `complete`, a file that is about to be renamed to `path`, its checksum is recorded;
+        that of the present file at `path` stays valid until then.
         """
         values = [checksum(complete or path)]
         with file_lock(self.path.with_name(".checksums.lock"), on_wait=lambda: None):
@@ -58,28 +61,32 @@ class RunChecksums:
             kept = {name: sums[name] for name in sums if self._is_there(name)}
             write_json(self.path, {**kept, path.name: values})
 
-    def keeping(self, path):
-        """The argument `before_rename` of `whole_files.whole_file` that keeps the checksum."""
-        return lambda complete: self.keep(path, complete)
+    def keeping(self, path: Path) -> BeforeRename:
+        """Return the `before_rename` of `whole_file` that records the checksum of `path`."""
+        return functools.partial(self.keep, path)
 
-    def write_json(self, path, value):
-        """Write a value as JSON, whole or not at all, and keep its checksum."""
+    def write_json(self, path: Path, value: object) -> None:
+        """Write a value as JSON, whole or not at all, and record its checksum."""
         write_json(path, value, self.keeping(path))
 
-    def copy(self, source, destination):
-        """Copy a file, whole or not at all, and keep its checksum."""
+    def copy(self, source: PathLike, destination: Path) -> None:
+        """Copy a file, whole or not at all, and record its checksum."""
         copy_file(source, destination, self.keeping(destination))
 
-    def is_damaged(self, path):
-        """Whether a file differs from its checksum; one without a checksum does not."""
+    def is_damaged(self, path: PathLike) -> bool:
+        """Whether a file differs from its checksum, if it has one."""
         expected = self._expected(path)
         try:
             return expected is not None and checksum(path) not in expected
-        except OSError:  # it cannot be read, or is no ordinary file
+        except OSError:  # it cannot be read, or is not a regular file
             return True
 
-    def check_files(self):
-        """Compare all files that have checksums and are there; returns their number."""
+    def check_files(self) -> int:
+        """Compare all files that have checksums; returns their number.
+
+        Raises:
+            UserInputError: files are damaged; the message names them.
+        """
         paths = [path for directory in self._directories for path in directory.glob("*")]
         listed = [path for path in paths if path.is_file() and self._expected(path) is not None]
         damaged = [str(path) for path in listed if self.is_damaged(path)]
@@ -87,36 +94,39 @@ class RunChecksums:
             raise UserInputError(f"Damaged: {', '.join(damaged)}. {ADVICE}")
         return len(listed)
 
-    def check_content(self, path, content, advice=ADVICE):
-        """Require that bytes that were read from a file are those that were written to it."""
+    def check_content(
+        self, path: PathLike, content: bytes | memoryview, advice: str = ADVICE
+    ) -> None:
+        """Compare the bytes read from a file with its checksum; a UserInputError if they differ."""
         expected = self._expected(path)
         if expected is not None and hashlib.sha256(content).hexdigest() not in expected:
             raise UserInputError(f"{path} is damaged: its checksum is wrong. {advice}")
 
-    def read(self, path):
-        """Return the bytes of a small file; UserInputError as `check_content`, or unreadable."""
+    def read(self, path: PathLike) -> bytes:
+        """Return the bytes of a small file after comparing them with its checksum."""
         content = read_small_file(path)
         self.check_content(path, content)
         return content
 
-    def _expected(self, path):
-        """The checksums that a file may have, or None: it has none, or is not the run's."""
+    def _expected(self, path: PathLike) -> Sequence[str] | None:
+        """The valid checksums of a file; None for one without, or outside of the run."""
         path = Path(path)
         return self._read().get(path.name) if self.covers(path.parent) else None
 
-    def _is_there(self, name):
+    def _is_there(self, name: str) -> bool:
         return any((directory / name).is_file() for directory in self._directories)
 
-    def _read(self):
+    def _read(self) -> Checksums:
         if not self.path.is_file():
             return {}
-        advice = "Copy the run anew, or remove this file: nothing is compared then."
+        advice = "Copy the run anew, or remove this file to go on without checks."
         return read_record(self.path, Checksums, advice)
 
 
-def keeping_in_run(path):
-    """The `before_rename` of `whole_files.whole_file` for a file that may be a run's, or None."""
-    parent = Path(path).parent
+def keeping_in_run(path: PathLike) -> BeforeRename | None:
+    """Return `RunChecksums.keeping` of the run that a file belongs to; None outside of runs."""
+    path = Path(path)
+    parent = path.parent
     for directory in (parent, parent.parent):
         checksums = RunChecksums(directory)
         if checksums.path.is_file() and checksums.covers(parent):

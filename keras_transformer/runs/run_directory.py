@@ -1,10 +1,14 @@
-"""A run on disk: one directory holds what a training made and what translating needs."""
+"""A run on disk: one directory with the results of a training and all that translating needs."""
 
 import json
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Self, TypeVar, overload
+
+import keras
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json, read_json, to_record
@@ -16,27 +20,30 @@ from keras_transformer.runs.run_model import load_run_model
 from keras_transformer.runs.run_records import FORMAT_VERSION, RUN_FORMAT, RunRecord, new_record
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER, save_tokenizers
+from keras_transformer.types import PathLike
+
+_Tokenizer = TypeVar("_Tokenizer", bound=SentencePieceTokenizer)
 
 
 class RunDirectory:
-    """The layout of a run directory, and the only place that knows its file names.
+    """A directory with the results of a training.
 
     ```
     run.json              what the directory is: format, tokenizer fingerprint, package versions
     settings.json         settings of the recipe
     model.json            the model's architecture, as Keras writes it
     tokenizer.model       the SentencePiece model
-    source_tokenizer.model  that of the source, where it has a vocabulary of its own
-    model.weights.h5      the weights that translate: an average or the best, written at the end
+    source_tokenizer.model  the source's, if it has a vocabulary of its own
+    model.weights.h5      the final weights: an average or the best, written at the end
     checkpoints/          step-00000500.weights.h5 (the last n and the best n), best.weights.h5,
                           best.json, averages such as average-last-5-step-00000500.weights.h5;
-                          step-00000500.state.npz (the last two), which a training goes on from
+                          step-00000500.state.npz (the last two), from which a training resumes
     tensorboard/          event files
     metrics.csv  validation.csv  samples.txt  scores.json  checksums.json
     ```
 
-    Use `RunDirectory.create` for a new run and `RunDirectory.open` for an existing one. Its
-    `checkpoints` is a `RunCheckpoints`, its `checksums` a `RunChecksums`.
+    Use `RunDirectory.create` for a new run and `RunDirectory.open` for an existing one. The
+    attribute `checkpoints` is a `RunCheckpoints`, `checksums` a `RunChecksums`.
 
     Args:
         path: the directory.
@@ -51,11 +58,11 @@ class RunDirectory:
     ```
     """
 
-    def __init__(self, path):
+    def __init__(self, path: PathLike) -> None:
         self.path = Path(path)
         self.checksums = RunChecksums(self.path)
         self.checkpoints = RunCheckpoints(self.path, self.checksums)
-        # Stands for `record_path` until all is written that goes before the training.
+        # Stands for `record_path` until everything that precedes the training is written.
         self.starting_path = self.path / ".starting-run.json"
         self.record_path = self.path / "run.json"
         self.settings_path = self.path / "settings.json"
@@ -69,22 +76,22 @@ class RunDirectory:
         self.samples_path = self.path / "samples.txt"
         self.scores_path = self.path / "scores.json"
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"RunDirectory({str(self.path)!r})"
 
     @classmethod
-    def create(cls, path, overwrite=False, resume=False):
+    def create(cls, path: PathLike, overwrite: bool = False, resume: bool = False) -> Self:
         """Return the directory of a training; nothing on disk changes before `start`.
 
         Args:
             path: a directory that does not exist, is empty, holds a run that was killed before it
                 had started, or, with `overwrite` or `resume`, holds a run.
             overwrite: whether `start` may replace a run.
-            resume: whether the training may go on in a run; `training.find_state` says from where.
+            resume: whether the training may resume a run; `training.find_state` returns its state.
 
         Raises:
-            UserInputError: `path` holds files, and they are no run or neither `overwrite` nor
-                `resume` is given.
+            UserInputError: `path` holds files other than a run, or a run and neither `overwrite`
+                nor `resume` is given.
         """
         run = cls(path)
         if run.path.exists() and not run.path.is_dir():
@@ -106,63 +113,75 @@ class RunDirectory:
         return run
 
     @classmethod
-    def open(cls, path):
-        """Return the directory of an existing run; UserInputError if there is none at `path`."""
+    def open(cls, path: PathLike) -> Self:
+        """Return the directory of an existing run.
+
+        Raises:
+            UserInputError: `path` is not a run, or its `run.json` is damaged or too new.
+        """
         run = cls(path)
         if not run.path.is_dir():
             raise UserInputError(f"There is no run directory {path}.")
         if not run.is_run():
-            raise UserInputError(f"The directory {path} is no run of keras_transformer.")
+            raise UserInputError(f"The directory {path} is not a run of keras_transformer.")
         run.record()
         return run
 
-    def is_run(self):
-        """Whether the directory says of itself that it is a run."""
+    def is_run(self) -> bool:
+        """Whether the directory has a `run.json` of a run."""
         if not self.record_path.is_file():
             return False
         record = read_json(self.record_path, ADVICE)
         return isinstance(record, dict) and record.get("format") == RUN_FORMAT
 
-    def has_not_started(self):
-        """Whether there is nothing at `path`, or just what a kill left of a run's beginning."""
+    def has_not_started(self) -> bool:
+        """Whether `path` is missing, empty, or holds a run that was killed before it started."""
         if not self.path.is_dir():
             return True
         files = {path.name for path in self.path.iterdir()}
         begun = self.starting_path.is_file() and not self.record_path.is_file()
         return begun or all(name == LOCK_NAME or name.startswith(PARTIAL) for name in files)
 
-    def start(self, *, model, tokenizer, settings, source_tokenizer=None, origin=None):
-        """Begin the run: clear what an older run left, write what is known before training.
+    def start(
+        self,
+        *,
+        model: keras.Model,
+        tokenizer: SentencePieceTokenizer,
+        settings: Mapping[str, object],
+        source_tokenizer: SentencePieceTokenizer | None = None,
+        origin: PathLike | None = None,
+    ) -> None:
+        """Begin the run: remove an older run's files and write all that precedes the training.
 
         Args:
-            model: the `keras.Model`; its architecture is written.
-            tokenizer: a `SentencePieceTokenizer`; its model is copied.
-            settings: JSON-compatible dictionary.
-            source_tokenizer: that of the source, where it has a vocabulary of its own.
-            origin: what the weights started from, such as another run's path, or None.
+            model: the model, whose architecture is written.
+            tokenizer: the tokenizer, whose model is copied.
+            settings: JSON-compatible names and values.
+            source_tokenizer: the source's tokenizer, if it has a vocabulary of its own.
+            origin: what the weights started from, such as another run's path.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         self.check_no_links()
         if self.record_path.is_file():
-            os.replace(self.record_path, self.starting_path)  # it is no run until all is written
+            os.replace(self.record_path, self.starting_path)  # not a run until all is written
         else:
             write_json(self.starting_path, {"format": RUN_FORMAT})
         self._clear()
         record = new_record(tokenizer, source_tokenizer, origin)
         self.checksums.write_json(self.settings_path, settings)
         architecture = json.loads(model.to_json())
-        architecture.pop("compile_config", None)  # how it is trained is the settings' business
+        architecture.pop("compile_config", None)  # the settings have what concerns the training
         self.checksums.write_json(self.model_path, architecture)
         save_tokenizers(self.path, source_tokenizer or tokenizer, tokenizer)
         self.checkpoints.directory.mkdir()
         self.checksums.write_json(self.record_path, record.as_json())
         self.starting_path.unlink()
 
-    def check_no_links(self):
-        """Refuse a run whose directories are links: who writes it writes nothing outside of it.
+    def check_no_links(self) -> None:
+        """Refuse a run with links as directories, so that nothing is written outside of it.
 
         Raises:
-            UserInputError: one is a link.
+            UserInputError: a directory is a link.
         """
         for directory in (self.checkpoints.directory, self.tensorboard_path):
             if directory.is_symlink():
@@ -171,8 +190,8 @@ class RunDirectory:
                     "the directory there, or make the whole run a link."
                 )
 
-    def _clear(self):
-        """Remove an older run's files; a file that is none of ours stays."""
+    def _clear(self) -> None:
+        """Remove an older run's files and nothing else."""
         remove_left_over(self.path)
         for path in (
             self.record_path,
@@ -191,8 +210,8 @@ class RunDirectory:
         for directory in (self.checkpoints.directory, self.tensorboard_path):
             shutil.rmtree(directory, ignore_errors=True)
 
-    def record(self):
-        """Return the content of run.json, a `RunRecord`.
+    def record(self) -> RunRecord:
+        """Return the content of run.json.
 
         Raises:
             UserInputError: it is damaged, or of a newer format.
@@ -207,23 +226,30 @@ class RunDirectory:
             )
         return to_record(path, record, RunRecord, ADVICE)
 
-    def settings(self):
-        """Return the content of settings.json; UserInputError where it cannot be read."""
+    def settings(self) -> dict[str, str | int | float | bool | None]:
+        """Return the content of settings.json.
+
+        Raises:
+            UserInputError: it is missing or damaged.
+        """
         path = self.settings_path
         settings = parse_json(path, self.checksums.read(path), ADVICE)
         return to_record(path, settings, dict[str, str | int | float | bool | None], ADVICE)
 
-    def publish(self, checkpoint):
-        """Make a file of weights the run's final ones, those that translate."""
+    def publish(self, checkpoint: PathLike) -> None:
+        """Copy a file of weights to `model.weights.h5`, the weights that translate."""
         self.checksums.copy(checkpoint, self.weights_path)
 
-    def find_weights(self, checkpoint=None):
+    def find_weights(self, checkpoint: PathLike | None = None) -> Path:
         """Return the file of weights to load.
 
         Args:
-            checkpoint: a path, or a name in checkpoints/ such as "best" or "step-00000500". None:
-                the run's final weights, or, said on stderr, the best or last checkpoint of a run
-                that did not reach its end.
+            checkpoint: a path, or a name in checkpoints/ such as "best" or "step-00000500". None
+                takes the final weights; for a run that did not reach its end, the best or else the
+                last checkpoint, with a note on stderr.
+
+        Raises:
+            UserInputError: the checkpoint does not exist, or the run holds no weights yet.
         """
         if checkpoint is not None:
             return self.checkpoints.find(checkpoint)
@@ -235,31 +261,42 @@ class RunDirectory:
         print(f"The run {self.path} did not reach its end: using {path.name}.", file=sys.stderr)
         return path
 
-    def load_architecture(self, **rates):
-        """Return the run's `keras.Model` with new weights; arguments as in `load_model`."""
-        return load_run_model(self, **rates)
+    def load_architecture(self, **rates: float) -> keras.Model:
+        """Return the run's model with new weights; arguments as in `load_model`."""
+        return load_run_model(self.model_path, self.checksums, **rates)
 
-    def load_model(self, checkpoint=None, **rates):
-        """Return the run's `keras.Model` with weights.
+    def load_model(self, checkpoint: PathLike | None = None, **rates: float) -> keras.Model:
+        """Return the run's model with its weights.
 
         Args:
             checkpoint: as in `find_weights`.
-            **rates: dropout rates that replace those it was trained with, such as `dropout=0.2`.
+            **rates: dropout rates that replace those of the training, such as `dropout=0.2`.
 
         Raises:
             UserInputError: a file is missing, damaged or refused, or they do not fit each other.
         """
-        return load_run_model(self, self.find_weights(checkpoint), **rates)
+        weights = self.find_weights(checkpoint)
+        return load_run_model(self.model_path, self.checksums, weights, **rates)
 
-    def load_tokenizers(self, target_class=SentencePieceTokenizer):
-        """Return the source's and the target's tokenizer, one object where they share it.
+    @overload
+    def load_tokenizers(self) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]: ...
+
+    @overload
+    def load_tokenizers(
+        self, target_class: type[_Tokenizer]
+    ) -> tuple[SentencePieceTokenizer, _Tokenizer]: ...
+
+    def load_tokenizers(
+        self, target_class: type[SentencePieceTokenizer] = SentencePieceTokenizer
+    ) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
+        """Return the source's and the target's tokenizer, one object if they share it.
 
         Args:
-            target_class: class of the target's: it says whether outputs are text or trees.
+            target_class: class of the target's tokenizer; `TreeTokenizer` for a parser.
 
         Raises:
-            UserInputError: a file is missing or damaged, the model learned with another one, or its
-                outputs are of another kind than `target_class` is for.
+            UserInputError: a file is missing or damaged, the model was trained with another
+                tokenizer, or `target_class` does not suit its outputs.
         """
         record = self.record()
         if record.output != target_class.output:
@@ -271,7 +308,7 @@ class RunDirectory:
         tokenizer = _load_tokenizer(
             target_class, self.tokenizer_path, record.tokenizer_fingerprint, record.vocabulary_size
         )
-        if record.source_tokenizer_fingerprint is None:
+        if record.source_tokenizer_fingerprint is None or record.source_vocabulary_size is None:
             return tokenizer, tokenizer
         source_tokenizer = _load_tokenizer(
             SentencePieceTokenizer,
@@ -282,8 +319,10 @@ class RunDirectory:
         return source_tokenizer, tokenizer
 
 
-def _load_tokenizer(tokenizer_class, path, fingerprint, vocabulary_size):
-    """The tokenizer in a file, if it is the one that a model was trained with."""
+def _load_tokenizer(
+    tokenizer_class: type[_Tokenizer], path: Path, fingerprint: str, vocabulary_size: int
+) -> _Tokenizer:
+    """The tokenizer in a file, if a model was trained with it."""
     tokenizer = tokenizer_class.load(path)
     if tokenizer.vocabulary_size != vocabulary_size:
         raise UserInputError(

@@ -1,11 +1,16 @@
-"""A run's model, made of files that anybody may have written."""
+"""Making a run's model from its files, which are not trusted."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import keras
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json
 from keras_transformer.files.weight_files import read_weight_file
 from keras_transformer.models.architecture import load_architecture
 from keras_transformer.runs.model_weights import count_weights, load_weights
-from keras_transformer.runs.run_checksums import ADVICE
+from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
 
 _OTHER_WEIGHTS = (
     f"Take other weights with --checkpoint, or {ADVICE[0].lower()}{ADVICE[1:]} Where a program of "
@@ -13,28 +18,32 @@ _OTHER_WEIGHTS = (
 )
 
 
-def load_run_model(run, weights=None, **rates):
-    """Make the `keras.Model` that a run's files describe; arguments as `RunDirectory.load_model`.
-
-    Without a file of weights it begins with new ones.
-    """
+def load_run_model(
+    path: Path, checksums: RunChecksums, weights: Path | None = None, **rates: float
+) -> keras.Model:
+    """Make the model of a run's `model.json`, with the weights in a file or new ones."""
     if weights is None:
-        return _make_model(run, rates)
+        return _make_model(path, checksums, rates)
     content = read_weight_file(weights)
-    run.checksums.check_content(weights, content.getbuffer(), _OTHER_WEIGHTS)
-    model = _make_model(run, rates, count_weights(weights, content), weights)
+    checksums.check_content(weights, content.getbuffer(), _OTHER_WEIGHTS)
+    model = _make_model(path, checksums, rates, count_weights(weights, content), weights)
     load_weights(model, weights, content)
     return model
 
 
-def _make_model(run, rates, num_weights=None, weights=None):
-    path = run.model_path
-    architecture = parse_json(path, run.checksums.read(path), ADVICE)
+def _make_model(
+    path: Path,
+    checksums: RunChecksums,
+    rates: Mapping[str, float],
+    num_weights: int | None = None,
+    weights: Path | None = None,
+) -> keras.Model:
+    architecture = parse_json(path, checksums.read(path), ADVICE)
     try:
         for layer in architecture["config"]["layers"]:
             config = layer["config"]
             config.update({name: rates[name] for name in rates if name in config})
-            config["trainable"] = True  # what was frozen is that training's business
+            config["trainable"] = True  # only the training itself had frozen layers
         architecture.pop("compile_config", None)
         return load_architecture(architecture, num_weights)
     except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -1,12 +1,15 @@
-"""What the JSON files of a run hold: their fields and types, in one place."""
+"""Fields and types of the JSON files of a run."""
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 
 from keras_transformer.runs.environment import package_versions
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.types import PathLike
 
-RUN_FORMAT = "keras_transformer run"
+_RunFormat = Literal["keras_transformer run"]
+RUN_FORMAT: _RunFormat = "keras_transformer run"
 FORMAT_VERSION = 1
 
 PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
@@ -17,12 +20,12 @@ Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 class RunRecord(msgspec.Struct, kw_only=True):
     """run.json: what the directory is.
 
-    `tokenizer_fingerprint` is the SHA-256 of the target's tokenizer, `versions` has Python's, the
-    packages' and Keras's backend, and `origin`, "from" in the file, is what the weights started
+    `tokenizer_fingerprint` is the SHA-256 of the target's tokenizer. `versions` has those of Python
+    and the packages, and Keras's backend. `origin`, "from" in the file, is what the weights started
     from, such as another run's path.
     """
 
-    format: Literal[RUN_FORMAT]
+    format: _RunFormat
     format_version: PositiveInt
     tokenizer_fingerprint: Sha256
     vocabulary_size: PositiveInt
@@ -32,20 +35,18 @@ class RunRecord(msgspec.Struct, kw_only=True):
     source_vocabulary_size: PositiveInt | None = None
     origin: str | None = msgspec.field(name="from", default=None)
 
-    def as_json(self):
-        """The record as a JSON-compatible dictionary, without what is None."""
+    def as_json(self) -> dict[str, Any]:
+        """Return the record as a JSON-compatible dictionary, leaving out None values."""
         values = msgspec.to_builtins(self)
         return {name: value for name, value in values.items() if value is not None}
 
 
-def new_record(tokenizer, source_tokenizer=None, origin=None):
-    """Return the `RunRecord` of a run that begins; arguments as in `RunDirectory.start`."""
-    source = {}
-    if source_tokenizer is not None:
-        source = {
-            "source_tokenizer_fingerprint": source_tokenizer.fingerprint,
-            "source_vocabulary_size": source_tokenizer.vocabulary_size,
-        }
+def new_record(
+    tokenizer: SentencePieceTokenizer,
+    source_tokenizer: SentencePieceTokenizer | None = None,
+    origin: PathLike | None = None,
+) -> RunRecord:
+    """Return the record of a new run; arguments as in `RunDirectory.start`."""
     return RunRecord(
         format=RUN_FORMAT,
         format_version=FORMAT_VERSION,
@@ -54,19 +55,20 @@ def new_record(tokenizer, source_tokenizer=None, origin=None):
         output=tokenizer.output,
         versions=package_versions(),
         origin=None if origin is None else str(origin),
-        **source,
+        source_tokenizer_fingerprint=source_tokenizer.fingerprint if source_tokenizer else None,
+        source_vocabulary_size=source_tokenizer.vocabulary_size if source_tokenizer else None,
     )
 
 
 class KeptCheckpoint(TypedDict):
-    """One of the best checkpoints: its step, and its validation value."""
+    """One of the best checkpoints: its step and its validation value."""
 
     step: Step
     value: float
 
 
 class BestRecord(TypedDict, total=False):
-    """checkpoints/best.json: the best checkpoint, and under "kept" the best few, best first."""
+    """checkpoints/best.json: the best checkpoint and, under "kept", the best few, best first."""
 
     step: Step
     value: float
@@ -76,12 +78,12 @@ class BestRecord(TypedDict, total=False):
 
 
 class Progress(TypedDict, total=False):
-    """What the callbacks of a training need to go on; counters besides, by their names."""
+    """Progress of a training's callbacks; counters are added under their names."""
 
     seconds: Annotated[float, msgspec.Meta(ge=0)]
     best: BestRecord
     validation_due: bool
 
 
-# checksums.json: the SHA-256 sums that a file may have, by its name.
+# checksums.json: the valid SHA-256 sums of each file, by its name.
 Checksums = dict[str, list[Sha256]]

@@ -286,7 +286,7 @@ def test_a_run_without_any_weights_is_refused(evaluate, copied_run):
         (["--language=german"], "Received: language='german'"),
         (["--against=missing.de"], "Cannot read missing.de"),
         (["--against={files}/short.de"], "short.de has 2"),
-        (["--against={files}"], "is no run of keras_transformer"),
+        (["--against={files}"], "is not a run of keras_transformer"),
         (["--output={files}"], "`--output` must be a file. Received: "),
         (["--output="], "`--output` must be a file. Received: ''"),
         (["--output={files}/new/out"], "`--output` must be in a folder that exists. Received: "),

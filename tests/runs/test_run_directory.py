@@ -178,7 +178,7 @@ def test_open_wants_a_run(tmp_path):
     with pytest.raises(UserInputError, match="There is no run directory"):
         RunDirectory.open(tmp_path / "missing")
     (tmp_path / "run.json").write_text('{"format": "another"}')
-    with pytest.raises(UserInputError, match="is no run of keras_transformer"):
+    with pytest.raises(UserInputError, match="is not a run of keras_transformer"):
         RunDirectory.open(tmp_path)
 
 
