@@ -4,17 +4,24 @@ Each name is loaded on first use: clients of a model server need neither NumPy n
 """
 
 import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keras_transformer.text.sentencepiece_tokenizer import (
+        SentencePieceTokenizer as SentencePieceTokenizer,
+    )
+    from keras_transformer.text.vocabulary_sample import sample_lines as sample_lines
 
 _HOMES = {"SentencePieceTokenizer": "sentencepiece_tokenizer", "sample_lines": "vocabulary_sample"}
 
 __all__ = sorted(_HOMES)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

@@ -1,16 +1,25 @@
-"""Lists of sentences: what they must be, and batches of them of similar lengths."""
+"""Checks of lists of sentences, and batches of sentences of similar lengths."""
+
+from collections.abc import Iterable, Iterator, Sized
+from typing import Protocol
 
 from tqdm import tqdm
 
 from keras_transformer.argument_checks import check_no_string
 from keras_transformer.errors import UserInputError
 
-# Memory grows with length squared: a batch of longer sentences than these has fewer of them.
+# Memory grows with the square of the length: longer sentences than this get smaller batches.
 FULL_BATCH_LENGTH = 256
 
 
-def checked_strings(name, strings):
-    """The strings as a list, each as UTF-8 can hold it; ValueError where one is no string."""
+class Lengths(Protocol):
+    """A sequence or a mapping from indices of sentences to their lengths."""
+
+    def __getitem__(self, index: int, /) -> int: ...
+
+
+def checked_strings(name: str, strings: Iterable[str]) -> list[str]:
+    """Return the strings in a form that UTF-8 can encode; a ValueError for other values."""
     check_no_string(name, strings)
     strings = list(strings)
     for i, string in enumerate(strings):
@@ -21,13 +30,13 @@ def checked_strings(name, strings):
     return [without_surrogates(string) for string in strings]
 
 
-def without_surrogates(string):
-    """A string that UTF-8 can hold: half a surrogate pair, which is no character, is U+FFFD."""
+def without_surrogates(string: str) -> str:
+    """Return the string with U+FFFD in place of lone surrogates, which UTF-8 cannot encode."""
     return string.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def check_equal_numbers(name, rows, other_name, other_rows):
-    """Require as many of one kind as of the other."""
+def check_equal_numbers(name: str, rows: Sized, other_name: str, other_rows: Sized) -> None:
+    """Require two arguments of the same length."""
     if len(rows) != len(other_rows):
         raise UserInputError(
             f"`{other_name}` must be as many as `{name}`. "
@@ -35,10 +44,12 @@ def check_equal_numbers(name, rows, other_name, other_rows):
         )
 
 
-def batches_by_length(indices, lengths, batch_size, progress=False):
-    """Split indices of sentences into lists of similar lengths, the longest first.
+def batches_by_length(
+    indices: Iterable[int], lengths: Lengths, batch_size: int, progress: bool = False
+) -> Iterator[list[int]]:
+    """Split indices of sentences into batches of similar lengths, the longest first.
 
-    They have at most `batch_size` sentences, and fewer of those above `FULL_BATCH_LENGTH`.
+    A batch has at most `batch_size` sentences, fewer if they are longer than `FULL_BATCH_LENGTH`.
 
     Example:
         >>> list(batches_by_length(range(4), [3, 9, 4, 8], batch_size=2))

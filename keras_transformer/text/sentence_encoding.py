@@ -1,24 +1,46 @@
-"""From strings to rows of ids; what is longer than a model should read is refused, cut or split.
+"""Tokenizing sentences, of which those too long for the model are refused, cut or split.
 
-A sentence of millions of characters is tokenised in blocks, and no further than its limit needs:
-its cost does not grow with what nobody reads.
+Very long sentences are tokenized in blocks, no further than needed, so that the cost does not grow
+with text that is not used.
 """
 
 import warnings
+from collections.abc import Iterable, Iterator, Sequence, Set
+from typing import Literal, Protocol, get_args
 
 from keras_transformer.errors import LongSentenceWarning, SentenceTooLong
 from keras_transformer.text.sentence_batches import checked_strings
 
-LONG_SENTENCES = ("refuse", "cut", "split")
+LongSentences = Literal["refuse", "cut", "split"]
+LONG_SENTENCES: tuple[str, ...] = get_args(LongSentences)
 
 _BLOCK_CHARACTERS = 1 << 14
 
 
-def encode_sentences(name, sentences, tokenizer, max_length, long_sentences="refuse"):
-    """The ids of sentences, lists of int without begin or end of sentence.
+class Encoder(Protocol):
+    """A tokenizer that turns sentences into lists of ids."""
 
-    `max_length` counts EOS, although no row has it. What becomes of longer ones `long_sentences`
-    says: "refuse" (`SentenceTooLong`), or "cut", which is warned of. `name` is for errors.
+    def encode(self, sentences: list[str], /) -> list[list[int]]: ...
+
+
+class WordEncoder(Encoder, Protocol):
+    """A tokenizer that knows which ids begin a word."""
+
+    @property
+    def word_starts(self) -> Sequence[int]: ...
+
+
+def encode_sentences(
+    name: str,
+    sentences: Iterable[str],
+    tokenizer: Encoder,
+    max_length: int,
+    long_sentences: LongSentences = "refuse",
+) -> list[list[int]]:
+    """Return the ids of sentences, without begin or end of sentence.
+
+    Sentences with more than `max_length` tokens, counting EOS, are refused (`SentenceTooLong`) or,
+    with `long_sentences="cut"`, cut with a warning. `name` is the argument that errors name.
     """
     sentences = checked_strings(name, sentences)
     rows = _rows_up_to(max_length, sentences, tokenizer)
@@ -32,12 +54,18 @@ def encode_sentences(name, sentences, tokenizer, max_length, long_sentences="ref
     return rows
 
 
-def split_sentences(name, sentences, tokenizer, max_length, language):
-    """The ids of sentences, those that are too long in several rows, which is warned of.
+def split_sentences(
+    name: str,
+    sentences: Iterable[str],
+    tokenizer: WordEncoder,
+    max_length: int,
+    language: str,
+) -> list[list[list[int]]]:
+    """Return a list of rows of ids for each sentence; long sentences are split, with a warning.
 
-    Such a one is split where a sentence within it ends, by the rules for abbreviations of
-    `language`, a code such as "en". What is too long even so is parted between words, and a word
-    that is, between tokens. Returns a list of rows for each sentence.
+    A long sentence is split at the ends of the sentences within it, by the abbreviation rules of
+    `language`, a code such as "en"; parts that are still too long between words, and words that
+    are between tokens.
     """
     sentences = checked_strings(name, sentences)
     parts = [[row] for row in _rows_up_to(max_length, sentences, tokenizer)]
@@ -48,8 +76,8 @@ def split_sentences(name, sentences, tokenizer, max_length, language):
     return parts
 
 
-def _rows_up_to(length, sentences, tokenizer):
-    """Rows of ids; of a sentence with more than `length`, at least so many of the first."""
+def _rows_up_to(length: int, sentences: list[str], tokenizer: Encoder) -> list[list[int]]:
+    """Rows of ids, of which those with more than `length` may end after these."""
     is_short = [len(sentence) <= _BLOCK_CHARACTERS for sentence in sentences]
     short = [sentence for sentence, short in zip(sentences, is_short, strict=True) if short]
     rows = iter(tokenizer.encode(short))
@@ -59,8 +87,8 @@ def _rows_up_to(length, sentences, tokenizer):
     ]
 
 
-def _row_up_to(length, sentence, tokenizer):
-    row = []
+def _row_up_to(length: int, sentence: str, tokenizer: Encoder) -> list[int]:
+    row: list[int] = []
     for block in _blocks(sentence):
         row += tokenizer.encode([block])[0]
         if len(row) >= length:
@@ -68,32 +96,32 @@ def _row_up_to(length, sentence, tokenizer):
     return row
 
 
-def _blocks(text):
-    """Parts of a text that a tokenizer turns into the tokens of the whole: parted between words."""
+def _blocks(text: str) -> Iterator[str]:
+    """Split a text between words, so that the blocks have the tokens of the whole."""
     start = 0
     while len(text) - start > _BLOCK_CHARACTERS:
         end = text.rfind(" ", start, start + _BLOCK_CHARACTERS)
-        is_word = end <= start  # without an end in sight
+        is_word = end <= start  # a word longer than a block
         end = start + _BLOCK_CHARACTERS if is_word else end
         yield text[start:end]
         start = end if is_word else end + 1
     yield text[start:]
 
 
-def _parts(sentence, tokenizer, most, language):
+def _parts(sentence: str, tokenizer: WordEncoder, most: int, language: str) -> list[list[int]]:
     """Rows of at most `most` ids, of the sentences in a text."""
-    import sentencex  # not needed by most
+    import sentencex  # seldom needed
 
     word_starts = frozenset(tokenizer.word_starts)
-    rows = []
+    rows: list[list[int]] = []
     for one in sentencex.segment(language, sentence):
         for block in _blocks(one.strip()):
             rows += _chunks(tokenizer.encode([block])[0], most, word_starts)
     return rows
 
 
-def _chunks(row, most, word_starts):
-    """Yield parts of a row with at most `most` ids, if possible up to the beginning of a word."""
+def _chunks(row: list[int], most: int, word_starts: Set[int]) -> Iterator[list[int]]:
+    """Yield parts of a row of at most `most` ids, split before a word where possible."""
     start = 0
     while len(row) - start > most:
         ends = range(start + most, start, -1)
@@ -104,10 +132,10 @@ def _chunks(row, most, word_starts):
         yield row[start:]
 
 
-def _fault(sentence, max_length):
+def _fault(sentence: str, max_length: int) -> str:
     return f"has more than {max_length:,} tokens, end of sentence counted: {sentence[:40]!r}..."
 
 
-def _warn(name, index, sentence, max_length, outcome):
+def _warn(name: str, index: int, sentence: str, max_length: int, outcome: str) -> None:
     fault = f"{_fault(sentence, max_length)} ({outcome})"
     warnings.warn(LongSentenceWarning(name, index, fault), stacklevel=2)

@@ -1,4 +1,4 @@
-"""A SentencePiece model from anybody: what the library does not refuse and must not get further."""
+"""Loading untrusted SentencePiece models, with checks that the library lacks."""
 
 import math
 from dataclasses import asdict
@@ -9,11 +9,10 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.special_tokens import SpecialTokens
 
 
-def load_processor(model_bytes):
-    """Load a serialized model into a `sentencepiece.SentencePieceProcessor`.
+def load_processor(model_bytes: bytes) -> sentencepiece.SentencePieceProcessor:
+    """Load a serialized model; its pieces must be UTF-8 and its scores finite.
 
-    The library checks the structure, and that the normalizer's table points into itself. Here
-    pieces must be UTF-8, and scores finite.
+    The library itself checks the structure and the bounds of the normalizer's table.
     """
     processor = sentencepiece.SentencePieceProcessor()
     try:
@@ -21,16 +20,16 @@ def load_processor(model_bytes):
         numbers = range(processor.get_piece_size())
         for number in numbers:
             processor.id_to_piece(number)
-    # A piece, or what the library says of it, may be no UTF-8: a UnicodeDecodeError.
+    # The UnicodeDecodeError is that of a piece or of the library's message.
     except (RuntimeError, OSError, UnicodeDecodeError) as error:
         raise UserInputError("The tokenizer is not a SentencePiece model") from error
     if not all(math.isfinite(processor.get_score(number)) for number in numbers):
-        raise UserInputError("The SentencePiece model has scores that are no finite numbers")
+        raise UserInputError("The SentencePiece model has scores that are not finite numbers")
     return processor
 
 
-def special_tokens_of(processor):
-    """The `SpecialTokens` of a loaded model, which must have all four, and different ones."""
+def special_tokens_of(processor: sentencepiece.SentencePieceProcessor) -> SpecialTokens:
+    """Return the special tokens of a loaded model, which must have all four with different ids."""
     ids = {
         "pad": processor.pad_id(),
         "bos": processor.bos_id(),

@@ -1,42 +1,45 @@
 """The pieces of a SentencePiece model, read from its bytes.
 
-The library tells no piece's type and no model's; its own reader of these bytes needs `protobuf`.
+The library does not give the types of pieces and models; its own reader needs `protobuf`.
 """
 
 import dataclasses
 import struct
+from typing import Self
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.protocol_buffers import BYTES, FLOAT, VARINT, fields
 
 _MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
-# Types of pieces. Those that text may be cut into are normal, user-defined and unused ones.
+# Types of pieces. Text is segmented into normal, user-defined and unused ones.
 _NORMAL, _UNKNOWN, _USER_DEFINED, _UNUSED, _BYTE = 1, 2, 4, 5, 6
 # Fields in sentencepiece_model.proto: number and type. One of another type is an unknown field.
 _MODEL_PIECE, _MODEL_TRAINER_SPEC = (1, BYTES), (2, BYTES)
 _PIECE_TEXT, _PIECE_SCORE, _PIECE_TYPE = (1, BYTES), (2, FLOAT), (3, VARINT)
 _TRAINER_MODEL_TYPE = (3, VARINT)
 
+_Piece = tuple[str, float, int]  # text, score and type
+
 
 @dataclasses.dataclass(frozen=True)
 class SentencePieceModel:
-    """What cuts text into pieces.
+    """The pieces and types of a SentencePiece model.
 
-    `ids` and `scores` are those of all pieces that text may be cut into, `user_defined` of these
-    are always one token, and `unused` ones are cut again. `byte_ids` are the 256 ids of bytes, or
-    None.
+    `ids` and `scores` have all pieces that text is segmented into; of these, `user_defined` ones
+    are always one token, and `unused` ones are segmented again. `byte_ids` are the ids of the 256
+    bytes, or None for a model without byte fallback.
     """
 
     model_type: str
-    ids: dict
-    scores: dict
-    user_defined: frozenset
-    unused: frozenset
-    byte_ids: list | None
+    ids: dict[str, int]
+    scores: dict[str, float]
+    user_defined: frozenset[str]
+    unused: frozenset[str]
+    byte_ids: list[int] | None
     unknown_id: int
 
     @classmethod
-    def read(cls, model_bytes):
+    def read(cls, model_bytes: bytes) -> Self:
         """Read a serialized model that the library has accepted.
 
         Example:
@@ -46,7 +49,8 @@ class SentencePieceModel:
             >>> model.model_type, model.ids["▁"], model.unknown_id
             ('bpe', 4, 3)
         """
-        pieces, model_type = [], 1
+        pieces: list[_Piece] = []
+        model_type = 1
         try:
             for field, value in fields(model_bytes):
                 if field == _MODEL_PIECE:
@@ -58,8 +62,7 @@ class SentencePieceModel:
             raise UserInputError("The tokenizer is a damaged SentencePiece model") from error
 
     @classmethod
-    def _of(cls, pieces, model_type):
-        """The model of this type; pieces are tuples of text, score and type."""
+    def _of(cls, pieces: list[_Piece], model_type: str) -> Self:
         of_type = {
             kind: {text: number for number, (text, _, type_) in enumerate(pieces) if type_ == kind}
             for kind in (_NORMAL, _UNKNOWN, _USER_DEFINED, _UNUSED, _BYTE)
@@ -77,14 +80,14 @@ class SentencePieceModel:
             unknown_id=next(iter(of_type[_UNKNOWN].values())),
         )
 
-    def spell(self, character):
-        """Ids of a character that no piece holds: those of its bytes, or the unknown token's."""
+    def spell(self, character: str) -> tuple[int, ...]:
+        """Return the ids of an unknown character: those of its bytes, or the unknown token's."""
         if self.byte_ids is None:
             return (self.unknown_id,)
         return tuple(self.byte_ids[byte] for byte in character.encode("utf-8"))
 
 
-def _read_piece(value):
+def _read_piece(value: bytes) -> _Piece:
     found = dict(fields(value))
     text = found[_PIECE_TEXT].decode("utf-8")
     (score,) = struct.unpack("<f", found.get(_PIECE_SCORE, bytes(4)))

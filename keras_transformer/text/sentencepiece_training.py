@@ -1,7 +1,8 @@
-"""SentencePiece's trainer, with what it says as one clear line."""
+"""SentencePiece's trainer, with clear error messages."""
 
 import io
 import re
+from collections.abc import Iterable
 from dataclasses import asdict
 
 import sentencepiece
@@ -9,23 +10,38 @@ import sentencepiece
 from keras_transformer.errors import UserInputError
 from keras_transformer.special_tokens import SpecialTokens
 
-# SentencePiece's own scale: 0 information, 1 warnings, 2 errors.
+# SentencePiece's scale: 0 information, 1 warnings, 2 errors.
 _LOG_ERRORS_ONLY = 2
-# By default SentencePiece leaves out training lines above 4,192 bytes without a word.
+# SentencePiece's default silently leaves out training lines above 4,192 bytes.
 _LONGEST_LINE_BYTES = 1 << 20
-# Unigram training sums floats per thread: the number is part of the result, never the machine's.
+# Unigram training sums floats per thread: fixed, so that the result does not depend on the machine.
 _TRAINING_THREADS = 16
 
 
-def train_model(lines, *, vocab_size, **options):
-    """Run SentencePiece's trainer, whose names the options bear; returns the model's bytes."""
+def train_model(
+    lines: Iterable[str],
+    *,
+    vocab_size: int,
+    model_type: str,
+    byte_fallback: bool,
+    normalization_rule_name: str,
+    remove_extra_whitespaces: bool,
+    character_coverage: float,
+    user_defined_symbols: list[str],
+) -> bytes:
+    """Run SentencePiece's trainer with its options of the same names; returns the model."""
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(lines),
             model_writer=model,
             vocab_size=vocab_size,
-            **options,
+            model_type=model_type,
+            byte_fallback=byte_fallback,
+            normalization_rule_name=normalization_rule_name,
+            remove_extra_whitespaces=remove_extra_whitespaces,
+            character_coverage=character_coverage,
+            user_defined_symbols=user_defined_symbols,
             **{f"{name}_id": value for name, value in asdict(SpecialTokens()).items()},
             max_sentence_length=_LONGEST_LINE_BYTES,
             num_threads=_TRAINING_THREADS,
@@ -39,8 +55,8 @@ def train_model(lines, *, vocab_size, **options):
     return model.getvalue()
 
 
-def _explain(message, vocabulary_size):
-    """What the trainer says as one clear line, or None where the input is not at fault."""
+def _explain(message: str, vocabulary_size: int) -> str | None:
+    """A clear form of the trainer's message, or None if the input is not at fault."""
     if "!sentences_.empty()" in message or "(all_chars_count) > (0)" in message:
         return "There is no text to train a vocabulary from"
     received = f"Received: vocabulary_size={vocabulary_size}"

@@ -1,8 +1,11 @@
-"""Segmentations of sentences drawn at random, reproducible from a seed on every machine."""
+"""Random segmentations of sentences, reproducible from a seed on every machine."""
 
 import re
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import numpy as np
+import sentencepiece
 
 from keras_transformer.argument_checks import check_non_negative_int, is_number
 from keras_transformer.errors import UserInputError
@@ -10,18 +13,21 @@ from keras_transformer.text.bpe_dropout import BpeDropout
 from keras_transformer.text.sentencepiece_model import SentencePieceModel
 from keras_transformer.text.unigram_sampling import UnigramSampling
 
-SEGMENTATIONS = {"bpe": BpeDropout, "unigram": UnigramSampling}
-SPACE = "▁"  # how a SentencePiece vocabulary spells a space
+SEGMENTATIONS: dict[str, type[BpeDropout | UnigramSampling]] = {
+    "bpe": BpeDropout,
+    "unigram": UnigramSampling,
+}
+SPACE = "▁"  # a space in a SentencePiece vocabulary
 
 
 class SubwordSampler:
     """Draws segmentations as `SentencePieceProcessor` does, but from our own random numbers.
 
-    Version 0.2.3 of the library draws other pieces from the same seed in every process. Its
+    Version 0.2.3 of the library draws different pieces from the same seed in each process. Its
     processor normalizes the text.
     """
 
-    def __init__(self, processor, model_bytes):
+    def __init__(self, processor: sentencepiece.SentencePieceProcessor, model_bytes: bytes) -> None:
         model = SentencePieceModel.read(model_bytes)
         if model.model_type not in SEGMENTATIONS:
             raise UserInputError(
@@ -33,13 +39,13 @@ class SubwordSampler:
         self._segmentation = SEGMENTATIONS[model.model_type](model)
         self._chunk = re.compile(_chunk_pattern(model.ids))
         symbols = sorted(model.user_defined, key=len, reverse=True)
-        # BPE cuts them out before all else; the longest wins.
+        # BPE first cuts out the symbols, the longest first.
         self._symbols = None
         if model.model_type == "bpe" and symbols:
             self._symbols = re.compile(f"({'|'.join(map(re.escape, symbols))})")
 
-    def sample(self, sentences, *, alpha, seed):
-        """Draw the ids of a segmentation of each sentence, as `SentencePieceTokenizer.sample`."""
+    def sample(self, sentences: Sequence[str], *, alpha: float, seed: int) -> list[list[int]]:
+        """Draw the ids of a segmentation of each sentence; see `SentencePieceTokenizer.sample`."""
         _check_alpha(alpha)
         check_non_negative_int("seed", seed)
         generator = np.random.default_rng(seed)
@@ -50,8 +56,8 @@ class SubwordSampler:
         drawn = iter(self._segmentation.draw(chunks, alpha, generator))
         return [self._join([next(drawn) for _ in row]) for row in rows]
 
-    def _chunks(self, text):
-        """Parts of a normalized sentence that no piece joins."""
+    def _chunks(self, text: str) -> list[str]:
+        """Split a normalized sentence where pieces never join it."""
         if self._symbols is None:
             return self._chunk.findall(text)
         parts = enumerate(self._symbols.split(text))
@@ -61,12 +67,12 @@ class SubwordSampler:
             for chunk in ([part] if number % 2 else self._chunk.findall(part))
         ]
 
-    def _join(self, chunks):
-        ids = [id_ for chunk in chunks for id_ in chunk]
+    def _join(self, chunks: Iterable[Iterable[int]]) -> list[int]:
+        ids = list(chain.from_iterable(chunks))
         unknown = self._model.unknown_id
         if self._model.byte_ids is not None or unknown not in ids:
             return ids
-        # Neighboring unknown characters are one unknown token.
+        # Adjacent unknown characters are one unknown token.
         return [
             id_
             for number, id_ in enumerate(ids)
@@ -74,8 +80,8 @@ class SubwordSampler:
         ]
 
 
-def _chunk_pattern(pieces):
-    """Pattern of the chunks of text that pieces keep to: usually a word with its space."""
+def _chunk_pattern(pieces: Iterable[str]) -> str:
+    """Pattern of the chunks that pieces never cross: usually a word with its space."""
     if not any(re.search(f"[^{SPACE}]{SPACE}", piece) for piece in pieces):
         return f"{SPACE}+[^{SPACE}]*|[^{SPACE}]+"
     if not any(re.search(f"{SPACE}[^{SPACE}]", piece) for piece in pieces):
@@ -83,6 +89,6 @@ def _chunk_pattern(pieces):
     return "(?s:.+)"
 
 
-def _check_alpha(alpha):
+def _check_alpha(alpha: float) -> None:
     if not is_number(alpha) or not 0 <= alpha <= 1:
         raise ValueError(f"`alpha` must be a number in [0, 1]. Received: alpha={alpha!r}")

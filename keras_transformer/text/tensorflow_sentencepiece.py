@@ -7,7 +7,7 @@ import tensorflow_text
 
 
 class TensorFlowSentencePieceTokenizer(tf.Module):
-    """Gives the ids of `SentencePieceTokenizer` inside a TensorFlow graph.
+    """`SentencePieceTokenizer` inside a TensorFlow graph, with the same ids.
 
     Make it after `keras.utils.set_random_seed`, which drops the resources of older ones.
 
@@ -15,21 +15,21 @@ class TensorFlowSentencePieceTokenizer(tf.Module):
         model_bytes: `SentencePieceTokenizer.model_bytes`.
     """
 
-    def __init__(self, model_bytes):
+    def __init__(self, model_bytes: bytes) -> None:
         super().__init__()
-        # A loaded SavedModel takes two vocabularies of one name for one and the same.
+        # Unique, since a loaded SavedModel shares vocabularies of the same name.
         name = f"sentencepiece_{hashlib.sha256(model_bytes).hexdigest()}"
-        # Not FastSentencepieceTokenizer: its ids for a BPE model are wrong without a word.
+        # FastSentencepieceTokenizer silently gives wrong ids for BPE models.
         self._tokenizer = tensorflow_text.SentencepieceTokenizer(
             model_bytes, out_type=tf.int32, name=name
         )
 
     @property
-    def vocabulary_size(self):
+    def vocabulary_size(self) -> tf.Tensor:
         """Number of ids, a scalar int32 tensor."""
         return self._tokenizer.vocab_size()
 
-    def tokenize(self, sentences):
+    def tokenize(self, sentences: tf.Tensor) -> tf.RaggedTensor:
         """Turn sentences into token ids, without begin or end of sentence.
 
         Args:
@@ -40,14 +40,14 @@ class TensorFlowSentencePieceTokenizer(tf.Module):
         """
         return self._tokenizer.tokenize(sentences)
 
-    def detokenize(self, ids):
+    def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Turn token ids into sentences.
 
         Args:
             ids: int32 `tf.RaggedTensor` `(sentences, None)`.
 
         Returns:
-            A string tensor `(sentences,)`, equal to what the library form decodes but for spaces
-            at the start of a sentence, which only `normalization="identity"` keeps and only there.
+            A string tensor `(sentences,)`, equal to `SentencePieceTokenizer.decode` except that
+            it drops spaces at the start of a sentence with `normalization="identity"`.
         """
         return self._tokenizer.detokenize(ids)

@@ -1,33 +1,36 @@
-"""Text files, plain or gzip: their bytes and lines, and one clear sentence for every fault."""
+"""Text files, plain or gzip: their bytes and lines."""
 
 import contextlib
 import functools
 import gzip
+import io
 import pathlib
 import zlib
+from collections.abc import Iterator
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import open_input
+from keras_transformer.types import PathLike
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-MAX_LINE_BYTES = 1 << 24  # what is longer is no text: a device, a binary file, a gzip bomb
+MAX_LINE_BYTES = 1 << 24  # longer lines are not text: a device, a binary file, a gzip bomb
 
 
-def text_lines(path):
-    r"""Read the lines of a UTF-8 text file one after another, never all at once.
+def text_lines(path: PathLike) -> Iterator[str]:
+    r"""Read the lines of a UTF-8 text file one at a time.
 
-    Lines end at `\n` or `\r\n` alone: line separators that Unicode has besides (U+2028, U+0085,
-    vertical tab) stay in the text, as they do for every tool that counts lines with `wc`.
+    Lines end only at `\n` or `\r\n`: Unicode's other line separators (U+2028, U+0085, vertical
+    tab) stay in the text, as for every tool that counts lines like `wc`.
 
     Args:
         path: a file or a pipe; one whose name ends in `.gz` is decompressed.
 
     Yields:
-        Strings without line ends.
+        Lines without their ends.
 
     Raises:
-        UserInputError: the file is missing, empty or damaged, or a line, whose number is told, is
-            not UTF-8 or longer than `MAX_LINE_BYTES`.
+        UserInputError: the file is missing, empty or damaged, or a line, whose number is given, is
+            not UTF-8 or longer than 16 MB.
     """
     number = 0
     with open_bytes(path) as file:
@@ -40,8 +43,8 @@ def text_lines(path):
 
 
 @contextlib.contextmanager
-def open_bytes(path):
-    """Open a file as `open_input`; one whose name ends in `.gz` is decompressed."""
+def open_bytes(path: PathLike) -> Iterator[io.BufferedIOBase]:
+    """Open a file with `open_input`; one whose name ends in `.gz` is decompressed."""
     with open_input(path) as file:
         if pathlib.Path(path).suffix != ".gz":
             yield file
@@ -53,15 +56,15 @@ def open_bytes(path):
             raise UserInputError(f"{path} is not a whole gzip file: {error}") from error
 
 
-def check_line_length(place, num_bytes):
-    """Require a line, which `place` names, of at most `MAX_LINE_BYTES`, its end not counted."""
+def check_line_length(place: str, num_bytes: int) -> None:
+    """Refuse a line of more than `MAX_LINE_BYTES`, not counting its end; `place` names it."""
     if num_bytes > MAX_LINE_BYTES:
         raise UserInputError(
             f"{place}: longer than {MAX_LINE_BYTES:,} bytes, the limit of a line of text."
         )
 
 
-def _decode(path, number, line):
+def _decode(path: PathLike, number: int, line: bytes) -> str:
     if number == 1:
         line = line.removeprefix(BYTE_ORDER_MARK)
     try:

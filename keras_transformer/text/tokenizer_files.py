@@ -1,12 +1,22 @@
-"""The files of a model's vocabularies, in a run as in an export."""
+"""The files of a model's vocabularies, in runs and in exports."""
+
+from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from keras_transformer.types import PathLike
+
+if TYPE_CHECKING:  # clients of a model server lack SentencePiece
+    from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 TOKENIZER = "tokenizer.model"
 SOURCE_TOKENIZER = "source_tokenizer.model"  # of a source with a vocabulary of its own
 
 
-def save_tokenizers(directory, source_tokenizer, tokenizer):
+def save_tokenizers(
+    directory: PathLike, source_tokenizer: SentencePieceTokenizer, tokenizer: SentencePieceTokenizer
+) -> dict[str, str]:
     """Write a model's tokenizers; returns the names of the files of `source` and `target`."""
     names = {"source": TOKENIZER, "target": TOKENIZER}
     tokenizer.save(Path(directory) / TOKENIZER)

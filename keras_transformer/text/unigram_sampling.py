@@ -3,23 +3,33 @@
 import bisect
 import functools
 import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_transformer.text.sentencepiece_model import SentencePieceModel
 
 # Cached lattices of chunks: some 100 MB at most.
 _CACHED = 2**15
-# What SentencePiece takes off the least score of all pieces for a character that no piece holds.
+# SentencePiece scores an unknown character by this much less than the worst piece.
 _UNKNOWN_PENALTY = 10.0
 _USER_DEFINED_PENALTY = 0.1
+
+# For each position in a chunk, the pieces `(start, ids)` that may end there, and their cumulative
+# shares except the last.
+_Arcs = list[tuple[int, tuple[int, ...]]]
+_Lattice = list[tuple[list[float], _Arcs]]
 
 
 class UnigramSampling:
     """Draws segmentations of chunks of text, each with its probability to the power of `alpha`.
 
-    The probabilities of all segmentations of a chunk's first characters are summed from left to
-    right; a segmentation is then drawn piece by piece from right to left. The `SentencePieceModel`
-    is of type "unigram". See [Subword Regularization](https://arxiv.org/abs/1804.10959).
+    The probabilities of all segmentations of a chunk's prefixes are summed from left to right; a
+    segmentation is then drawn piece by piece from right to left. The `SentencePieceModel` must be
+    of type "unigram". See [Subword Regularization](https://arxiv.org/abs/1804.10959).
     """
 
-    def __init__(self, model):
+    def __init__(self, model: SentencePieceModel) -> None:
         self._model = model
         normal = [
             score
@@ -27,7 +37,7 @@ class UnigramSampling:
             if piece not in model.user_defined and piece not in model.unused
         ]
         self._unknown_score = min(normal, default=0.0) - _UNKNOWN_PENALTY
-        # A user-defined symbol nearly always wins, as in the library.
+        # User-defined symbols nearly always win, as in the library.
         highest = max(normal, default=0.0)
         bonus = {s: len(s) * highest - _USER_DEFINED_PENALTY for s in model.user_defined}
         self._scores = {
@@ -38,14 +48,16 @@ class UnigramSampling:
         self._longest = max(map(len, self._scores), default=1)
         self._lattice = functools.lru_cache(_CACHED)(self._lattice_anew)
 
-    def draw(self, chunks, alpha, generator):
-        """Draw a segmentation of each chunk, a tuple of ids."""
-        # A chunk has no more pieces than characters.
+    def draw(
+        self, chunks: Sequence[str], alpha: float, generator: np.random.Generator
+    ) -> list[tuple[int, ...]]:
+        """Draw a segmentation of each chunk, the ids of its pieces."""
+        # A chunk has at most as many pieces as characters.
         draws = iter(generator.random(sum(map(len, chunks))).tolist())
         rows = []
         for chunk in chunks:
             lattice = self._lattice(chunk, alpha)
-            stop, pieces = len(chunk), []
+            stop, pieces = len(chunk), list[tuple[int, ...]]()
             while stop:
                 shares, arcs = lattice[stop]
                 stop, ids = arcs[bisect.bisect_right(shares, next(draws))]
@@ -53,14 +65,12 @@ class UnigramSampling:
             rows.append(tuple(id_ for ids in reversed(pieces) for id_ in ids))
         return rows
 
-    def _lattice_anew(self, chunk, alpha):
-        """What may end behind each character of a chunk: shares, and pieces as `(start, ids)`.
-
-        The shares of the pieces are summed up, but for the last.
-        """
-        lattice, total = [None], [0.0]
+    def _lattice_anew(self, chunk: str, alpha: float) -> _Lattice:
+        lattice: _Lattice = [([], [])]
+        total = [0.0]
         for stop in range(1, len(chunk) + 1):
-            arcs, weights = [], []
+            arcs: _Arcs = []
+            weights: list[float] = []
             for start in range(max(0, stop - self._longest), stop):
                 score, ids = self._piece(chunk[start:stop])
                 if ids:
@@ -70,15 +80,16 @@ class UnigramSampling:
             weights = [math.exp(weight - most) for weight in weights]
             whole = math.fsum(weights)
             total.append(most + math.log(whole))
-            shares, share = [], 0.0
+            shares: list[float] = []
+            share = 0.0
             for weight in weights[:-1]:
                 share += weight / whole
                 shares.append(share)
             lattice.append((shares, arcs))
         return lattice
 
-    def _piece(self, text):
-        """Score and ids of a piece; no ids where there is none of this text."""
+    def _piece(self, text: str) -> tuple[float, tuple[int, ...]]:
+        """Score and ids of a piece; without ids if the vocabulary lacks it."""
         if text in self._scores:
             return self._scores[text], (self._model.ids[text],)
         if len(text) == 1:

@@ -1,26 +1,30 @@
-"""A sample of a text of any length, for training a vocabulary."""
+"""Samples of texts of any length, for training a vocabulary."""
 
 import random
+from collections.abc import Iterable
+from typing import TypeVar
 
 from keras_transformer.argument_checks import check_positive_int
 
+_T = TypeVar("_T")
 
-def sample_lines(lines, most, seed=0):
+
+def sample_lines(lines: Iterable[str], most: int, seed: int = 0) -> list[str]:
     """Draw at most `most` lines, each with the same probability, in the order of the text.
 
-    One pass over the lines; only the sample is in memory. `SentencePieceTokenizer.train` holds all
-    of its lines in memory, so a text larger than that is sampled first.
+    The lines are read once, and only the sample is kept in memory. Use it for texts larger than
+    memory, as `SentencePieceTokenizer.train` keeps all of its lines there.
 
     Args:
-        lines: iterable of strings; blank ones are left out.
-        most: integer, number of lines to draw; a shorter text is returned whole.
-        seed: integer. The result depends on the arguments alone.
+        lines: the lines; blank ones are left out.
+        most: number of lines to draw; a shorter text is returned whole.
+        seed: the result depends only on the arguments.
 
     Returns:
-        A list of strings.
+        The drawn lines.
 
     Raises:
-        ValueError: `most` is no positive integer.
+        ValueError: `most` is not a positive integer.
 
     Example:
         >>> sample_lines(["one", "", "two", "three"], most=3)
@@ -34,9 +38,12 @@ def sample_lines(lines, most, seed=0):
     return [line for _, line in sorted(sample)]
 
 
-def draw_some(items, most, generator):
-    """Draw at most `most` items in one pass: `(number, item)`s, and how many there are."""
-    sample, seen = [], 0  # a reservoir: every item so far is in it with the same probability
+def draw_some(
+    items: Iterable[_T], most: int, generator: random.Random
+) -> tuple[list[tuple[int, _T]], int]:
+    """Draw at most `most` items in one pass: `(number, item)` pairs, and the number of items."""
+    sample: list[tuple[int, _T]] = []  # a reservoir of equally likely items
+    seen = 0
     for seen, item in enumerate(items, start=1):
         if len(sample) < most:
             sample.append((seen, item))

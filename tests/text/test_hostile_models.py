@@ -81,7 +81,7 @@ def test_cut_off_at_any_place(model_bytes):
 def test_scores_that_are_no_numbers(model_bytes, score):
     message = as_message(model_bytes)
     message.pieces[-1].score = score
-    with pytest.raises(UserInputError, match="scores that are no finite numbers"):
+    with pytest.raises(UserInputError, match="scores that are not finite numbers"):
         SentencePieceTokenizer(message.SerializeToString())
 
 
