@@ -4,13 +4,15 @@ import math
 
 from keras import ops
 
+from keras_transformer.types import Tensor
+
 MASKED_LOGIT = -1e9  # finite: a fully masked row becomes uniform instead of NaN
 # Fused attention pays from about here on: XLA's own rewriter asked for more than 512 positions
 # (openxla/xla#5910), and kernels that work on blocks of 128 lose on sentences.
 FUSED_LENGTH = 512
 
 
-def attention_weights(query, key, mask):
+def attention_weights(query: Tensor, key: Tensor, mask: Tensor) -> Tensor:
     """Softmax of the scaled products of queries and keys, in float32.
 
     Args:
@@ -31,7 +33,7 @@ def attention_weights(query, key, mask):
     return ops.softmax(logits, axis=-1)
 
 
-def fused_attention(query, key, value, mask):
+def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
     """The attended values by Keras's own operation, which takes a fused kernel where there is one.
 
     Args:

@@ -2,8 +2,10 @@
 
 from keras import ops
 
+from keras_transformer.types import Tensor
 
-def add_bias(outputs, bias):
+
+def add_bias(outputs: Tensor, bias: Tensor) -> Tensor:
     """Return `outputs + bias`, added in float32 and rounded once.
 
     The gradient of `bias` is a sum over all rows. In bfloat16 compilers and kernels add it up in

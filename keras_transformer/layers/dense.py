@@ -1,9 +1,12 @@
 """A dense layer."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_transformer.layers.bias_addition import add_bias
+from keras_transformer.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -19,7 +22,7 @@ class Dense(keras.layers.Dense):
         inputs: tensor (..., input_dim).
 
     Returns:
-        Tensor (..., units).
+        Tensor (..., units), with the Keras mask of `inputs`.
 
     Example:
         >>> import numpy as np
@@ -27,7 +30,10 @@ class Dense(keras.layers.Dense):
         (2, 4)
     """
 
-    def call(self, inputs, training=None):
+    def __init__(self, units: int, *, activation: Any = None, **kwargs: Any) -> None:
+        super().__init__(units, activation=activation, **kwargs)
+
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         outputs = ops.matmul(inputs, self.kernel)
         if self.bias is not None:
             outputs = add_bias(outputs, self.bias)

@@ -1,28 +1,37 @@
 """The position-wise feed-forward network."""
 
+from typing import Any
+
 import keras
 
 from keras_transformer.argument_checks import check_positive_int, check_rate
 from keras_transformer.layers.dense import Dense
+from keras_transformer.layers.initialization import checked_initializer, fresh
+from keras_transformer.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class FeedForward(keras.layers.Layer):
-    """Two linear maps with a ReLU between them, applied to every position alike.
+    """Two linear maps with an activation between them, applied to every position alike.
 
     Args:
         intermediate_dim: size between the two maps.
-        dropout: rate of dropout behind the ReLU (the paper has none there).
+        dropout: rate of dropout on the activations (the paper has none there).
+        activation: an activation of Keras or its name, such as "relu", "gelu" or "swish".
+        kernel_initializer: initializer of the two matrices.
+        bias_initializer: initializer of the two biases.
+        **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
         inputs: tensor (batch, length, hidden_dim).
         training: whether dropout is active.
 
     Returns:
-        Tensor (batch, length, hidden_dim).
+        Tensor (batch, length, hidden_dim), with the Keras mask of `inputs`.
 
     Raises:
-        ValueError: `intermediate_dim` is no positive integer, or `dropout` is outside [0, 1).
+        ValueError: `intermediate_dim` is not a positive integer, `dropout` is outside [0, 1), or
+            Keras does not know the activation or an initializer.
 
     Example:
         >>> import numpy as np
@@ -32,31 +41,55 @@ class FeedForward(keras.layers.Layer):
     Reference: Vaswani et al. (2017), section 3.3.
     """
 
-    def __init__(self, intermediate_dim, dropout=0.0, **kwargs):
+    def __init__(
+        self,
+        intermediate_dim: int,
+        *,
+        dropout: float = 0.0,
+        activation: Any = "relu",
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         check_positive_int("intermediate_dim", intermediate_dim)
         check_rate("dropout", dropout)
+        self.supports_masking = True
         self.intermediate_dim = intermediate_dim
         self.dropout = dropout
-        self.expand = Dense(
-            intermediate_dim, activation="relu", dtype=self.dtype_policy, name="expand"
-        )
+        self.activation = keras.activations.get(activation)
+        self.kernel_initializer = checked_initializer("kernel_initializer", kernel_initializer)
+        self.bias_initializer = checked_initializer("bias_initializer", bias_initializer)
+        self.expand = self._dense(intermediate_dim, "expand", self.activation)
         self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
 
-    def build(self, inputs_shape):
+    def _dense(self, units: int, name: str, activation: Any = None) -> Dense:
+        return Dense(
+            units,
+            activation=activation,
+            kernel_initializer=fresh(self.kernel_initializer),
+            bias_initializer=fresh(self.bias_initializer),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def build(self, inputs_shape: Shape) -> None:
         self.expand.build(inputs_shape)
-        self.contract = Dense(inputs_shape[-1], dtype=self.dtype_policy, name="contract")
+        self.contract = self._dense(inputs_shape[-1], "contract")
         self.contract.build((*inputs_shape[:-1], self.intermediate_dim))
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         return self.contract(self.dropout_layer(self.expand(inputs), training=training))
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         return tuple(inputs_shape)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "intermediate_dim": self.intermediate_dim,
             "dropout": self.dropout,
+            "activation": keras.activations.serialize(self.activation),
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
         }

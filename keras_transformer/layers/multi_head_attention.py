@@ -1,67 +1,93 @@
 """Multi-head attention. Axes: batch, heads, target, source, dim, beams, length (of a cache)."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_transformer.argument_checks import check_positive_int, check_rate
 from keras_transformer.layers.attention import FUSED_LENGTH, attention_weights, fused_attention
+from keras_transformer.layers.attention_masks import (
+    all_of,
+    as_attention_mask,
+    as_row_mask,
+    as_source_mask,
+    causal_mask,
+    check_attention_mask,
+)
 from keras_transformer.layers.bias_addition import add_bias
+from keras_transformer.layers.initialization import SideBySide, checked_initializer
+from keras_transformer.types import Shape, Tensor
+
+SELF_ATTENTION = "self-attention, without `value`"
+TO_VALUE = "attention to `value`"
+TO_VALUE_BY_KEY = "attention to `value` with a `key` of its own"
 
 
-def _for_every_head(mask):
+def _kind_of(value: Any, key: Any) -> str:
+    """What attention some call arguments, or their shapes, ask for."""
+    if value is None and key is not None:
+        raise ValueError("`value` must be given where `key` is. Received: `key` alone")
+    if value is None:
+        return SELF_ATTENTION
+    return TO_VALUE if key is None else TO_VALUE_BY_KEY
+
+
+def _for_every_head(mask: Tensor) -> Tensor:
     """A mask (..., target, source) as (..., 1, target, source); (source,) and None stay."""
     return mask if mask is None or len(mask.shape) < 2 else ops.expand_dims(mask, -3)
-
-
-class _SideBySide(keras.initializers.Initializer):
-    """Draws each part of a fused matrix as a matrix of its own: else it has the wrong scale."""
-
-    def __init__(self, widths, seed=None):
-        self.widths = tuple(widths)
-        self.seed = seed
-
-    def __call__(self, shape, dtype=None):
-        parts = [
-            keras.initializers.GlorotUniform(seed=self.seed)((shape[0], width), dtype=dtype)
-            for width in self.widths
-        ]
-        return ops.concatenate(parts, axis=1)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class MultiHeadAttention(keras.layers.Layer):
     """Scaled dot-product attention in several heads.
 
-    Self-attention (no `value`) projects queries, keys and values with one fused matrix,
-    attention to another sequence projects keys and values with one. Each part of a fused matrix is
-    initialised (Glorot uniform) as the separate matrix it stands for.
+    Self-attention (no `value`) projects queries, keys and values with one fused matrix, attention
+    to another sequence projects keys and values with one. Each part of a fused matrix or bias is
+    initialised as the separate one it stands for. A layer is built for the arguments of its first
+    call (`query` alone, with `value`, or with `value` and `key`) and keeps to them.
 
     Long sequences, 512 positions and more, are attended to by `keras.ops.dot_product_attention`,
     which never holds the weights of all pairs of positions where the backend has a fused kernel for
     the device and the dtype (on JAX: cuDNN's flash attention, float16 and bfloat16). That is done
     where lengths are known when the call is traced, `key_dim` equals `value_dim`, and attention
     dropout is not active: fused kernels have no dropout. So a training with `dropout` above 0 does
-    not get them. `keras.config.disable_flash_attention()` switches them off.
+    not get them, nor does a call that returns the scores.
+    `keras.config.disable_flash_attention()` switches them off.
 
     Args:
         num_heads: number of heads.
         key_dim: size of a head's queries and keys, free of the input's size.
         value_dim: size of a head's values; `key_dim` if None.
-        use_bias: whether the projections have biases (the paper's have none).
         dropout: rate of dropout on the attention weights.
+        use_bias: whether the projections have biases (the paper's have none).
+        kernel_initializer: initializer of the projections' matrices.
+        bias_initializer: initializer of their biases.
+        **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
         query: tensor (batch, target_length, hidden_dim).
         value: tensor (batch, source_length, memory_dim) to attend to; None: `query` itself.
-        mask: boolean tensor that broadcasts to (batch, target_length, source_length),
-            True = may attend; None: everything may.
+        key: tensor (batch, source_length, any size) that the keys are made of; None: `value`.
+        query_mask, value_mask, key_mask: masks of padding, (batch, target_length) for the query and
+            (batch, source_length) for the others, True at real tokens. Keras takes them from masked
+            inputs. In self-attention `query_mask` hides the padding from the other positions.
+        attention_mask: boolean tensor, True = may attend: (batch, source_length), or
+            (batch, target_length, source_length). All masks that are given hold together.
+        return_attention_scores: whether to return the attention weights too.
         training: whether dropout is active.
+        use_causal_mask: whether a position attends to itself and earlier ones alone.
+        mask: `query_mask`, under the name that Keras gives it where `query` is the only tensor.
 
     Returns:
-        Tensor (batch, target_length, hidden_dim).
+        Tensor (batch, target_length, hidden_dim) with the Keras mask of `query`. With
+        `return_attention_scores` a pair: this, and the attention weights before dropout, float32
+        (batch, num_heads, target_length, source_length).
 
     Raises:
-        ValueError: a size is no positive integer, or `dropout` is outside [0, 1).
+        ValueError: a size is not a positive integer, `dropout` is outside [0, 1), a mask has
+            another rank, or a call is of another kind than the layer was built for.
 
     Example:
         >>> import numpy as np
@@ -72,95 +98,143 @@ class MultiHeadAttention(keras.layers.Layer):
     Reference: Vaswani et al. (2017), section 3.2.
     """
 
-    def __init__(self, num_heads, key_dim, value_dim=None, use_bias=False, dropout=0.0, **kwargs):
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        *,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = False,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         value_dim = key_dim if value_dim is None else value_dim
         check_positive_int("num_heads", num_heads)
         check_positive_int("key_dim", key_dim)
         check_positive_int("value_dim", value_dim)
         check_rate("dropout", dropout)
+        self.supports_masking = True
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = value_dim
-        self.use_bias = use_bias
         self.dropout = dropout
+        self.use_bias = use_bias
+        self.kernel_initializer = checked_initializer("kernel_initializer", kernel_initializer)
+        self.bias_initializer = checked_initializer("bias_initializer", bias_initializer)
         self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
 
-    def build(self, query_shape, value_shape=None):
+    def build(
+        self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
+    ) -> None:
         hidden_dim = query_shape[-1]
-        query_width = self.num_heads * self.key_dim
-        memory_widths = (query_width, self.num_heads * self.value_dim)
-        self.is_self_attention = value_shape is None
-        if self.is_self_attention:
-            self._add_projection("query_key_value", hidden_dim, (query_width, *memory_widths))
+        key_width, value_width = self.num_heads * self.key_dim, self.num_heads * self.value_dim
+        self.built_for = _kind_of(value_shape, key_shape)
+        if value_shape is None:
+            widths = (key_width, key_width, value_width)
+            self._add_projection("query_key_value", hidden_dim, widths)
         else:
-            self._add_projection("query", hidden_dim, (query_width,))
-            self._add_projection("key_value", value_shape[-1], memory_widths)
-        self._add_projection("output", memory_widths[1], (hidden_dim,))
+            self._add_projection("query", hidden_dim, (key_width,))
+            if key_shape is None:
+                self._add_projection("key_value", value_shape[-1], (key_width, value_width))
+            else:
+                self._add_projection("key", key_shape[-1], (key_width,))
+                self._add_projection("value", value_shape[-1], (value_width,))
+        self._add_projection("output", value_width, (hidden_dim,))
 
-    def _add_projection(self, name, input_width, output_widths):
+    def _add_projection(
+        self, name: str, input_width: int | None, output_widths: Sequence[int | None]
+    ) -> None:
         kernel = self.add_weight(
             shape=(input_width, sum(output_widths)),
-            initializer=_SideBySide(output_widths),
+            initializer=SideBySide(self.kernel_initializer, output_widths),
             name=f"{name}_kernel",
         )
         bias = None
         if self.use_bias:
             bias = self.add_weight(
-                shape=(sum(output_widths),), initializer="zeros", name=f"{name}_bias"
+                shape=(sum(output_widths),),
+                initializer=SideBySide(self.bias_initializer, output_widths),
+                name=f"{name}_bias",
             )
         setattr(self, f"{name}_kernel", kernel)
         setattr(self, f"{name}_bias", bias)
 
-    def call(self, query, value=None, mask=None, training=None):
-        query, key, value = self._project_inputs(query, value)
-        if self._can_fuse(query, key, training):
-            context = fused_attention(query, key, value, _for_every_head(mask))
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor = None,
+        key: Tensor = None,
+        *,
+        query_mask: Tensor = None,
+        value_mask: Tensor = None,
+        key_mask: Tensor = None,
+        attention_mask: Tensor = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+        mask: Tensor = None,
+    ) -> Tensor:
+        self._check_built_for(_kind_of(value, key))
+        query_mask = mask if query_mask is None else query_mask
+        lengths = ops.shape(query)[1], ops.shape(query if value is None else value)[1]
+        allowed = all_of(
+            as_source_mask("query_mask", query_mask if value is None else None),
+            as_source_mask("value_mask", value_mask),
+            as_source_mask("key_mask", key_mask),
+            as_attention_mask("attention_mask", attention_mask),
+            as_row_mask("query_mask", query_mask),
+            causal_mask(*lengths) if use_causal_mask else None,
+        )
+        query, key, value = self._project_inputs(query, value, key)
+        if not return_attention_scores and self._can_fuse(query, key, training):
+            context = fused_attention(query, key, value, _for_every_head(allowed))
             return self._project(self._merge_heads(context), "output")
-        return self._attend_projected(query, key, value, mask, training)[0]
+        output, scores = self._attend_projected(query, key, value, allowed, training)
+        return (output, scores) if return_attention_scores else output
 
-    def attend(self, query, value=None, mask=None, training=None):
-        """Attention with its weights; the call arguments are those of the layer.
-
-        Returns:
-            output: tensor (batch, target_length, hidden_dim).
-            scores: attention weights before dropout, float32
-                (batch, num_heads, target_length, source_length).
-        """
-        return self._attend_projected(*self._project_inputs(query, value), mask, training)
-
-    def project_memory(self, value):
+    def project_memory(self, value: Tensor, key: Tensor = None) -> tuple[Tensor, Tensor]:
         """Keys and values of a sequence to attend to, computed once and used at every step.
 
         Args:
             value: tensor (batch, source_length, memory_dim).
+            key: tensor that the keys are made of, if the layer was built with one.
 
         Returns:
             keys: tensor (batch, num_heads, source_length, key_dim).
             values: tensor (batch, num_heads, source_length, value_dim).
         """
-        self._check_built_for(self_attention=False)
-        projected = self._project(value, "key_value")
-        width = self.num_heads * self.key_dim
+        self._check_built_for(_kind_of(value, key))
+        if key is None:
+            return self._split_heads(
+                self._project(value, "key_value"), self.key_dim, self.value_dim
+            )
         return (
-            self._split_heads(projected[..., :width], self.key_dim),
-            self._split_heads(projected[..., width:], self.value_dim),
+            *self._split_heads(self._project(key, "key"), self.key_dim),
+            *self._split_heads(self._project(value, "value"), self.value_dim),
         )
 
-    def attend_memory(self, query, memory, mask=None):
+    def attend_memory(
+        self, query: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor = None
+    ) -> Tensor:
         """Attention of some positions (or beams) to projected memory, for stepwise decoding.
 
         Args:
             query: tensor (batch, beams, hidden_dim).
             memory: keys and values that `project_memory` returned; shared by all beams.
-            mask: boolean tensor that broadcasts to (batch, beams, source_length), or None.
+            mask: boolean tensor (batch, source_length) or (batch, beams, source_length), or None.
 
         Returns:
             Tensor (batch, beams, hidden_dim).
         """
-        return self._attend_projected(self._project_query(query), *memory, mask, False)[0]
+        (query,) = self._split_heads(self._project(query, "query"), self.key_dim)
+        return self._attend_projected(query, *memory, as_attention_mask("mask", mask), False)[0]
 
-    def start_cache(self, batch_size, beam_size, length):
+    def start_cache(
+        self, batch_size: Tensor, beam_size: Tensor, length: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """An empty cache for `step`.
 
         Args:
@@ -177,7 +251,9 @@ class MultiHeadAttention(keras.layers.Layer):
             ops.zeros((*shape, self.value_dim), dtype=self.compute_dtype),
         )
 
-    def step(self, query, cache, index):
+    def step(
+        self, query: Tensor, cache: tuple[Tensor, Tensor], index: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Causal self-attention of one position of every beam.
 
         Args:
@@ -189,8 +265,9 @@ class MultiHeadAttention(keras.layers.Layer):
             output: tensor (batch, beams, hidden_dim).
             cache: the given one with position `index` filled.
         """
+        self._check_built_for(SELF_ATTENTION)
         rows = ops.expand_dims(query, 2)  # (batch, beams, 1, hidden)
-        query, key, value = self._project_self(rows)  # (batch, beams, heads, 1, dim)
+        query, key, value = self._project_inputs(rows)  # (batch, beams, heads, 1, dim)
         keys, values = cache  # (batch, beams, heads, length, dim)
         positions = ops.arange(ops.shape(keys)[3])
         is_new = ops.expand_dims(ops.equal(positions, index), 1)  # (length, 1)
@@ -201,7 +278,7 @@ class MultiHeadAttention(keras.layers.Layer):
         )
         return ops.squeeze(output, 2), (keys, values)
 
-    def _can_fuse(self, query, key, training):
+    def _can_fuse(self, query: Tensor, key: Tensor, training: bool | None) -> bool:
         lengths = query.shape[-2], key.shape[-2]
         return (
             keras.config.is_flash_attention_enabled() is not False
@@ -211,71 +288,88 @@ class MultiHeadAttention(keras.layers.Layer):
             and all(length and length >= FUSED_LENGTH and length % 2 == 0 for length in lengths)
         )
 
-    def _check_built_for(self, self_attention):
-        if self.is_self_attention != self_attention:
-            built_for = "self-attention" if self.is_self_attention else "attention to `value`"
+    def _check_built_for(self, kind: str) -> None:
+        if kind != self.built_for:
             raise ValueError(
-                f"`{self.name}` was built for {built_for} and keeps to it: call it "
-                f"{'without' if self.is_self_attention else 'with'} `value`."
+                f"`{self.name}` was built for {self.built_for}, and keeps to it. "
+                f"Received: a call for {kind}"
             )
 
-    def _project(self, inputs, name):
+    def _project(self, inputs: Tensor, name: str) -> Tensor:
         # Keras casts inputs and weights in `call` alone; steps must compute in the same dtype.
         inputs = ops.cast(inputs, self.compute_dtype)
         outputs = ops.matmul(inputs, ops.cast(getattr(self, f"{name}_kernel"), self.compute_dtype))
         bias = getattr(self, f"{name}_bias")
         return outputs if bias is None else add_bias(outputs, bias)
 
-    def _project_inputs(self, query, value):
-        """Queries, keys and values (batch, heads, length, dim) of the call arguments."""
-        if value is None:
-            return self._project_self(query)
-        return self._project_query(query), *self.project_memory(value)
+    def _project_inputs(
+        self, query: Tensor, value: Tensor = None, key: Tensor = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values (..., heads, length, dim) of the call arguments."""
+        if value is not None:
+            queries = self._split_heads(self._project(query, "query"), self.key_dim)
+            return (*queries, *self.project_memory(value, key))
+        projected = self._project(query, "query_key_value")
+        return self._split_heads(projected, self.key_dim, self.key_dim, self.value_dim)
 
-    def _project_query(self, query):
-        self._check_built_for(self_attention=False)
-        return self._split_heads(self._project(query, "query"), self.key_dim)
+    def _split_heads(self, projected: Tensor, *dims: int) -> tuple[Tensor, ...]:
+        """(..., length, heads * (dim + ...)) to (..., heads, length, dim), one for each dim."""
+        parts, start = [], 0
+        for dim in dims:
+            stop = start + self.num_heads * dim
+            part = projected[..., start:stop] if len(dims) > 1 else projected
+            part = ops.reshape(part, (*ops.shape(part)[:-1], self.num_heads, dim))
+            parts.append(ops.swapaxes(part, -3, -2))
+            start = stop
+        return tuple(parts)
 
-    def _project_self(self, inputs):
-        self._check_built_for(self_attention=True)
-        projected = self._project(inputs, "query_key_value")
-        width = self.num_heads * self.key_dim
-        return (
-            self._split_heads(projected[..., :width], self.key_dim),
-            self._split_heads(projected[..., width : 2 * width], self.key_dim),
-            self._split_heads(projected[..., 2 * width :], self.value_dim),
-        )
-
-    def _split_heads(self, inputs, dim):
-        """(..., length, heads * dim) to (..., heads, length, dim)."""
-        outputs = ops.reshape(inputs, (*ops.shape(inputs)[:-1], self.num_heads, dim))
-        return ops.swapaxes(outputs, -3, -2)
-
-    def _merge_heads(self, inputs):
+    def _merge_heads(self, inputs: Tensor) -> Tensor:
         """(..., heads, length, dim) to (..., length, heads * dim)."""
         outputs = ops.swapaxes(inputs, -3, -2)
         width = self.num_heads * self.value_dim
         return ops.reshape(outputs, (*ops.shape(outputs)[:-2], width))
 
-    def _attend_projected(self, query, key, value, mask, training):
+    def _attend_projected(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, training: bool | None
+    ) -> tuple[Tensor, Tensor]:
         # (..., heads, target, source)
         scores = attention_weights(query, key, _for_every_head(mask))
         weights = self.dropout_layer(ops.cast(scores, value.dtype), training=training)
         context = self._merge_heads(ops.matmul(weights, value))  # (..., target, heads * dim)
         return self._project(context, "output"), scores
 
-    def compute_mask(self, inputs, previous_mask):
-        return None  # `mask` says what may be attended to: it is no Keras mask of the output
-
-    def compute_output_shape(self, query_shape, value_shape=None):
+    def compute_output_shape(
+        self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
+    ) -> Shape:
         return tuple(query_shape)
 
-    def get_config(self):
+    def compute_output_spec(
+        self,
+        query: Tensor,
+        value: Tensor = None,
+        key: Tensor = None,
+        *,
+        attention_mask: Tensor = None,
+        return_attention_scores: bool = False,
+        **_: Any,
+    ) -> Any:
+        self._check_built_for(_kind_of(value, key))
+        check_attention_mask("attention_mask", attention_mask)
+        output = keras.KerasTensor(query.shape, self.compute_dtype)
+        if not return_attention_scores:
+            return output
+        source_length = (query if value is None else value).shape[1]
+        shape = (query.shape[0], self.num_heads, query.shape[1], source_length)
+        return output, keras.KerasTensor(shape, "float32")
+
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "num_heads": self.num_heads,
             "key_dim": self.key_dim,
             "value_dim": self.value_dim,
-            "use_bias": self.use_bias,
             "dropout": self.dropout,
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
         }

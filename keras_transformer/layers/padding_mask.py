@@ -1,8 +1,12 @@
 """The padding mask as a layer, so that a saved model knows its padding id."""
 
+from typing import Any
+
 import keras
 
+from keras_transformer.argument_checks import check_non_negative_int
 from keras_transformer.layers.attention_masks import padding_mask
+from keras_transformer.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -11,6 +15,7 @@ class PaddingMask(keras.layers.Layer):
 
     Args:
         padding_id: the id that fills rows up.
+        **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
         ids: integer tensor (batch, length).
@@ -18,21 +23,28 @@ class PaddingMask(keras.layers.Layer):
     Returns:
         Boolean tensor (batch, 1, length), True = may be attended to.
 
+    Raises:
+        ValueError: `padding_id` is negative or not an integer.
+
     Example:
         >>> import numpy as np
         >>> [int(x) for x in PaddingMask()(np.array([[5, 2, 0]]))[0, 0]]
         [1, 1, 0]
     """
 
-    def __init__(self, padding_id=0, **kwargs):
+    def __init__(self, *, padding_id: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        check_non_negative_int("padding_id", padding_id)
         self.padding_id = padding_id
 
-    def call(self, ids):
+    def call(self, ids: Tensor) -> Tensor:
         return padding_mask(ids, self.padding_id)
 
-    def compute_output_spec(self, ids):
-        return keras.KerasTensor((ids.shape[0], 1, ids.shape[1]), dtype="bool")
+    def compute_output_shape(self, ids_shape: Shape) -> Shape:
+        return (ids_shape[0], 1, ids_shape[1])
 
-    def get_config(self):
+    def compute_output_spec(self, ids: Tensor) -> keras.KerasTensor:
+        return keras.KerasTensor(self.compute_output_shape(ids.shape), dtype="bool")
+
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "padding_id": self.padding_id}

@@ -1,141 +1,201 @@
 """One layer of the decoder."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
-from keras import ops
 
-from keras_transformer.layers.attention_masks import causal_mask
-from keras_transformer.layers.multi_head_attention import MultiHeadAttention
+from keras_transformer.layers.attention_masks import as_attention_mask, check_attention_mask
 from keras_transformer.layers.transformer_layer import TransformerLayer
-
-
-def _attend_without_scores(attention, *arguments, **options):
-    """As `MultiHeadAttention.attend`; an attention that need not give its scores may be fused."""
-    return attention(*arguments, **options), None
+from keras_transformer.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class TransformerDecoderLayer(TransformerLayer):
     """Causal self-attention, attention to the memory and feed-forward network, in residual blocks.
 
+    Without `memory` it is a layer of a decoder-only model, such as a language model: it has no
+    attention to a memory then. The first call decides which of the two a layer is.
+
     `call` takes whole target sequences; `step` takes one position and a cache and gives the same.
     Padding at the end of a target row needs no mask: earlier positions never see it.
 
     Args:
-        num_heads: number of attention heads.
-        key_dim: size of a head's queries and keys.
         intermediate_dim: inner size of the feed-forward network.
-        value_dim: size of a head's values; `key_dim` if None.
+        num_heads: number of attention heads.
+        key_dim: size of a head's queries and keys; None: the width of the inputs / `num_heads`.
+        value_dim: size of a head's values; None: that of its keys.
         dropout: rate of dropout on each sub-layer's output.
         attention_dropout: rate of dropout on the attention weights.
-        activation_dropout: rate of dropout behind the ReLU.
-        normalize_first: pre-norm instead of the paper's post-norm.
+        activation_dropout: rate of dropout on the feed-forward network's activations.
+        activation: the feed-forward network's, of Keras or its name, such as "relu" or "gelu".
+        layer_norm_epsilon: number added to the variance in the layer normalisations.
+        kernel_initializer: initializer of all matrices.
+        bias_initializer: initializer of all biases.
+        normalize_first: pre-norm instead of the paper's post-norm. After a stack of such layers
+            goes a `keras.layers.LayerNormalization`.
         use_bias: whether the attention's projections have biases.
+        **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
         inputs: tensor (batch, target_length, hidden_dim).
-        memory: tensor (batch, source_length, hidden_dim), the encoder's output.
-        memory_mask: boolean tensor that broadcasts to (batch, target_length, source_length),
-            or None.
+        memory: tensor (batch, source_length, memory_dim), the encoder's output, or None.
+        mask: of the self-attention; boolean tensor, True = may be attended to: padding
+            (batch, target_length), or attention (batch, target_length, target_length); None: what
+            the causal mask and the inputs' Keras mask leave. Masks given and carried hold together.
+        inputs_mask: the inputs' Keras mask, under the name that Keras gives it beside a memory.
+        memory_mask: of the attention to the memory; boolean tensor: padding
+            (batch, source_length), or attention (batch, target_length, source_length); None: all
+            but what the memory's Keras mask hides.
+        return_attention_scores: whether to return the attention weights too.
         training: whether dropout is active.
+        use_causal_mask: whether a position attends to itself and earlier ones alone.
 
     Returns:
-        Tensor (batch, target_length, hidden_dim).
+        Tensor (batch, target_length, hidden_dim) with the inputs' Keras mask. With
+        `return_attention_scores` three: this; the self-attention's weights before dropout, float32
+        (batch, num_heads, target_length, target_length); and those of the attention to the memory,
+        float32 (batch, num_heads, target_length, source_length), None without memory.
 
     Raises:
-        ValueError: an argument breaks the rule of the layer it is for.
+        ValueError: an argument breaks its rule, a mask has another rank, or a layer that was built
+            with a memory is called without, or the other way round.
 
     Example:
         >>> import numpy as np
-        >>> layer = TransformerDecoderLayer(num_heads=2, key_dim=4, intermediate_dim=16)
         >>> x, memory = np.ones((1, 3, 8), "float32"), np.ones((1, 5, 8), "float32")
+        >>> layer = TransformerDecoderLayer(intermediate_dim=16, num_heads=2)
         >>> tuple(layer(x, memory).shape)
         (1, 3, 8)
+        >>> tuple(TransformerDecoderLayer(intermediate_dim=16, num_heads=2)(x).shape)
+        (1, 3, 8)
 
-    Reference: Vaswani et al. (2017), section 3.1.
+    Reference: Vaswani et al. (2017), section 3.1; Radford et al. (2018) for decoders alone.
     """
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.self_attention = self.create_attention()
+    def build(self, inputs_shape: Shape, memory_shape: Shape | None = None) -> None:
+        self.self_attention = self.create_attention(inputs_shape[-1])
         self.self_attention_block = self.create_block()
-        self.cross_attention = self.create_attention()
-        self.cross_attention_block = self.create_block()
-
-    def build(self, inputs_shape, memory_shape):
-        self.cross_attention.build(inputs_shape, memory_shape)
+        self.cross_attention = None
+        if memory_shape is not None:
+            self.cross_attention = self.create_attention(inputs_shape[-1])
+            self.cross_attention_block = self.create_block()
+            self.cross_attention.build(inputs_shape, memory_shape)
+            self.cross_attention_block.build(inputs_shape)
         for layer in (
             self.self_attention,
             self.self_attention_block,
-            self.cross_attention_block,
             self.feed_forward,
             self.feed_forward_block,
         ):
             layer.build(inputs_shape)
 
-    def call(self, inputs, memory, memory_mask=None, training=None):
-        return self._run(inputs, memory, memory_mask, training, _attend_without_scores)[0]
-
-    def attend(self, inputs, memory, memory_mask=None, training=None):
-        """The layer with its attention weights; the call arguments are those of the layer.
-
-        Returns:
-            outputs: tensor (batch, target_length, hidden_dim).
-            self_scores: the self-attention's weights before dropout, float32
-                (batch, num_heads, target_length, target_length).
-            cross_scores: those of the attention to the memory, float32
-                (batch, num_heads, target_length, source_length).
-        """
-        return self._run(inputs, memory, memory_mask, training, MultiHeadAttention.attend)
-
-    def _run(self, inputs, memory, memory_mask, training, attend):
-        attended, self_scores = attend(
-            self.self_attention,
-            self.self_attention_block.enter(inputs),
-            mask=causal_mask(ops.shape(inputs)[1]),
-            training=training,
+    def call(
+        self,
+        inputs: Tensor,
+        memory: Tensor = None,
+        *,
+        mask: Tensor = None,
+        inputs_mask: Tensor = None,
+        memory_mask: Tensor = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = True,
+    ) -> Tensor:
+        self._check_built_for(memory)
+        mask = as_attention_mask("mask", inputs_mask if mask is None else mask)
+        memory_mask = as_attention_mask("memory_mask", memory_mask)
+        options = {"return_attention_scores": return_attention_scores, "training": training}
+        outputs, self_scores, cross_scores = self._run(
+            inputs,
+            lambda x: self.self_attention(
+                x, attention_mask=mask, use_causal_mask=use_causal_mask, **options
+            ),
+            lambda x: self.cross_attention(x, memory, attention_mask=memory_mask, **options),
+            training,
         )
-        hidden = self.self_attention_block(inputs, attended, training=training)
-        attended, cross_scores = attend(
-            self.cross_attention,
-            self.cross_attention_block.enter(hidden),
-            value=memory,
-            mask=memory_mask,
-            training=training,
-        )
-        hidden = self.cross_attention_block(hidden, attended, training=training)
-        return self.feed(hidden, training), self_scores, cross_scores
+        return (outputs, self_scores, cross_scores) if return_attention_scores else outputs
 
-    def step(self, inputs, index, memory, memory_mask, cache):
+    def step(
+        self, inputs: Tensor, index: Tensor, memory: Any, memory_mask: Tensor, cache: Any
+    ) -> tuple[Tensor, Any]:
         """One position of every beam.
 
         Args:
             inputs: tensor (batch, beams, hidden_dim), the position's inputs.
             index: scalar integer tensor, the position, counted from 0.
-            memory: keys and values from `project_memory`, one per sentence, not per beam.
-            memory_mask: boolean tensor (batch, 1, source_length), or None.
+            memory: keys and values from `project_memory`, one per sentence, not per beam; None
+                for a layer without memory.
+            memory_mask: boolean tensor (batch, source_length) or (batch, 1, source_length), or
+                None.
             cache: the self-attention's cache, as from `start_cache`.
 
         Returns:
             outputs: tensor (batch, beams, hidden_dim).
             cache: the given one with this position filled.
         """
-        attended, cache = self.self_attention.step(
-            self.self_attention_block.enter(inputs), cache, index
+        self._check_built_for(memory)
+        outputs, cache, _ = self._run(
+            inputs,
+            lambda x: self.self_attention.step(x, cache, index),
+            lambda x: self.cross_attention.attend_memory(x, memory, memory_mask),
+            training=False,
         )
-        hidden = self.self_attention_block(inputs, attended, training=False)
-        attended = self.cross_attention.attend_memory(
-            self.cross_attention_block.enter(hidden), memory, memory_mask
-        )
-        hidden = self.cross_attention_block(hidden, attended, training=False)
-        return self.feed(hidden, training=False), cache
+        return outputs, cache
 
-    def start_cache(self, batch_size, beam_size, length):
+    def _run(
+        self,
+        inputs: Tensor,
+        attend_self: Callable[[Tensor], Any],
+        attend_memory: Callable[[Tensor], Any],
+        training: bool | None,
+    ) -> tuple[Tensor, Any, Any]:
+        """The outputs, and what each attention returns beside its own."""
+        hidden, of_self = self.in_block(self.self_attention_block, inputs, attend_self, training)
+        of_memory = None
+        if self.cross_attention is not None:
+            hidden, of_memory = self.in_block(
+                self.cross_attention_block, hidden, attend_memory, training
+            )
+        return self.feed(hidden, training), of_self, of_memory
+
+    def start_cache(self, batch_size: Tensor, beam_size: Tensor, length: Tensor) -> Any:
         """An empty self-attention cache; see `MultiHeadAttention.start_cache`."""
         return self.self_attention.start_cache(batch_size, beam_size, length)
 
-    def project_memory(self, memory):
-        """The memory's keys and values, for `step`; see `MultiHeadAttention.project_memory`."""
-        return self.cross_attention.project_memory(memory)
+    def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The memory's keys and values, for `step`; None of None.
 
-    def compute_output_shape(self, inputs_shape, memory_shape):
-        return tuple(inputs_shape)
+        See `MultiHeadAttention.project_memory`.
+        """
+        self._check_built_for(memory)
+        return None if memory is None else self.cross_attention.project_memory(memory)
+
+    def _check_built_for(self, memory: Any) -> None:
+        if (memory is None) != (self.cross_attention is None):
+            built, called = "with", "without"
+            if self.cross_attention is None:
+                built, called = called, built
+            raise ValueError(
+                f"`{self.name}` was built {built} `memory`, and keeps to it. "
+                f"Received: a call {called} `memory`"
+            )
+
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        memory: Tensor = None,
+        *,
+        mask: Tensor = None,
+        memory_mask: Tensor = None,
+        return_attention_scores: bool = False,
+        **_: Any,
+    ) -> Any:
+        self._check_built_for(memory)
+        check_attention_mask("mask", mask)
+        check_attention_mask("memory_mask", memory_mask)
+        outputs = keras.KerasTensor(inputs.shape, self.compute_dtype)
+        if not return_attention_scores:
+            return outputs
+        cross_scores = None if memory is None else self.scores_spec(inputs, memory.shape[1])
+        return outputs, self.scores_spec(inputs, inputs.shape[1]), cross_scores

@@ -1,8 +1,12 @@
 """One layer of the encoder."""
 
+from typing import Any
+
 import keras
 
+from keras_transformer.layers.attention_masks import as_attention_mask, check_attention_mask
 from keras_transformer.layers.transformer_layer import TransformerLayer
+from keras_transformer.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -10,42 +14,51 @@ class TransformerEncoderLayer(TransformerLayer):
     """Self-attention and feed-forward network, each in a residual block.
 
     Args:
-        num_heads: number of attention heads.
-        key_dim: size of a head's queries and keys.
         intermediate_dim: inner size of the feed-forward network.
-        value_dim: size of a head's values; `key_dim` if None.
+        num_heads: number of attention heads.
+        key_dim: size of a head's queries and keys; None: the width of the inputs / `num_heads`.
+        value_dim: size of a head's values; None: that of its keys.
         dropout: rate of dropout on each sub-layer's output.
         attention_dropout: rate of dropout on the attention weights.
-        activation_dropout: rate of dropout behind the ReLU.
-        normalize_first: pre-norm instead of the paper's post-norm.
+        activation_dropout: rate of dropout on the feed-forward network's activations.
+        activation: the feed-forward network's, of Keras or its name, such as "relu" or "gelu".
+        layer_norm_epsilon: number added to the variance in the layer normalisations.
+        kernel_initializer: initializer of all matrices.
+        bias_initializer: initializer of all biases.
+        normalize_first: pre-norm instead of the paper's post-norm. After a stack of such layers
+            goes a `keras.layers.LayerNormalization`.
         use_bias: whether the attention's projections have biases.
+        **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
-        inputs: tensor (batch, source_length, hidden_dim).
-        mask: boolean tensor that broadcasts to (batch, source_length, source_length), or None.
+        inputs: tensor (batch, length, hidden_dim).
+        mask: boolean tensor, True = may be attended to: padding (batch, length), or attention
+            (batch, length, length); None: all but what the inputs' Keras mask hides, as that of
+            `keras.layers.Embedding(mask_zero=True)`. Masks given and carried hold together.
+        return_attention_scores: whether to return the attention weights too.
         training: whether dropout is active.
+        use_causal_mask: whether a position attends to itself and earlier ones alone.
 
     Returns:
-        Tensor (batch, source_length, hidden_dim).
+        Tensor (batch, length, hidden_dim) with the inputs' Keras mask. With
+        `return_attention_scores` a pair: this, and the attention weights before dropout, float32
+        (batch, num_heads, length, length).
 
     Raises:
-        ValueError: an argument breaks the rule of the layer it is for.
+        ValueError: an argument breaks its rule, or `mask` has another rank.
 
     Example:
         >>> import numpy as np
-        >>> layer = TransformerEncoderLayer(num_heads=2, key_dim=4, intermediate_dim=16)
+        >>> layer = TransformerEncoderLayer(intermediate_dim=16, num_heads=2)
         >>> tuple(layer(np.ones((1, 3, 8), "float32")).shape)
         (1, 3, 8)
 
     Reference: Vaswani et al. (2017), section 3.1.
     """
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.attention = self.create_attention()
+    def build(self, inputs_shape: Shape) -> None:
+        self.attention = self.create_attention(inputs_shape[-1])
         self.attention_block = self.create_block()
-
-    def build(self, inputs_shape):
         for layer in (
             self.attention,
             self.attention_block,
@@ -54,10 +67,41 @@ class TransformerEncoderLayer(TransformerLayer):
         ):
             layer.build(inputs_shape)
 
-    def call(self, inputs, mask=None, training=None):
-        attended = self.attention(self.attention_block.enter(inputs), mask=mask, training=training)
-        hidden = self.attention_block(inputs, attended, training=training)
-        return self.feed(hidden, training)
+    def call(
+        self,
+        inputs: Tensor,
+        mask: Tensor = None,
+        *,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Tensor:
+        mask = as_attention_mask("mask", mask)
+        hidden, scores = self.in_block(
+            self.attention_block,
+            inputs,
+            lambda x: self.attention(
+                x,
+                attention_mask=mask,
+                return_attention_scores=return_attention_scores,
+                training=training,
+                use_causal_mask=use_causal_mask,
+            ),
+            training,
+        )
+        outputs = self.feed(hidden, training)
+        return (outputs, scores) if return_attention_scores else outputs
 
-    def compute_output_shape(self, inputs_shape):
-        return tuple(inputs_shape)
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        mask: Tensor = None,
+        *,
+        return_attention_scores: bool = False,
+        **_: Any,
+    ) -> Any:
+        check_attention_mask("mask", mask)
+        outputs = keras.KerasTensor(inputs.shape, self.compute_dtype)
+        if not return_attention_scores:
+            return outputs
+        return outputs, self.scores_spec(inputs, inputs.shape[1])

@@ -1,88 +1,151 @@
 """What the encoder's and the decoder's layers have in common."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
+from keras_transformer.argument_checks import check_positive_int, check_rate
 from keras_transformer.layers.feed_forward import FeedForward
+from keras_transformer.layers.initialization import checked_initializer, fresh
 from keras_transformer.layers.multi_head_attention import MultiHeadAttention
-from keras_transformer.layers.residual_block import ResidualBlock
+from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON, ResidualBlock
+from keras_transformer.types import Shape, Tensor
 
 
 class TransformerLayer(keras.layers.Layer):
     """Options, feed-forward network and config of a Transformer's layer; the base of both kinds.
 
-    Args:
-        num_heads: number of attention heads.
-        key_dim: size of a head's queries and keys.
-        intermediate_dim: inner size of the feed-forward network.
-        value_dim: size of a head's values; `key_dim` if None.
-        dropout: rate of dropout on each sub-layer's output.
-        attention_dropout: rate of dropout on the attention weights.
-        activation_dropout: rate of dropout behind the ReLU.
-        normalize_first: pre-norm instead of the paper's post-norm.
-        use_bias: whether the attention's projections have biases.
+    The arguments are those of `TransformerEncoderLayer`.
     """
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        intermediate_dim,
-        value_dim=None,
-        dropout=0.0,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
-        normalize_first=False,
-        use_bias=False,
-        **kwargs,
-    ):
+        intermediate_dim: int,
+        num_heads: int,
+        *,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        activation_dropout: float = 0.0,
+        activation: Any = "relu",
+        layer_norm_epsilon: float = LAYER_NORM_EPSILON,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        normalize_first: bool = False,
+        use_bias: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
+        check_positive_int("num_heads", num_heads)
+        for name, size in (("key_dim", key_dim), ("value_dim", value_dim)):
+            if size is not None:
+                check_positive_int(name, size)
+        check_rate("attention_dropout", attention_dropout)
+        check_rate("activation_dropout", activation_dropout)
+        self.supports_masking = True
+        self.intermediate_dim = intermediate_dim
         self.num_heads = num_heads
         self.key_dim = key_dim
-        self.intermediate_dim = intermediate_dim
         self.value_dim = value_dim
         self.dropout = dropout
         self.attention_dropout = attention_dropout
         self.activation_dropout = activation_dropout
+        self.activation = keras.activations.get(activation)
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.kernel_initializer = checked_initializer("kernel_initializer", kernel_initializer)
+        self.bias_initializer = checked_initializer("bias_initializer", bias_initializer)
         self.normalize_first = normalize_first
         self.use_bias = use_bias
         self.feed_forward = FeedForward(
-            intermediate_dim, activation_dropout, dtype=self.dtype_policy
+            intermediate_dim,
+            dropout=activation_dropout,
+            activation=self.activation,
+            kernel_initializer=fresh(self.kernel_initializer),
+            bias_initializer=fresh(self.bias_initializer),
+            dtype=self.dtype_policy,
         )
         self.feed_forward_block = self.create_block()
 
-    def create_attention(self):
-        """A `MultiHeadAttention` with the layer's options."""
+    def create_attention(self, hidden_dim: int) -> MultiHeadAttention:
+        """A `MultiHeadAttention` with the layer's options, for inputs of a width."""
+        if self.key_dim is None and hidden_dim % self.num_heads:
+            raise ValueError(
+                "`num_heads` must divide the width of the inputs where `key_dim` is None. "
+                f"Received: num_heads={self.num_heads}, inputs of width {hidden_dim}"
+            )
         return MultiHeadAttention(
             self.num_heads,
-            self.key_dim,
-            self.value_dim,
-            self.use_bias,
-            self.attention_dropout,
+            hidden_dim // self.num_heads if self.key_dim is None else self.key_dim,
+            value_dim=self.value_dim,
+            dropout=self.attention_dropout,
+            use_bias=self.use_bias,
+            kernel_initializer=fresh(self.kernel_initializer),
+            bias_initializer=fresh(self.bias_initializer),
             dtype=self.dtype_policy,
         )
 
-    def create_block(self):
+    def create_block(self) -> ResidualBlock:
         """A `ResidualBlock` with the layer's options."""
-        return ResidualBlock(self.dropout, self.normalize_first, dtype=self.dtype_policy)
+        return ResidualBlock(
+            dropout=self.dropout,
+            normalize_first=self.normalize_first,
+            layer_norm_epsilon=self.layer_norm_epsilon,
+            dtype=self.dtype_policy,
+        )
 
-    def feed(self, hidden, training=None):
+    def in_block(
+        self,
+        block: ResidualBlock,
+        inputs: Tensor,
+        sublayer: Callable[[Tensor], Any],
+        training: bool | None,
+    ) -> tuple[Tensor, Any]:
+        """A sub-layer in its residual block, and what it returns beside its outputs, or None."""
+        outputs = sublayer(block.enter(inputs))
+        outputs, other = outputs if isinstance(outputs, tuple) else (outputs, None)
+        return block(inputs, outputs, training=training), other
+
+    def feed(self, hidden: Tensor, training: bool | None = None) -> Tensor:
         """The feed-forward network in its residual block; (batch, length, hidden_dim) stays."""
-        fed = self.feed_forward(self.feed_forward_block.enter(hidden), training=training)
-        return self.feed_forward_block(hidden, fed, training=training)
+        return self.in_block(
+            self.feed_forward_block,
+            hidden,
+            lambda x: self.feed_forward(x, training=training),
+            training,
+        )[0]
 
-    def compute_mask(self, inputs, previous_mask):
-        return None  # `mask` says what may be attended to: it is no Keras mask of the output
+    def compute_mask(self, inputs: Tensor, previous_mask: Tensor) -> Tensor:
+        # Symbolic calls come here; in others the inputs' mask has passed from part to part. The
+        # previous mask is the argument `mask`, which may be one of attention.
+        own_mask = getattr(inputs, "_keras_mask", None)
+        if own_mask is not None or previous_mask is None:
+            return own_mask
+        return previous_mask if len(previous_mask.shape) == 2 else None
 
-    def get_config(self):
+    def scores_spec(self, inputs: Tensor, source_length: int | None) -> keras.KerasTensor:
+        """The spec of attention scores."""
+        shape = (inputs.shape[0], self.num_heads, inputs.shape[1], source_length)
+        return keras.KerasTensor(shape, "float32")
+
+    def compute_output_shape(self, inputs_shape: Shape, memory_shape: Shape | None = None) -> Shape:
+        return tuple(inputs_shape)
+
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
+            "intermediate_dim": self.intermediate_dim,
             "num_heads": self.num_heads,
             "key_dim": self.key_dim,
-            "intermediate_dim": self.intermediate_dim,
             "value_dim": self.value_dim,
             "dropout": self.dropout,
             "attention_dropout": self.attention_dropout,
             "activation_dropout": self.activation_dropout,
+            "activation": keras.activations.serialize(self.activation),
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "normalize_first": self.normalize_first,
             "use_bias": self.use_bias,
         }

@@ -106,7 +106,9 @@ def test_one_pass_gives_the_outputs_and_both_attentions():
     inputs, memory = random(1, 5, HIDDEN), random(1, 7, HIDDEN, seed=1)
     mask = np.arange(7)[None, None] < 6
     expected = ops.convert_to_numpy(layer(inputs, memory, memory_mask=mask))
-    outputs, self_scores, cross_scores = layer.attend(inputs, memory, mask)
+    outputs, self_scores, cross_scores = layer(
+        inputs, memory, memory_mask=mask, return_attention_scores=True
+    )
     np.testing.assert_allclose(ops.convert_to_numpy(outputs), expected, atol=1e-6)
 
     x, values = inputs[0].astype("float64"), memory[0].astype("float64")
@@ -153,13 +155,16 @@ def test_later_targets_do_not_change_earlier_outputs():
 
 
 def test_dropout_is_on_each_sublayer_output():
-    for layer in (
-        TransformerEncoderLayer(**options(False), dropout=0.3),
-        TransformerDecoderLayer(**options(False), dropout=0.3),
+    shape = (None, None, HIDDEN)
+    for layer_class, shapes in (
+        (TransformerEncoderLayer, [shape]),
+        (TransformerDecoderLayer, [shape, shape]),
     ):
+        layer = layer_class(**options(False), dropout=0.3)
+        layer.build(*shapes)
         blocks = [part for part in vars(layer).values() if isinstance(part, ResidualBlock)]
         assert [part.dropout for part in blocks] == [0.3] * len(blocks)
-        assert len(blocks) == (2 if isinstance(layer, TransformerEncoderLayer) else 3)
+        assert len(blocks) == 1 + len(shapes)
     block_layer = ResidualBlock(dropout=0.3, normalize_first=True)
     total = ops.convert_to_numpy(
         block_layer(np.zeros((1, 100, 100), "f"), np.ones((1, 100, 100), "f"), training=True)
@@ -180,7 +185,7 @@ def test_contracts():
     }
     mask = np.ones((2, 1, 4), bool)
     check_layer_contract(FeedForward(INNER, dropout=0.1), x)
-    check_layer_contract(ResidualBlock(0.1, normalize_first=True), x, x)
+    check_layer_contract(ResidualBlock(dropout=0.1, normalize_first=True), x, x)
     check_layer_contract(TransformerEncoderLayer(**options(False)), x)
     check_layer_contract(TransformerEncoderLayer(**everything), x, mask=mask)
     check_layer_contract(TransformerDecoderLayer(**options(False)), x, memory)

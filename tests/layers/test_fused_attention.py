@@ -36,13 +36,14 @@ def mask_of(*lengths):
 
 def by_weights(layer, *inputs, mask=None):
     """The layer's output by its own attention weights, as NumPy."""
-    return ops.convert_to_numpy(layer.attend(*inputs, mask=mask)[0])
+    output, _ = layer(*inputs, attention_mask=mask, return_attention_scores=True)
+    return ops.convert_to_numpy(output)
 
 
 def test_long_self_attention_is_fused_and_the_same(fused):
     layer, x = MultiHeadAttention(2, 4), random(2, LONG, HIDDEN)
     for mask in (None, causal_mask(LONG), mask_of(LONG, 300)):
-        output = ops.convert_to_numpy(layer(x, mask=mask))
+        output = ops.convert_to_numpy(layer(x, attention_mask=mask))
         np.testing.assert_allclose(output, by_weights(layer, x, mask=mask), atol=2e-6)
     assert fused == [LONG] * 3
 
@@ -51,7 +52,7 @@ def test_long_attention_to_a_memory_is_fused_and_the_same(fused):
     layer = MultiHeadAttention(2, 4, use_bias=True)
     x, memory = random(2, LONG + 2, HIDDEN), random(2, LONG, 6, seed=1)
     mask = mask_of(7, LONG)
-    output = ops.convert_to_numpy(layer(x, memory, mask=mask))
+    output = ops.convert_to_numpy(layer(x, memory, attention_mask=mask))
     np.testing.assert_allclose(output, by_weights(layer, x, memory, mask=mask), atol=2e-6)
     assert fused == [LONG + 2]
 
@@ -62,7 +63,7 @@ def test_gradients_are_the_same(fused):
     target_weights = np.array([[1.0], [0.0]], "float32")
     inputs = keras.Input((LONG, HIDDEN)), keras.Input((1, LONG), dtype="bool")
     layer = MultiHeadAttention(2, 4)
-    model = keras.Model(inputs, layer(inputs[0], mask=inputs[1]))
+    model = keras.Model(inputs, layer(inputs[0], attention_mask=inputs[1]))
     start = model.get_weights()
     updated, traces = [], []
     for switch in (keras.config.enable_flash_attention, keras.config.disable_flash_attention):
@@ -97,11 +98,11 @@ def test_low_precision_keeps_a_float32_softmax(fused):
 
 
 def test_a_decoder_layer_is_fused_and_its_scores_are_not(fused):
-    layer = TransformerDecoderLayer(2, 4, 16)
+    layer = TransformerDecoderLayer(16, 2)
     x, memory = random(1, LONG, HIDDEN), random(1, LONG, HIDDEN, seed=1)
     output = ops.convert_to_numpy(layer(x, memory))
     assert fused == [LONG] * 2
-    attended, *scores = layer.attend(x, memory)
+    attended, *scores = layer(x, memory, return_attention_scores=True)
     np.testing.assert_allclose(output, ops.convert_to_numpy(attended), atol=1e-5)
     assert [tuple(score.shape) for score in scores] == [(1, 2, LONG, LONG)] * 2
     assert fused == [LONG] * 2

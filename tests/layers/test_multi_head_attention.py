@@ -4,7 +4,6 @@ import pytest
 from keras import ops
 
 from keras_transformer.layers import MultiHeadAttention
-from keras_transformer.layers.attention_masks import causal_mask
 from tests.layers.layer_contract import check_layer_contract
 from tests.layers.numpy_layers import multi_head_attention
 
@@ -29,11 +28,12 @@ def separate_kernels(layer):
 
 
 def test_self_attention_equals_the_formula():
-    layer = MultiHeadAttention(HEADS, KEY_DIM, VALUE_DIM)
+    layer = MultiHeadAttention(HEADS, KEY_DIM, value_dim=VALUE_DIM)
     x = random(2, 7, HIDDEN)
     mask = np.random.default_rng(1).random((2, 7, 7)) < 0.6
     mask |= np.eye(7, dtype=bool)
-    output, scores = layer(x, mask=mask), layer.attend(x, mask=mask)[1]
+    output = layer(x, attention_mask=mask)
+    _, scores = layer(x, attention_mask=mask, return_attention_scores=True)
     for row in range(2):
         expected, weights = multi_head_attention(
             x[row].astype("float64"),
@@ -47,10 +47,10 @@ def test_self_attention_equals_the_formula():
 
 
 def test_attention_to_a_memory_equals_the_formula():
-    layer = MultiHeadAttention(HEADS, KEY_DIM, VALUE_DIM)
+    layer = MultiHeadAttention(HEADS, KEY_DIM, value_dim=VALUE_DIM)
     query, memory = random(1, 4, HIDDEN), random(1, 9, MEMORY, seed=1)
     mask = np.arange(9)[None, None] < 6
-    output = ops.convert_to_numpy(layer(query, memory, mask=mask))
+    output = ops.convert_to_numpy(layer(query, memory, attention_mask=mask))
     expected, _ = multi_head_attention(
         query[0].astype("float64"),
         memory[0].astype("float64"),
@@ -75,20 +75,16 @@ def test_biases_are_added_to_every_projection():
 
 def test_a_fully_masked_row_is_uniform_and_finite():
     layer = MultiHeadAttention(HEADS, KEY_DIM)
-    _, scores = attend_built(layer, random(1, 4, HIDDEN), mask=np.zeros((1, 4, 4), bool))
+    mask = np.zeros((1, 4, 4), bool)
+    _, scores = layer(random(1, 4, HIDDEN), attention_mask=mask, return_attention_scores=True)
     np.testing.assert_allclose(ops.convert_to_numpy(scores), 0.25, atol=1e-6)
-
-
-def attend_built(layer, x, **arguments):
-    layer(x)
-    return layer.attend(x, **arguments)
 
 
 @pytest.mark.parametrize("use_bias", [False, True])
 def test_steps_equal_a_causal_call(use_bias):
-    layer = MultiHeadAttention(HEADS, KEY_DIM, VALUE_DIM, use_bias=use_bias)
+    layer = MultiHeadAttention(HEADS, KEY_DIM, value_dim=VALUE_DIM, use_bias=use_bias)
     x = random(2, 6, HIDDEN)
-    expected = ops.convert_to_numpy(layer(x, mask=causal_mask(6)))
+    expected = ops.convert_to_numpy(layer(x, use_causal_mask=True))
     beams = np.stack([x, x[::-1]], axis=1)  # (batch, beams, length, hidden): beams differ
     cache = layer.start_cache(2, 2, 8)
     for index in range(6):
@@ -99,10 +95,10 @@ def test_steps_equal_a_causal_call(use_bias):
 
 
 def test_projected_memory_equals_a_call():
-    layer = MultiHeadAttention(HEADS, KEY_DIM, VALUE_DIM)
+    layer = MultiHeadAttention(HEADS, KEY_DIM, value_dim=VALUE_DIM)
     query, memory = random(2, 4, HIDDEN), random(2, 9, MEMORY, seed=1)
     mask = np.arange(9)[None, None] < np.array([9, 5])[:, None, None]
-    expected = ops.convert_to_numpy(layer(query, memory, mask=mask))
+    expected = ops.convert_to_numpy(layer(query, memory, attention_mask=mask))
     output = layer.attend_memory(query, layer.project_memory(memory), mask)
     np.testing.assert_allclose(ops.convert_to_numpy(output), expected, atol=1e-6)
 
@@ -130,7 +126,7 @@ def test_dropout_acts_on_the_weights_in_training_alone():
 
 def test_softmax_is_float32_under_a_mixed_policy():
     layer = MultiHeadAttention(HEADS, KEY_DIM, dtype="mixed_bfloat16")
-    output, scores = attend_built(layer, random(1, 300, HIDDEN))
+    output, scores = layer(random(1, 300, HIDDEN), return_attention_scores=True)
     assert keras.backend.standardize_dtype(output.dtype) == "bfloat16"
     assert keras.backend.standardize_dtype(scores.dtype) == "float32"
     np.testing.assert_allclose(ops.convert_to_numpy(scores).sum(axis=-1), 1, atol=1e-5)
@@ -138,7 +134,7 @@ def test_softmax_is_float32_under_a_mixed_policy():
 
 def test_contract():
     x, memory = random(2, 4, HIDDEN), random(2, 9, MEMORY)
-    check_layer_contract(MultiHeadAttention(2, 3, 5, use_bias=True, dropout=0.1), x)
+    check_layer_contract(MultiHeadAttention(2, 3, value_dim=5, use_bias=True, dropout=0.1), x)
     check_layer_contract(MultiHeadAttention(2, 3), x, memory)
 
 

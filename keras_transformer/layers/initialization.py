@@ -1,0 +1,35 @@
+"""Initializers of weights that are drawn part by part."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_transformer.types import Shape, Tensor
+
+
+def checked_initializer(name: str, identifier: Any) -> Callable[..., Tensor]:
+    """The initializer that an argument stands for."""
+    if identifier is None:
+        raise ValueError(f"`{name}` must be an initializer or its name. Received: {name}=None")
+    return keras.initializers.get(identifier)
+
+
+def fresh(initializer: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A copy that draws other numbers: one of Keras's gives the same each time it is called."""
+    return initializer.clone() if hasattr(initializer, "clone") else initializer
+
+
+class SideBySide(keras.initializers.Initializer):
+    """Draws each part of a fused weight as a weight of its own: else it has the wrong scale."""
+
+    def __init__(self, initializer: Callable[..., Tensor], widths: Sequence[int]) -> None:
+        self.initializer = initializer
+        self.widths = tuple(widths)
+
+    def __call__(self, shape: Shape, dtype: str | None = None) -> Tensor:
+        parts = [
+            fresh(self.initializer)((*shape[:-1], width), dtype=dtype) for width in self.widths
+        ]
+        return ops.concatenate(parts, axis=-1)
