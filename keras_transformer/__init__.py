@@ -1,11 +1,13 @@
 """The Transformer of "Attention Is All You Need" as a Keras 3 package.
 
 Every name below is imported on first use: the package itself loads neither Keras nor TensorFlow.
+Once a program imports Keras, the classes are registered for `keras.models.load_model`.
 """
 
 import importlib
 
 from keras_transformer.distribution import __version__
+from keras_transformer.saving import register_with_keras
 
 _SUBPACKAGES = (
     "data",
@@ -68,3 +70,6 @@ def __getattr__(name):
 
 def __dir__():
     return sorted({*globals(), *__all__})
+
+
+register_with_keras()

@@ -18,7 +18,7 @@ RANKS = {
     "search_options": 1,
     "layers": 2, "losses": 2, "schedules": 2, "decoding": 2,
     "metrics": 3, "models": 3, "optimizers": 3,
-    "files": 4,
+    "files": 4, "saving": 4,
     "backend_start": 5, "settings": 5, "text": 5,
     "data": 6, "parsing": 6, "runs": 6,
     "command_line": 7, "evaluation": 7, "inference": 7,
