@@ -50,3 +50,11 @@ def check_one_of(name: str, value: object, choices: Collection[object]) -> None:
     """Require one of the given values."""
     if value not in choices:
         raise ValueError(f"`{name}` must be one of {list(choices)}. Received: {name}={value!r}")
+
+
+def known_width(name: str, shape: tuple[int | None, ...]) -> int:
+    """Require the last axis of a call argument's shape, which weights depend on; return it."""
+    width = shape[-1]
+    if width is None:
+        raise ValueError(f"The last axis of `{name}` must be known. Received: shape {tuple(shape)}")
+    return width

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_transformer.argument_checks import check_positive_int, check_rate
+from keras_transformer.argument_checks import check_positive_int, check_rate, known_width
 from keras_transformer.layers.dense import Dense
 from keras_transformer.layers.initialization import checked_initializer, fresh
 from keras_transformer.types import Shape, Tensor
@@ -75,7 +75,7 @@ class FeedForward(keras.layers.Layer):
 
     def build(self, inputs_shape: Shape) -> None:
         self.expand.build(inputs_shape)
-        self.contract = self._dense(inputs_shape[-1], "contract")
+        self.contract = self._dense(known_width("inputs", inputs_shape), "contract")
         self.contract.build((*inputs_shape[:-1], self.intermediate_dim))
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_positive_int, check_rate
+from keras_transformer.argument_checks import check_positive_int, check_rate, known_width
 from keras_transformer.layers.attention import FUSED_LENGTH, attention_weights, fused_attention
 from keras_transformer.layers.attention_masks import (
     all_of,
@@ -129,7 +129,7 @@ class MultiHeadAttention(keras.layers.Layer):
     def build(
         self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
     ) -> None:
-        hidden_dim = query_shape[-1]
+        hidden_dim = known_width("query", query_shape)
         key_width, value_width = self.num_heads * self.key_dim, self.num_heads * self.value_dim
         self.built_for = _kind_of(value_shape, key_shape)
         if value_shape is None:
@@ -138,15 +138,15 @@ class MultiHeadAttention(keras.layers.Layer):
         else:
             self._add_projection("query", hidden_dim, (key_width,))
             if key_shape is None:
-                self._add_projection("key_value", value_shape[-1], (key_width, value_width))
+                self._add_projection(
+                    "key_value", known_width("value", value_shape), (key_width, value_width)
+                )
             else:
-                self._add_projection("key", key_shape[-1], (key_width,))
-                self._add_projection("value", value_shape[-1], (value_width,))
+                self._add_projection("key", known_width("key", key_shape), (key_width,))
+                self._add_projection("value", known_width("value", value_shape), (value_width,))
         self._add_projection("output", value_width, (hidden_dim,))
 
-    def _add_projection(
-        self, name: str, input_width: int | None, output_widths: Sequence[int | None]
-    ) -> None:
+    def _add_projection(self, name: str, input_width: int, output_widths: Sequence[int]) -> None:
         kernel = self.add_weight(
             shape=(input_width, sum(output_widths)),
             initializer=SideBySide(self.kernel_initializer, output_widths),

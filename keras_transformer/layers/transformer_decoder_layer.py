@@ -74,11 +74,11 @@ class TransformerDecoderLayer(TransformerLayer):
     """
 
     def build(self, inputs_shape: Shape, memory_shape: Shape | None = None) -> None:
-        self.self_attention = self.create_attention(inputs_shape[-1])
+        self.self_attention = self.create_attention(inputs_shape)
         self.self_attention_block = self.create_block()
-        self.cross_attention = None
+        self.cross_attention: Any = None
         if memory_shape is not None:
-            self.cross_attention = self.create_attention(inputs_shape[-1])
+            self.cross_attention = self.create_attention(inputs_shape)
             self.cross_attention_block = self.create_block()
             self.cross_attention.build(inputs_shape, memory_shape)
             self.cross_attention_block.build(inputs_shape)

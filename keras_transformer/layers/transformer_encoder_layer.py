@@ -57,7 +57,7 @@ class TransformerEncoderLayer(TransformerLayer):
     """
 
     def build(self, inputs_shape: Shape) -> None:
-        self.attention = self.create_attention(inputs_shape[-1])
+        self.attention = self.create_attention(inputs_shape)
         self.attention_block = self.create_block()
         for layer in (
             self.attention,

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_transformer.argument_checks import check_positive_int, check_rate
+from keras_transformer.argument_checks import check_positive_int, check_rate, known_width
 from keras_transformer.layers.feed_forward import FeedForward
 from keras_transformer.layers.initialization import checked_initializer, fresh
 from keras_transformer.layers.multi_head_attention import MultiHeadAttention
@@ -68,8 +68,9 @@ class TransformerLayer(keras.layers.Layer):
         )
         self.feed_forward_block = self.create_block()
 
-    def create_attention(self, hidden_dim: int) -> MultiHeadAttention:
-        """A `MultiHeadAttention` with the layer's options, for inputs of a width."""
+    def create_attention(self, inputs_shape: Shape) -> MultiHeadAttention:
+        """A `MultiHeadAttention` with the layer's options, for inputs of some width."""
+        hidden_dim = known_width("inputs", inputs_shape)
         if self.key_dim is None and hidden_dim % self.num_heads:
             raise ValueError(
                 "`num_heads` must divide the width of the inputs where `key_dim` is None. "
