@@ -99,7 +99,7 @@ class Settings:
     @classmethod
     def defaults(cls) -> dict[str, SettingValue]:
         """Return the name and default of every field."""
-        return {field.name: field.default for field in dataclasses.fields(cls)}
+        return {field.name: getattr(cls, field.name) for field in dataclasses.fields(cls)}
 
     @classmethod
     def add_arguments(cls, parser: argparse.ArgumentParser) -> None:
@@ -220,7 +220,8 @@ def _check(field: dataclasses.Field[Any], value_type: _ValueType, value: Any) ->
 def _broken_rule(rules: Mapping[str, Any], plain: type, value: Any) -> str | None:
     """The rule that a value breaks, in words, or None."""
     accepted = (int, float) if plain is float else plain
-    if not isinstance(value, accepted) or (isinstance(value, bool) and plain is not bool):
+    fits = isinstance(value, accepted) and (plain is bool or not isinstance(value, bool))
+    if not fits:
         return {int: "an integer", float: "a number", bool: "true or false", str: "a text"}[plain]
     if plain in (int, float) and not -_LARGEST <= value <= _LARGEST:  # nor is NaN
         return "a finite number" if plain is float else f"at most {_LARGEST}"

@@ -1,20 +1,23 @@
-"""Several prepared corpora that are read as if they were one."""
+"""Several prepared corpora that are read as one."""
 
 import math
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keras_transformer.argument_checks import is_number
 from keras_transformer.data.batches.pair_slots import PairSlots
+from keras_transformer.data.parallel_corpus import ParallelCorpus
 from keras_transformer.errors import UserInputError
 
 _MOST_PAIRS = 500_000_000  # of an epoch: their plan takes some gigabytes
 
 
 class CorpusMixture:
-    """Corpora read together, each as often as its weight says; see `plan_batches`, which makes it.
+    """Corpora read together, each as often as its weight says.
 
-    Pairs are numbered through from one corpus to the next.
+    Pairs are numbered from one corpus to the next. Made by `plan_batches`.
 
     Example:
         >>> from keras_transformer.data import ParallelCorpus
@@ -26,38 +29,42 @@ class CorpusMixture:
         ([[7, 0, 0], [5, 6, 0]], [1, 2])
     """
 
-    def __init__(self, corpora, weights=None):
+    def __init__(
+        self, corpora: Iterable[ParallelCorpus], weights: Iterable[float] | None = None
+    ) -> None:
         self.corpora = list(corpora)
         if not self.corpora:
             raise ValueError("`corpora` must hold at least one corpus. Received: none")
-        self.weights = [1] * len(self.corpora) if weights is None else list(weights)
+        self.weights = [1.0] * len(self.corpora) if weights is None else list(weights)
         self._check_weights()
         self._check_tokenizers()
         self._starts = np.cumsum([0, *map(len, self.corpora)])
         self._check_epoch()
 
-    def __len__(self):
+    def __len__(self) -> int:
         return int(self._starts[-1])
 
     @property
-    def source_lengths(self):
-        """Int64 array `(pairs,)`: tokens of each source, without end of sentence."""
+    def source_lengths(self) -> NDArray[np.int64]:
+        """Number of tokens of each source `(pairs,)`, without end of sentence."""
         return np.concatenate([corpus.source_lengths for corpus in self.corpora])
 
     @property
-    def target_lengths(self):
-        """Int64 array `(pairs,)`: tokens of each target, without begin or end of sentence."""
+    def target_lengths(self) -> NDArray[np.int64]:
+        """Number of tokens of each target `(pairs,)`, without begin or end of sentence."""
         return np.concatenate([corpus.target_lengths for corpus in self.corpora])
 
-    def slots(self, source_lengths, target_lengths, seed):
-        """The `PairSlots` of an epoch for the given lengths of pairs, or None: each pair once."""
+    def slots(
+        self, source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer], seed: int
+    ) -> PairSlots | None:
+        """Return the slots of an epoch for pairs of these lengths; None reads each pair once."""
         if all(weight == 1 for weight in self.weights):
             return None
         sizes = list(map(len, self.corpora))
         return PairSlots(source_lengths, target_lengths, sizes, self.weights, seed)
 
-    def pair_name(self, pair):
-        """What errors call a pair: its line and its text, or its corpus where there are several."""
+    def pair_name(self, pair: int) -> str:
+        """Return the name of a pair in errors, such as `"line 3 of train.en"`."""
         ((corpus, _, index),) = self._parts(np.asarray([pair]))
         line = f"{corpus.unit} {corpus.line_numbers[index[0]]}"
         if corpus.name is not None:
@@ -66,10 +73,18 @@ class CorpusMixture:
             return line
         return f"{line} of corpus {self.corpora.index(corpus) + 1}"
 
-    def padded(self, side, pairs, padding_id):
-        """Token ids of pairs, int array `(batch,)`, as rows, and their lengths, int64 `(batch,)`.
+    def padded(
+        self, side: str, pairs: NDArray[np.integer], padding_id: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the token ids of pairs as padded rows, and their lengths.
 
-        The rows, int32 `(batch, longest + 1)`, have room for a special token.
+        Args:
+            side: `"source"` or `"target"`.
+            pairs: numbers of the pairs, `(batch,)`.
+            padding_id: id that fills the rows up.
+
+        Returns:
+            Ids `(batch, longest + 1)`, with room for a special token, and lengths `(batch,)`.
         """
         lengths = np.empty(len(pairs), dtype="int64")
         spans = []
@@ -87,17 +102,19 @@ class CorpusMixture:
             padded[rows] = part
         return padded, lengths
 
-    def text(self, side, pairs):
-        """Text of pairs, a list of strings; the corpora must be prepared with `keep_text=True`."""
-        lines = [None] * len(pairs)
+    def text(self, side: str, pairs: NDArray[np.integer]) -> list[str]:
+        """Return the sentences of pairs; the corpora must be prepared with `keep_text=True`."""
+        lines = [""] * len(pairs)
         for corpus, rows, indices in self._parts(pairs):
             texts = corpus.source_text(indices) if side == "source" else corpus.target_text(indices)
             for row, line in zip(np.arange(len(pairs))[rows], texts, strict=True):
                 lines[row] = line
         return lines
 
-    def _parts(self, pairs):
-        """Yield for each corpus of a batch `(corpus, rows of the batch, indices in the corpus)`."""
+    def _parts(
+        self, pairs: NDArray[np.integer]
+    ) -> Iterator[tuple[ParallelCorpus, slice | NDArray[np.int64], NDArray[np.integer]]]:
+        """Yield `(corpus, rows of the batch, indices in the corpus)` for each corpus in a batch."""
         if len(self.corpora) == 1:
             yield self.corpora[0], slice(None), pairs
             return
@@ -106,7 +123,7 @@ class CorpusMixture:
             rows = np.flatnonzero(numbers == number)
             yield self.corpora[number], rows, pairs[rows] - self._starts[number]
 
-    def _check_weights(self):
+    def _check_weights(self) -> None:
         if len(self.weights) != len(self.corpora):
             raise ValueError(
                 "`weights` must have one number for each corpus. "
@@ -118,18 +135,18 @@ class CorpusMixture:
                     f"`weights` must be finite numbers > 0. Received: weights={self.weights}"
                 )
 
-    def _check_epoch(self):
+    def _check_epoch(self) -> None:
         pairs = sum(
             len(corpus) * weight for corpus, weight in zip(self.corpora, self.weights, strict=True)
         )
-        if pairs > max(_MOST_PAIRS, len(self)):  # without weights there is no plan of them
+        if pairs > max(_MOST_PAIRS, len(self)):  # pairs without weights need no slots
             raise UserInputError(
                 f"An epoch must have at most {_MOST_PAIRS:,} pairs: take smaller weights. "
                 f"Received: weights={self.weights}, of {[len(corpus) for corpus in self.corpora]} "
                 "pairs"
             )
 
-    def _check_tokenizers(self):
+    def _check_tokenizers(self) -> None:
         for key in ("tokenizer_fingerprint", "source_tokenizer_fingerprint"):
             fingerprints = [corpus.metadata.get(key) for corpus in self.corpora]
             if len(set(fingerprints)) > 1:
@@ -139,7 +156,7 @@ class CorpusMixture:
                 )
 
 
-def _side(corpus, side):
+def _side(corpus: ParallelCorpus, side: str) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
     if side == "source":
         return corpus.source_ids, corpus.source_offsets
     return corpus.target_ids, corpus.target_offsets

@@ -1,6 +1,7 @@
-"""Tokenize parallel text once: the second run opens what the first one wrote."""
+"""Tokenizing parallel text once: later runs open the files of the first."""
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
@@ -9,9 +10,12 @@ import pathlib
 import shutil
 import sys
 import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import tqdm
+from numpy.typing import NDArray
 
 from keras_transformer.data.corpus_writer import CorpusWriter
 from keras_transformer.data.pair_filters import PairFilters, PairSieve
@@ -25,37 +29,59 @@ from keras_transformer.data.parallel_text import ParallelText
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.file_lock import file_lock
 from keras_transformer.files.whole_files import writing
+from keras_transformer.types import PathLike
 
 _CHUNK_PAIRS = 10_000
-_CONTENT_VERSION = 2  # of what becomes of a text: with another one, other pairs
+_CONTENT_VERSION = 2  # to be raised when the same text gives other pairs
+
+_T = TypeVar("_T")
+_Rows = dict[str, list[_T]]  # of both sides
+
+
+class CorpusTokenizer(Protocol):
+    """A tokenizer for `prepare_corpus`, such as a `SentencePieceTokenizer`."""
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    @property
+    def vocabulary_size(self) -> int: ...
+
+    def encode(self, sentences: list[str], /) -> list[list[int]]: ...
 
 
 def prepare_corpus(
-    text, tokenizer, cache_directory, *, source_tokenizer=None, filters=None, keep_text=False
-):
-    """Tokenize sentence pairs into memory-mapped arrays, or open them if that was done before.
+    text: ParallelText,
+    tokenizer: CorpusTokenizer,
+    cache_directory: PathLike,
+    *,
+    source_tokenizer: CorpusTokenizer | None = None,
+    filters: PairFilters | None = None,
+    keep_text: bool = False,
+) -> ParallelCorpus:
+    """Tokenize sentence pairs into memory-mapped arrays, or open those of an earlier call.
 
-    The text is read as a stream: it may be larger than memory. The arrays lie in a folder of
-    `cache_directory` named after the content of the text, the tokenizers and the other arguments.
-    It gets its name only when it is whole: what a killed process leaves behind has `.partial-` in
-    its name, is never read, and is removed when the same corpus is prepared again. Of several
-    processes, on machines that share the folder too, one prepares and the others wait and open it.
-    What the filters dropped is said on stderr.
+    The text is read as a stream, so it may be larger than memory. The arrays are in a folder of
+    `cache_directory` named after a hash of the text, the tokenizers and the other arguments. The
+    folder gets its name only when it is complete: a killed process leaves one with `.partial-` in
+    its name, which is never read and is removed when the same corpus is prepared again. Of several
+    processes, also on machines that share the folder, one prepares it and the others wait. The
+    numbers of dropped pairs are printed to stderr.
 
     Args:
-        text: a `ParallelText`, such as `SentencePairs`, `ParallelFiles` or `TfdsPairs`.
-        tokenizer: has `encode`, `fingerprint` and `vocabulary_size`; it cuts the targets.
-        cache_directory: where prepared corpora are kept; made if missing.
-        source_tokenizer: cuts the sources. None: `tokenizer`.
-        filters: `PairFilters`. None: only pairs with an empty side are dropped.
-        keep_text: whether the sentences are kept besides their ids, as subword sampling needs.
+        text: the sentence pairs, such as `SentencePairs`, `ParallelFiles` or `TfdsPairs`.
+        tokenizer: tokenizer of the targets, with `encode`, `fingerprint` and `vocabulary_size`.
+        cache_directory: folder of the prepared corpora; made if missing.
+        source_tokenizer: tokenizer of the sources; defaults to `tokenizer`.
+        filters: which pairs to drop; by default only those with an empty side.
+        keep_text: whether to keep the sentences too, as subword sampling needs.
 
     Returns:
-        A `ParallelCorpus`.
+        The prepared corpus.
 
     Raises:
-        UserInputError: the text cannot be read, or no pair of it is left.
-        ValueError: `text` is no `ParallelText`.
+        UserInputError: the text cannot be read, or all its pairs are dropped.
+        ValueError: `text` is not a `ParallelText`.
     """
     if not isinstance(text, ParallelText):
         raise ValueError(
@@ -76,7 +102,8 @@ def prepare_corpus(
     known = _known_metadata(content, tokenizers)
     if not directory.is_dir():
         cache_directory.mkdir(parents=True, exist_ok=True)
-        _prepare_once(directory, text, tokenizers, filters, keep_text, known)
+        write = functools.partial(_write_corpus, text, tokenizers, filters, keep_text, known)
+        _prepare_once(directory, text.name, write)
     corpus = ParallelCorpus.open(directory, name=text.name, unit=text.unit)
     if any(corpus.metadata.get(key) != value for key, value in known.items()):
         raise UserInputError(
@@ -88,26 +115,28 @@ def prepare_corpus(
     return corpus
 
 
-def _prepare_once(directory, text, *arguments):
-    """Write the corpus, or wait until another process has: only one of them works."""
+def _prepare_once(
+    directory: pathlib.Path, name: str, write: Callable[[pathlib.Path], None]
+) -> None:
+    """Write the corpus, or wait while another process does."""
 
-    def say():
-        print(f"{text.name}: waiting for another process that prepares it", file=sys.stderr)
+    def say() -> None:
+        print(f"{name}: waiting for another process that prepares it", file=sys.stderr)
 
     partial = directory.with_name(f"{directory.name}.partial-{uuid.uuid4().hex[:8]}")
     with file_lock(directory.with_name(f"{directory.name}.partial-lock"), say) as locked:
         if directory.is_dir():
             return
         if locked:
-            # What killed processes left: nobody else is at work.
+            # Left by killed processes, since the lock keeps others out.
             for left in directory.parent.glob(f"{directory.name}.partial-*/"):
                 shutil.rmtree(left, ignore_errors=True)
         partial.mkdir()
         try:
-            _write_corpus(text, *arguments, partial)
+            write(partial)
             _publish(partial, directory)
         except OSError as error:
-            if error.filename is not None:  # such as that of a text
+            if error.filename is not None:  # e.g. a file of the text
                 raise
             with writing(directory):
                 raise
@@ -115,7 +144,12 @@ def _prepare_once(directory, text, *arguments):
             shutil.rmtree(partial, ignore_errors=True)
 
 
-def _content_key(text, tokenizers, filters, keep_text):
+def _content_key(
+    text: ParallelText,
+    tokenizers: Mapping[str, CorpusTokenizer],
+    filters: PairFilters,
+    keep_text: bool,
+) -> str:
     content = {
         "format_version": _CONTENT_VERSION,
         "text": text.fingerprint(),
@@ -126,8 +160,8 @@ def _content_key(text, tokenizers, filters, keep_text):
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _known_metadata(content, tokenizers):
-    """What the metadata of the corpus must say of where it is from."""
+def _known_metadata(content: str, tokenizers: Mapping[str, CorpusTokenizer]) -> dict[str, Any]:
+    """The part of a corpus's metadata that follows from the arguments."""
     return {
         "content": content,
         "vocabulary_size": tokenizers["target"].vocabulary_size,
@@ -137,7 +171,14 @@ def _known_metadata(content, tokenizers):
     }
 
 
-def _write_corpus(text, tokenizers, filters, keep_text, known, directory):
+def _write_corpus(
+    text: ParallelText,
+    tokenizers: Mapping[str, CorpusTokenizer],
+    filters: PairFilters,
+    keep_text: bool,
+    known: dict[str, Any],
+    directory: pathlib.Path,
+) -> None:
     sieve = PairSieve(filters)
     with CorpusWriter(directory, keep_text) as writer:
         for numbers, texts in _chunks(text):
@@ -156,8 +197,8 @@ def _write_corpus(text, tokenizers, filters, keep_text, known, directory):
         writer.finish(dropped=sieve.dropped, **known)
 
 
-def _chunks(text):
-    """Yield the numbers of the next pairs, from 1, and their sentences as two lists by side."""
+def _chunks(text: ParallelText) -> Iterator[tuple[NDArray[np.integer], _Rows[str]]]:
+    """Yield the numbers of the next pairs, from 1, and their sentences by side."""
     pairs = iter(text)
     start = 1
     with tqdm.tqdm(
@@ -171,12 +212,11 @@ def _chunks(text):
             progress.update(len(chunk))
 
 
-def _select(rows, keep):
-    """The rows of both sides that are kept."""
+def _select(rows: _Rows[_T], keep: NDArray[np.bool_]) -> _Rows[_T]:
     return {side: list(itertools.compress(rows[side], keep)) for side in rows}
 
 
-def _publish(partial, directory):
+def _publish(partial: pathlib.Path, directory: pathlib.Path) -> None:
     """Give the whole corpus its name; without locks another process may have been faster."""
     try:
         os.rename(partial, directory)

@@ -1,11 +1,15 @@
-"""Writes the files of a prepared corpus, chunk by chunk."""
+"""Writing the files of a prepared corpus, chunk by chunk."""
 
 import contextlib
 import hashlib
 import itertools
 import json
+import pathlib
+from collections.abc import Sequence, Sized
+from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_transformer.data.parallel_corpus import (
     FORMAT_VERSION,
@@ -17,20 +21,25 @@ from keras_transformer.data.parallel_corpus import (
 
 
 class CorpusWriter(contextlib.ExitStack):
-    """Writes pairs to an empty folder and holds none of them; a context that closes its files."""
+    """Writes pairs to an empty folder as they come; a context that closes the files."""
 
-    def __init__(self, directory, keep_text):
+    def __init__(self, directory: pathlib.Path, keep_text: bool) -> None:
         super().__init__()
         self.pairs = 0
         self._directory = directory
-        self._files = {}
+        self._files: dict[str, _SummedFile] = {}
         self._keep_text = keep_text
         self._ids = {side: self._rows(f"{side}_ids") for side in SIDES}
         self._texts = {side: self._rows(f"{side}_text") for side in SIDES} if keep_text else {}
         self._line_numbers = self._file("line_numbers.bin")
 
-    def append(self, line_numbers, ids, texts):
-        """Write the next pairs: where they stood, and by side their ids and their sentences."""
+    def append(
+        self,
+        line_numbers: Sequence[int] | np.ndarray,
+        ids: dict[str, list[list[int]]],
+        texts: dict[str, list[str]],
+    ) -> None:
+        """Write the next pairs: their line numbers, and their ids and sentences by side."""
         self.pairs += len(line_numbers)
         self._line_numbers.write(np.asarray(line_numbers, dtype=OFFSET_TYPE).tobytes())
         for side in SIDES:
@@ -39,8 +48,8 @@ class CorpusWriter(contextlib.ExitStack):
                 lines = [line.encode("utf-8") for line in texts[side]]
                 self._texts[side].append(lines, b"".join(lines))
 
-    def finish(self, **metadata):
-        """Write what is known of the corpus, after the last pair."""
+    def finish(self, **metadata: object) -> None:
+        """Write the metadata of the corpus, after the last pair."""
         metadata = {
             "format_version": FORMAT_VERSION,
             "pairs": self.pairs,
@@ -52,46 +61,46 @@ class CorpusWriter(contextlib.ExitStack):
         path = self._directory / METADATA_FILE
         path.write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
 
-    def _rows(self, name):
+    def _rows(self, name: str) -> "_RowsWriter":
         return _RowsWriter(self._file(f"{name}.bin"), self._file(f"{name}_offsets.bin"))
 
-    def _file(self, name):
+    def _file(self, name: str) -> "_SummedFile":
         file = open(self._directory / name, "wb")  # noqa: SIM115 - closed with the context
         self._files[name] = _SummedFile(self.enter_context(file))
         return self._files[name]
 
 
 class _SummedFile:
-    """A file that is written, and the SHA-256 of what was."""
+    """A file to write, with the SHA-256 of its content."""
 
-    def __init__(self, file):
+    def __init__(self, file: BinaryIO) -> None:
         self.sha256 = hashlib.sha256()
         self._file = file
 
-    def write(self, data):
+    def write(self, data: bytes) -> None:
         self.sha256.update(data)
         self._file.write(data)
 
 
 class _RowsWriter:
-    """Rows of one type, end to end in one file, and in another where each begins and ends."""
+    """Rows end to end in one file, and their offsets in another."""
 
-    def __init__(self, values_file, offsets_file):
+    def __init__(self, values_file: _SummedFile, offsets_file: _SummedFile) -> None:
         self.stop = 0
         self._values_file = values_file
         self._offsets_file = offsets_file
         self._write_offsets([0])
 
-    def append(self, rows, packed):
+    def append(self, rows: Sequence[Sized], packed: bytes) -> None:
         self._values_file.write(packed)
         stops = self.stop + np.cumsum(np.fromiter(map(len, rows), "int64", len(rows)))
         self._write_offsets(stops)
         self.stop = int(stops[-1])
 
-    def _write_offsets(self, offsets):
+    def _write_offsets(self, offsets: ArrayLike) -> None:
         self._offsets_file.write(np.asarray(offsets, dtype=OFFSET_TYPE).tobytes())
 
 
-def _pack_ids(rows):
+def _pack_ids(rows: Sequence[Sequence[int]]) -> bytes:
     tokens = sum(map(len, rows))
     return np.fromiter(itertools.chain.from_iterable(rows), dtype=ID_TYPE, count=tokens).tobytes()

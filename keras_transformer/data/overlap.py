@@ -1,6 +1,9 @@
-"""Test sentences that a training has seen: how many, so that a score can be judged."""
+"""Counting test sentences that occur in the training text, to judge a score."""
 
 import dataclasses
+from collections.abc import Iterable
+
+_Pairs = Iterable[tuple[str, str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -8,20 +11,20 @@ class Overlap:
     """How much of a test text occurs in a training text.
 
     Args:
-        sources: test sentences whose source is a source of the training text.
-        pairs: test sentences which occur there with the same target.
-        total: test sentences.
+        sources: number of test sentences whose source occurs in the training text.
+        pairs: number of those that occur with the same target.
+        total: number of test sentences.
     """
 
     sources: int
     pairs: int
     total: int
 
-    def report(self, name):
-        """One line for people.
+    def report(self, name: str) -> str:
+        """Return the counts as a sentence.
 
         Args:
-            name: what to call the test text.
+            name: name of the test text.
 
         Example:
             >>> Overlap(sources=12, pairs=3, total=1000).report("test")
@@ -33,19 +36,19 @@ class Overlap:
         )
 
 
-def count_overlap(training_text, test_text):
+def count_overlap(training_text: _Pairs, test_text: _Pairs) -> Overlap:
     """Count the test sentences that occur in the training text.
 
-    The training text is read once as a stream; only the test text is held in memory. Sentences are
-    the same if they differ in nothing but white space. A test sentence that stands twice in the
-    test text counts twice; an empty one never occurs.
+    The training text is read once as a stream; only the test text is kept in memory. White space
+    is ignored in the comparison. Repeated test sentences are counted repeatedly, and empty ones
+    never occur.
 
     Args:
-        training_text: a `ParallelText`, or any iterable of (source, target) strings.
+        training_text: a `ParallelText`, or any `(source, target)` pairs.
         test_text: the same, small enough for memory.
 
     Returns:
-        An `Overlap`.
+        The counts.
 
     Example:
         >>> from keras_transformer.data import SentencePairs
@@ -56,20 +59,21 @@ def count_overlap(training_text, test_text):
     return count_overlaps(training_text, [test_text])[0]
 
 
-def count_overlaps(training_text, test_texts):
-    """As `count_overlap`, for several test texts in one pass over the training text.
+def count_overlaps(training_text: _Pairs, test_texts: Iterable[_Pairs]) -> list[Overlap]:
+    """`count_overlap` for several test texts in one pass over the training text.
 
     Args:
         training_text: as in `count_overlap`.
-        test_texts: list of test texts.
+        test_texts: the test texts.
 
     Returns:
-        A list of `Overlap`, one a test text.
+        The counts of each test text.
     """
     tests = [[(_joined(source), _joined(target)) for source, target in test] for test in test_texts]
     pairs = {pair for test in tests for pair in test}
     sources = {source for source, _ in pairs if source}
-    seen_sources, seen_pairs = set(), set()
+    seen_sources: set[str] = set()
+    seen_pairs: set[tuple[str, str]] = set()
     for source, target in training_text:
         source = _joined(source)
         if source in sources:
@@ -87,5 +91,5 @@ def count_overlaps(training_text, test_texts):
     ]
 
 
-def _joined(sentence):
+def _joined(sentence: str) -> str:
     return " ".join(sentence.split())

@@ -1,14 +1,19 @@
-"""Which pairs of a text teach nothing and are left out of a corpus."""
+"""Filters that leave useless pairs out of a corpus."""
 
 import dataclasses
 import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keras_transformer.argument_checks import check_positive_int, is_number
 
-# Why a pair may be dropped, and what a report calls it.
-REASONS = {
+Reason: TypeAlias = Literal["empty", "too_long", "length_ratio", "duplicate", "copy"]
+
+# Why pairs are dropped, in the words of a report.
+REASONS: dict[Reason, str] = {
     "empty": "with an empty side",
     "too_long": "too long",
     "length_ratio": "of uneven lengths",
@@ -19,18 +24,18 @@ REASONS = {
 
 @dataclasses.dataclass(frozen=True)
 class PairFilters:
-    """Says which pairs to drop besides those with an empty side, which always are.
+    """Which pairs to drop; those with an empty side always are.
 
     Args:
-        max_tokens: drop pairs with a side of more subword tokens, end of sentence not counted.
-            None: keep long pairs.
-        max_ratio: drop pairs whose longer side has more than so many times the subword tokens of
-            the shorter one. None: keep uneven pairs.
-        duplicates: whether to drop pairs that stood in the text before.
-        copies: whether to drop pairs whose target is its source.
+        max_tokens: drop pairs with more subword tokens on a side, not counting the end of
+            sentence. None keeps long pairs.
+        max_ratio: drop pairs whose longer side has more than `max_ratio` times the subword tokens
+            of the shorter one. None keeps uneven pairs.
+        duplicates: whether to drop repetitions of a pair.
+        copies: whether to drop pairs whose target equals the source.
 
     Raises:
-        ValueError: `max_tokens` is no positive integer, or `max_ratio` no number >= 1.
+        ValueError: `max_tokens` is not a positive integer, or `max_ratio` is not a number >= 1.
 
     Example:
         >>> PairFilters(max_tokens=100, max_ratio=3, copies=True)
@@ -42,7 +47,7 @@ class PairFilters:
     duplicates: bool = False
     copies: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.max_tokens is not None:
             check_positive_int("max_tokens", self.max_tokens)
         ratio = self.max_ratio
@@ -51,19 +56,25 @@ class PairFilters:
 
 
 class PairSieve:
-    """Applies `PairFilters` to a text, chunk by chunk, and counts what each dropped.
+    """Applies `PairFilters` to a text, chunk by chunk, and counts the pairs that each drops.
 
     A pair that several filters would drop counts for the first of: empty, copy, duplicate, too
-    long, length ratio. White space around a sentence does not make it another one.
+    long, length ratio. White space around sentences is ignored.
     """
 
-    def __init__(self, filters):
+    def __init__(self, filters: PairFilters) -> None:
         self.filters = filters
-        self.dropped = dict.fromkeys(REASONS, 0)
+        self.dropped: dict[Reason, int] = dict.fromkeys(REASONS, 0)
         self._seen = _SeenHashes()
 
-    def keep(self, sources, targets, source_lengths, target_lengths):
-        """Which of the next pairs stay, by sentences and subword tokens: bool array `(pairs,)`."""
+    def keep(
+        self,
+        sources: Iterable[str],
+        targets: Iterable[str],
+        source_lengths: NDArray[np.integer],
+        target_lengths: NDArray[np.integer],
+    ) -> NDArray[np.bool_]:
+        """Return which of the next pairs to keep, from their sentences and subword lengths."""
         sources = [line.strip() for line in sources]
         targets = [line.strip() for line in targets]
         shorter = np.minimum(source_lengths, target_lengths)
@@ -74,8 +85,14 @@ class PairSieve:
             keep &= ~broken
         return keep
 
-    def _broken(self, sources, targets, shorter, longer):
-        """Yield `(reason, bool array)` of every filter that is on, in the order of the checks."""
+    def _broken(
+        self,
+        sources: list[str],
+        targets: list[str],
+        shorter: NDArray[np.integer],
+        longer: NDArray[np.integer],
+    ) -> Iterator[tuple[Reason, NDArray[np.bool_]]]:
+        """Yield the pairs that each active filter drops, in the order of the checks."""
         filters, pairs = self.filters, list(zip(sources, targets, strict=True))
         has_text = np.fromiter((bool(a and b) for a, b in pairs), bool, len(pairs))
         yield "empty", ~has_text | (shorter == 0)
@@ -90,17 +107,17 @@ class PairSieve:
 
 
 class _SeenHashes:
-    """64-bit hashes in 8 bytes each, where a Python set would take eight times as many.
+    """A set of 64-bit hashes in an eighth of the memory of a Python set.
 
-    They lie in sorted arrays, each more than twice as long as the next. So there are few, and
-    an addition seldom merges more than the last ones.
+    It is a list of sorted arrays, each more than twice as long as the next, so that the list is
+    short and an addition seldom merges more than the last arrays.
     """
 
-    def __init__(self):
-        self._runs = []
+    def __init__(self) -> None:
+        self._runs: list[NDArray[np.uint64]] = []
 
-    def add(self, hashes):
-        """Bool array: which of the hashes stood earlier in the same array or in those before."""
+    def add(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Add hashes; returns which of them occurred earlier, in this array or in former ones."""
         _, first = np.unique(hashes, return_index=True)
         seen = np.ones(len(hashes), dtype=bool)
         seen[first] = False
@@ -111,14 +128,14 @@ class _SeenHashes:
             self._append(np.sort(hashes[~seen]))
         return seen
 
-    def _append(self, run):
+    def _append(self, run: NDArray[np.uint64]) -> None:
         while self._runs and len(self._runs[-1]) <= 2 * len(run):
             run = np.concatenate([self._runs.pop(), run])
-            run.sort(kind="stable")  # merges what is sorted
+            run.sort(kind="stable")  # merges sorted runs
         self._runs.append(run)
 
 
-def _hash(pair):
+def _hash(pair: tuple[str, str]) -> int:
     source, target = pair
     digest = hashlib.blake2b(f"{len(source)} {source}{target}".encode(), digest_size=8)
     return int.from_bytes(digest.digest(), "little")

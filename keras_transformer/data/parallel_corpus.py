@@ -3,17 +3,21 @@
 import functools
 import hashlib
 import pathlib
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from keras_transformer.data.pair_filters import REASONS
+from keras_transformer.data.pair_filters import REASONS, Reason
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import read_json, to_record
 from keras_transformer.files.ordinary_files import open_ordinary
+from keras_transformer.types import PathLike
 
-FORMAT_VERSION = 3  # of the files
+_FormatVersion = Literal[3]
+FORMAT_VERSION: _FormatVersion = 3  # of the files
 METADATA_FILE = "corpus.json"
 ID_TYPE = np.dtype("<i4")
 OFFSET_TYPE = np.dtype("<i8")
@@ -21,55 +25,56 @@ TEXT_TYPE = np.dtype("u1")
 SIDES = ("source", "target")
 _BLOCK_BYTES = 1 << 20
 _Count = Annotated[int, msgspec.Meta(ge=0)]
+_Array = NDArray[np.integer]
 
 
 class _Record(msgspec.Struct):
-    """What a corpus must say of itself."""
+    """Required fields of a corpus's metadata."""
 
-    format_version: Literal[FORMAT_VERSION]
+    format_version: _FormatVersion
     pairs: _Count
     keep_text: bool
     vocabulary_size: _Count
     source_vocabulary_size: _Count
-    dropped: dict[Literal[*REASONS], _Count]
+    dropped: dict[Reason, _Count]
     content: str
     checksums: dict[str, str]
 
 
 class ParallelCorpus:
-    """Token ids of sentence pairs, held in memory-mapped arrays.
+    """Token ids of sentence pairs in memory-mapped arrays.
 
-    All ids of one side lie in one array; sentence `i` is `ids[offsets[i]:offsets[i + 1]]`.
-    Made by `prepare_corpus`.
+    The ids of one side are in one array; sentence `i` is `ids[offsets[i]:offsets[i + 1]]`. Made by
+    `prepare_corpus`.
 
     Args:
         source_ids: int32 array `(source tokens,)`.
         source_offsets: int64 array `(pairs + 1,)`.
         target_ids: int32 array `(target tokens,)`.
         target_offsets: int64 array `(pairs + 1,)`.
-        line_numbers: int64 array `(pairs,)`: where each pair stood in the text, from 1.
-        metadata: dict with what is known of the corpus: `pairs`, `dropped` (reason -> pairs),
+        line_numbers: int64 array `(pairs,)`: the line of each pair in the text, from 1.
+        metadata: metadata of the corpus: `pairs`, `dropped` (number of pairs by reason),
             `source_tokens`, `target_tokens`, `tokenizer_fingerprint`, `vocabulary_size`,
             `source_tokenizer_fingerprint`, `source_vocabulary_size`, `format_version`, `content`
-            (a digest of what it was prepared from), `checksums` (file -> SHA-256).
-        texts: None, or the sentences themselves as UTF-8: side -> (uint8 array `(bytes,)`, int64
-            array of offsets `(pairs + 1,)`).
-        name: what errors call the text; None: they number the corpora.
-        unit: what errors call a pair.
+            (a hash of the text and the options), `checksums` (SHA-256 by file).
+        texts: the sentences in UTF-8 by side: a uint8 array `(bytes,)` and an int64 array of
+            offsets `(pairs + 1,)`; None without `keep_text`.
+        name: name of the text in errors; by default they number the corpora.
+        unit: name of a pair in errors.
     """
 
     def __init__(
         self,
-        source_ids,
-        source_offsets,
-        target_ids,
-        target_offsets,
-        line_numbers,
-        metadata,
-        texts=None,
-        name=None,
-        unit="line",
-    ):
+        source_ids: NDArray[np.integer],
+        source_offsets: NDArray[np.integer],
+        target_ids: NDArray[np.integer],
+        target_offsets: NDArray[np.integer],
+        line_numbers: NDArray[np.integer],
+        metadata: Mapping[str, Any],
+        texts: Mapping[str, tuple[NDArray[np.integer], NDArray[np.integer]]] | None = None,
+        name: str | None = None,
+        unit: str = "line",
+    ) -> None:
         self.source_ids = source_ids
         self.source_offsets = source_offsets
         self.target_ids = target_ids
@@ -81,13 +86,18 @@ class ParallelCorpus:
         self.unit = unit
 
     @classmethod
-    def open(cls, directory, **names):
-        """Open the corpus that `prepare_corpus` wrote to `directory`; `names` are `name`, `unit`.
+    def open(cls, directory: PathLike, *, name: str | None = None, unit: str = "line") -> Self:
+        """Open a corpus that `prepare_corpus` wrote.
 
-        All files are read once and compared with their checksums: some 0.3 s for 500,000 pairs.
+        All files are read once and compared with their checksums, some 0.3 s for 500,000 pairs.
+
+        Args:
+            directory: the folder of the corpus.
+            name: name of the text in errors.
+            unit: name of a pair in errors.
 
         Raises:
-            UserInputError: there is no corpus, or its files are not as they were written.
+            UserInputError: the folder is not a corpus, or its files are damaged.
         """
         directory = pathlib.Path(directory)
         path = directory / METADATA_FILE
@@ -96,10 +106,10 @@ class ParallelCorpus:
         metadata = read_json(path, advice(directory))
         record = to_record(path, metadata, _Record, advice(directory))
         try:
-            arrays, texts = [], {}
+            sides, texts = [], {}
             sizes = record.source_vocabulary_size, record.vocabulary_size
             for side, size in zip(SIDES, sizes, strict=True):
-                arrays += _open_rows(directory, f"{side}_ids", ID_TYPE, record, below=size)
+                sides.append(_open_rows(directory, f"{side}_ids", ID_TYPE, record, below=size))
                 if record.keep_text:
                     texts[side] = _open_rows(directory, f"{side}_text", TEXT_TYPE, record)
             line_numbers = _open_array(directory / "line_numbers.bin", OFFSET_TYPE, record)
@@ -109,62 +119,73 @@ class ParallelCorpus:
             raise UserInputError(
                 f"The prepared corpus in {directory} is damaged: {error}. {advice(directory)}"
             ) from error
-        return cls(*arrays, line_numbers, metadata, texts or None, **names)
+        (source_ids, source_offsets), (target_ids, target_offsets) = sides
+        return cls(
+            source_ids,
+            source_offsets,
+            target_ids,
+            target_offsets,
+            line_numbers,
+            metadata,
+            texts or None,
+            name,
+            unit,
+        )
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.line_numbers)
 
     @property
-    def source_lengths(self):
-        """Int64 array `(pairs,)`: tokens of each source, without end of sentence."""
+    def source_lengths(self) -> NDArray[np.int64]:
+        """Number of tokens of each source `(pairs,)`, without end of sentence."""
         return np.diff(self.source_offsets)
 
     @property
-    def target_lengths(self):
-        """Int64 array `(pairs,)`: tokens of each target, without begin or end of sentence."""
+    def target_lengths(self) -> NDArray[np.int64]:
+        """Number of tokens of each target `(pairs,)`, without begin or end of sentence."""
         return np.diff(self.target_offsets)
 
-    def source(self, index):
-        """Ids of source sentence `index`: int32 array `(tokens,)`."""
+    def source(self, index: int) -> NDArray[np.integer]:
+        """Return the ids of a source sentence, an int32 array `(tokens,)`."""
         return self.source_ids[self.source_offsets[index] : self.source_offsets[index + 1]]
 
-    def target(self, index):
-        """Ids of target sentence `index`: int32 array `(tokens,)`."""
+    def target(self, index: int) -> NDArray[np.integer]:
+        """Return the ids of a target sentence, an int32 array `(tokens,)`."""
         return self.target_ids[self.target_offsets[index] : self.target_offsets[index + 1]]
 
-    def source_text(self, indices):
-        """Source sentences as they stood in the text: list of strings.
+    def source_text(self, indices: Sequence[int] | NDArray[np.integer]) -> list[str]:
+        """Return source sentences of the text.
 
         Args:
-            indices: sequence of int.
+            indices: their numbers, from 0.
 
         Raises:
             ValueError: the corpus was prepared without `keep_text=True`.
         """
         return self._read_text("source", indices)
 
-    def target_text(self, indices):
-        """Target sentences as they stood in the text, as `source_text`."""
+    def target_text(self, indices: Sequence[int] | NDArray[np.integer]) -> list[str]:
+        """Return target sentences of the text; see `source_text`."""
         return self._read_text("target", indices)
 
     @property
-    def dropped(self):
-        """Number of pairs that each filter dropped: dict with the keys of `REASONS`."""
+    def dropped(self) -> dict[Reason, int]:
+        """Number of pairs that each filter dropped."""
         return {**dict.fromkeys(REASONS, 0), **self.metadata.get("dropped", {})}
 
     @functools.cached_property
-    def fingerprint(self):
-        """A string that is the same for the same tokens in the same order, another for others."""
+    def fingerprint(self) -> str:
+        """A hash of the tokens and their order."""
         if "content" in self.metadata:
             return self.metadata["content"]
         digest = hashlib.sha256()
         for array in (self.source_ids, self.target_ids, self.source_offsets, self.target_offsets):
             digest.update(f" {array.dtype} {len(array)} ".encode())
-            digest.update(np.ascontiguousarray(array))
+            digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
 
-    def report(self):
-        """How many pairs of the text were kept, and what dropped the others, as a line of text."""
+    def report(self) -> str:
+        """Return the numbers of kept and dropped pairs as a sentence."""
         kept = len(self)
         total = kept + sum(self.dropped.values())
         tokens = f"{len(self.source_ids):,} source and {len(self.target_ids):,} target tokens"
@@ -172,7 +193,7 @@ class ParallelCorpus:
             return f"all {total:,} pairs kept, {tokens}"
         return f"{kept:,} of {total:,} pairs kept, {tokens}; dropped: {drop_listing(self.dropped)}"
 
-    def _read_text(self, side, indices):
+    def _read_text(self, side: str, indices: Sequence[int] | NDArray[np.integer]) -> list[str]:
         if self._texts is None:
             raise ValueError(
                 "The corpus holds no text: prepare it with `prepare_corpus(..., keep_text=True)`"
@@ -183,17 +204,19 @@ class ParallelCorpus:
         return [text[start:stop].tobytes().decode("utf-8") for start, stop in spans]
 
 
-def drop_listing(dropped):
-    """What each filter dropped, in words: `"2 with an empty side, 1 repeated"`."""
+def drop_listing(dropped: Mapping[Reason, int]) -> str:
+    """Return the numbers of dropped pairs in words: `"2 with an empty side, 1 repeated"`."""
     return ", ".join(f"{number:,} {REASONS[key]}" for key, number in dropped.items() if number)
 
 
-def advice(directory):
-    """What to do about a damaged corpus."""
+def advice(directory: PathLike) -> str:
+    """Return what to do about a damaged corpus."""
     return f"Delete {directory}: it is then prepared anew."
 
 
-def _open_rows(directory, name, dtype, record, below=None):
+def _open_rows(
+    directory: pathlib.Path, name: str, dtype: np.dtype, record: _Record, below: int | None = None
+) -> tuple[_Array, _Array]:
     """The array of all rows and that of their offsets, as `corpus_writer` wrote them."""
     values = _open_array(directory / f"{name}.bin", dtype, record, below)
     offsets = _open_array(directory / f"{name}_offsets.bin", OFFSET_TYPE, record)
@@ -206,11 +229,13 @@ def _open_rows(directory, name, dtype, record, below=None):
     return values, offsets
 
 
-def _open_array(path, dtype, record, below=None):
-    """Map a file after a look at its bytes, and at its values where they must be `below` one."""
+def _open_array(
+    path: pathlib.Path, dtype: np.dtype, record: _Record, below: int | None = None
+) -> _Array:
+    """Map a file after checking its checksum and, with `below`, the range of its values."""
     with open_ordinary(path) as file:
         digest = hashlib.sha256()
-        while block := file.read(_BLOCK_BYTES):  # not by the map: pages would stay in memory
+        while block := file.read(_BLOCK_BYTES):  # pages of a map would stay in memory
             digest.update(block)
             if below is not None:
                 values = np.frombuffer(block, dtype)
@@ -218,5 +243,5 @@ def _open_array(path, dtype, record, below=None):
                     raise ValueError(f"{path.name} has ids beyond the vocabulary of {below}")
         if digest.hexdigest() != record.checksums.get(path.name):
             raise ValueError(f"{path.name} is not as it was written")
-        # A plain view of the same memory: every index into a `memmap` costs more.
+        # A plain view of the same memory, which is faster to index than a `memmap`.
         return np.asarray(np.memmap(file, dtype=dtype, mode="r"))

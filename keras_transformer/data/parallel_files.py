@@ -1,6 +1,8 @@
-"""Parallel text in files, of any number and size."""
+"""Parallel text in files of any number and size."""
 
 import hashlib
+import pathlib
+from collections.abc import Iterable, Iterator
 
 import tqdm
 
@@ -12,26 +14,32 @@ from keras_transformer.data.text_files import (
     unequal_lines,
 )
 from keras_transformer.errors import UserInputError
+from keras_transformer.types import PathLike
 
 
 class ParallelFiles(ParallelText):
-    """Pairs of lines of text files, read one after another: the files may be larger than memory.
+    """Pairs of lines of text files, which may be larger than memory.
 
     The first source file goes with the first target file, and so on.
 
     Args:
         source_paths: a path, a pattern such as `"news.*.en.gz"`, or a list of these. The files of
             a pattern are sorted by name; those that end in `.gz` are decompressed.
-        target_paths: the same of the target, which names as many files.
-        name: what reports call the text. None: the name of the first source file.
+        target_paths: the same for the target; as many files.
+        name: name of the text in reports; defaults to that of the first source file.
 
     Raises:
-        UserInputError: a path or pattern names no file, or the sides differ in their number of
-            files. When they are read: a file is empty, damaged or no UTF-8, or two that belong
-            together differ in their number of lines.
+        UserInputError: a path or pattern matches no file, or the numbers of files differ. When
+            they are read: a file is empty, damaged or not UTF-8, or the numbers of lines of a pair
+            of files differ.
     """
 
-    def __init__(self, source_paths, target_paths, name=None):
+    def __init__(
+        self,
+        source_paths: PathLike | Iterable[PathLike],
+        target_paths: PathLike | Iterable[PathLike],
+        name: str | None = None,
+    ) -> None:
         self.source_paths = find_text_files(source_paths)
         self.target_paths = find_text_files(target_paths)
         super().__init__(name or _name(self.source_paths))
@@ -40,28 +48,29 @@ class ParallelFiles(ParallelText):
                 "Parallel text needs as many source files as target files: "
                 f"{_listing(self.source_paths)} against {_listing(self.target_paths)}"
             )
-        self._num_pairs = None
-        self._fingerprint = None
+        self._num_pairs: int | None = None
+        self._fingerprint: str | None = None
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[str, str]]:
         for paths in zip(self.source_paths, self.target_paths, strict=True):
             yield from parallel_lines(*paths)
 
-    def fingerprint(self):
-        """SHA-256 of both sides' text, packed or not. Reads all files once and counts lines."""
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of both sides' decompressed text; the first call reads all files."""
         if self._fingerprint is None:
             with tqdm.tqdm(
                 desc=f"Checking {self.name}", unit="B", unit_scale=True, disable=None, leave=False
             ) as progress:
-                self._read_all(progress)
+                self._num_pairs, self._fingerprint = self._read_all(progress)
         return self._fingerprint
 
     @property
-    def num_pairs(self):
-        """Number of pairs, known once the fingerprint was asked for."""
+    def num_pairs(self) -> int | None:
+        """Number of pairs; None before the first call of `fingerprint`."""
         return self._num_pairs
 
-    def _read_all(self, progress):
+    def _read_all(self, progress: tqdm.tqdm) -> tuple[int, str]:
+        """The number of pairs, and the fingerprint."""
         source_digest, target_digest = hashlib.sha256(b"lines"), hashlib.sha256(b"lines")
         pairs = 0
         for source_path, target_path in zip(self.source_paths, self.target_paths, strict=True):
@@ -70,11 +79,10 @@ class ParallelFiles(ParallelText):
             if source_lines != target_lines:
                 raise unequal_lines(source_path, source_lines, target_path, target_lines)
             pairs += source_lines
-        self._num_pairs = pairs
-        self._fingerprint = f"{source_digest.hexdigest()} {target_digest.hexdigest()}"
+        return pairs, f"{source_digest.hexdigest()} {target_digest.hexdigest()}"
 
 
-def _digest_file(path, digest, progress):
+def _digest_file(path: pathlib.Path, digest: "hashlib._Hash", progress: tqdm.tqdm) -> int:
     """Add a file's text to a digest; returns its number of lines."""
     lines = 0
     for block in text_blocks(path):
@@ -84,9 +92,9 @@ def _digest_file(path, digest, progress):
     return lines
 
 
-def _name(paths):
+def _name(paths: list[pathlib.Path]) -> str:
     return paths[0].name if len(paths) == 1 else f"{paths[0].name} and {len(paths) - 1} more"
 
 
-def _listing(paths):
+def _listing(paths: list[pathlib.Path]) -> str:
     return f"{len(paths)} ({', '.join(map(str, paths))})"

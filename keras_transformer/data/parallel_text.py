@@ -1,59 +1,60 @@
-"""Text in pairs, wherever it lies: what `prepare_corpus` and `count_overlap` read."""
+"""Parallel text from any origin, as `prepare_corpus` and `count_overlap` read it."""
 
 import abc
 import hashlib
+from collections.abc import Iterator, Sequence
 
 from keras_transformer.argument_checks import check_no_string
 from keras_transformer.errors import UserInputError
 
 
 class ParallelText(abc.ABC):
-    """Pairs of a source and a target sentence, read one after another as often as needed.
+    """Base class of sources of sentence pairs, which may be larger than memory.
 
-    A subclass yields `(source, target)` strings from `__iter__`, each time the same ones in the
-    same order, and holds no more of them than it must: a text may be larger than memory.
+    A subclass yields `(source, target)` strings from `__iter__`, the same ones in the same order
+    each time.
 
     Args:
-        name: what reports and errors call the text.
+        name: name of the text in reports and errors.
     """
 
-    unit = "line"  # what errors call a pair
+    unit = "line"  # name of a pair in errors
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = name
 
     @abc.abstractmethod
-    def __iter__(self):
-        """Yield `(source, target)`, two strings."""
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Yield `(source, target)` pairs."""
 
     @abc.abstractmethod
-    def fingerprint(self):
-        """A string that is the same for the same pairs and another for others."""
+    def fingerprint(self) -> str:
+        """Return a string that identifies the pairs and their order."""
 
     @property
-    def num_pairs(self):
-        """Number of pairs where it is known without reading them, else None."""
+    def num_pairs(self) -> int | None:
+        """Number of pairs if known without reading them, else None."""
         return None
 
 
 class SentencePairs(ParallelText):
-    """Pairs from two lists in memory.
+    """Sentence pairs from two lists in memory.
 
     Args:
-        sources: list of strings.
-        targets: list of as many strings.
-        name: what reports call the text.
+        sources: source sentences.
+        targets: target sentences, one for each source.
+        name: name of the text in reports.
 
     Raises:
         UserInputError: the lists differ in length.
-        ValueError: one of the arguments is a single string.
+        ValueError: `sources` or `targets` is a single string.
 
     Example:
         >>> list(SentencePairs(["a house", "a tree"], ["ein Haus", "ein Baum"]))
         [('a house', 'ein Haus'), ('a tree', 'ein Baum')]
     """
 
-    def __init__(self, sources, targets, name="pairs"):
+    def __init__(self, sources: Sequence[str], targets: Sequence[str], name: str = "pairs") -> None:
         super().__init__(name)
         check_no_string("sources", sources)
         check_no_string("targets", targets)
@@ -65,11 +66,11 @@ class SentencePairs(ParallelText):
         self.sources = sources
         self.targets = targets
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[str, str]]:
         return zip(self.sources, self.targets, strict=True)
 
-    def fingerprint(self):
-        """SHA-256 of the sentences and of where each ends."""
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the sentences and their lengths."""
         digest = hashlib.sha256(b"sentences")
         for sentences in (self.sources, self.targets):
             digest.update(f" {len(sentences)} ".encode())
@@ -80,6 +81,6 @@ class SentencePairs(ParallelText):
         return digest.hexdigest()
 
     @property
-    def num_pairs(self):
+    def num_pairs(self) -> int:
         """Number of pairs."""
         return len(self.sources)

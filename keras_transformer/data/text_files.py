@@ -1,8 +1,10 @@
-"""Text files, one sentence a line, plain or gzip: finding them, reading them alone and in pairs."""
+"""Finding and reading text files with one sentence per line, plain or gzip."""
 
 import glob
 import itertools
+import os
 import pathlib
+from collections.abc import Iterable, Iterator
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import is_read_once
@@ -12,11 +14,12 @@ from keras_transformer.text.text_lines import (
     open_bytes,
     text_lines,
 )
+from keras_transformer.types import PathLike
 
 _BLOCK_BYTES = 1 << 20
 
 
-def find_text(directory, stem):
+def find_text(directory: PathLike, stem: str) -> pathlib.Path:
     """Find `stem` or `stem.gz` in a directory.
 
     Args:
@@ -24,10 +27,10 @@ def find_text(directory, stem):
         stem: the file's name, such as `"train.en"`.
 
     Returns:
-        A `pathlib.Path`; the plain file if both are there.
+        The path, that of the plain file if both exist.
 
     Raises:
-        UserInputError: neither is there.
+        UserInputError: neither exists.
     """
     directory = pathlib.Path(directory)
     for name in (stem, f"{stem}.gz"):
@@ -36,44 +39,44 @@ def find_text(directory, stem):
     raise UserInputError(f"Neither {stem} nor {stem}.gz is in {directory}")
 
 
-def find_text_files(paths):
+def find_text_files(paths: PathLike | Iterable[PathLike]) -> list[pathlib.Path]:
     """Expand paths and patterns to files.
 
     Args:
         paths: a path, a pattern such as `"news/*.en.gz"` (`**` crosses folders), or a list of
-            these. A file whose name has the signs of a pattern is taken by its name.
+            these. An existing file is taken by its name even if that looks like a pattern.
 
     Returns:
-        A list of `pathlib.Path`: the order of the list, the files of a pattern sorted by name.
+        The files in the order of the list, those of a pattern sorted by name.
 
     Raises:
-        UserInputError: a path or a pattern names no file, or there is none of them.
+        UserInputError: a path or a pattern matches no file, or the list is empty.
     """
-    paths = [paths] if isinstance(paths, (str, pathlib.PurePath)) else list(paths)
+    paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not paths:
         raise UserInputError("No text file is named")
     return list(itertools.chain.from_iterable(map(_expand, paths)))
 
 
-def read_text(path):
-    """Read all lines of a text file into memory, as `text_lines` does.
+def read_text(path: PathLike) -> list[str]:
+    """Read all lines of a text file into memory.
 
     Args:
         path: a file; one whose name ends in `.gz` is decompressed.
 
     Returns:
-        A list of strings without line ends.
+        The lines without their ends.
 
     Raises:
-        UserInputError: as `text_lines`.
+        UserInputError: as for `text_lines`.
     """
     return list(text_lines(path))
 
 
-def text_blocks(path):
-    r"""Read the bytes of a text file in blocks, without a byte order mark, with a last `\n`.
+def text_blocks(path: PathLike) -> Iterator[bytes]:
+    r"""Read the bytes of a text file in blocks, without a byte order mark, with one `\n` per line.
 
-    Together they have as many `\n` as the file has lines. Errors are as of `text_lines`.
+    A missing last `\n` is added. Errors as for `text_lines`.
     """
     block, lines, unfinished = b"", 0, 0
     with open_bytes(path) as file:
@@ -90,8 +93,8 @@ def text_blocks(path):
         yield b"\n"
 
 
-def parallel_lines(source_path, target_path):
-    """Yield pairs of lines of two text files, read in step; there must be as many in both."""
+def parallel_lines(source_path: PathLike, target_path: PathLike) -> Iterator[tuple[str, str]]:
+    """Yield pairs of lines of two text files with the same number of lines."""
     sources, targets = text_lines(source_path), text_lines(target_path)
     for number, (source, target) in enumerate(itertools.zip_longest(sources, targets)):
         if source is None or target is None:
@@ -103,18 +106,18 @@ def parallel_lines(source_path, target_path):
         yield source, target
 
 
-def read_parallel_text(source_path, target_path):
-    """Read two text files whose lines with the same number are translations of each other.
+def read_parallel_text(source_path: PathLike, target_path: PathLike) -> tuple[list[str], list[str]]:
+    """Read two text files whose lines are translations of each other.
 
     Args:
         source_path: file of source sentences, plain or `.gz`.
         target_path: file of target sentences, plain or `.gz`.
 
     Returns:
-        Two lists of strings of the same length: sources and targets.
+        `(sources, targets)`, two lists of the same length.
 
     Raises:
-        UserInputError: as `text_lines`, or the files differ in their number of lines.
+        UserInputError: as for `text_lines`, or the numbers of lines differ.
     """
     sources, targets = read_text(source_path), read_text(target_path)
     if len(sources) != len(targets):
@@ -122,20 +125,22 @@ def read_parallel_text(source_path, target_path):
     return sources, targets
 
 
-def count_lines(path):
-    """Number of lines of a text file; `UserInputError` as `text_blocks`."""
+def count_lines(path: PathLike) -> int:
+    """Return the number of lines of a text file; errors as for `text_blocks`."""
     return sum(block.count(b"\n") for block in text_blocks(path))
 
 
-def unequal_lines(source_path, source_lines, target_path, target_lines):
-    """The `UserInputError` of two files whose lines cannot be paired."""
+def unequal_lines(
+    source_path: PathLike, source_lines: int, target_path: PathLike, target_lines: int
+) -> UserInputError:
+    """The error of two files with different numbers of lines."""
     return UserInputError(
         f"Parallel files must have the same number of lines: {source_path} has {source_lines}, "
         f"{target_path} has {target_lines}"
     )
 
 
-def _expand(path):
+def _expand(path: PathLike) -> list[pathlib.Path]:
     """The files of one path or pattern."""
     path = pathlib.Path(path)
     if path.is_file():
@@ -147,6 +152,6 @@ def _expand(path):
             raise UserInputError(f"No file matches {path}")
         return files
     if is_read_once(path):
-        raise UserInputError(f"{path} is no ordinary file: a text is read more than once")
+        raise UserInputError(f"{path} must be a regular file, as a text is read more than once")
     with open_bytes(path):  # says why it cannot be read
         return [path]

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
@@ -12,9 +13,10 @@ from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import read_record
 from keras_transformer.files.protocol_buffers import BYTES, fields
+from keras_transformer.types import PathLike
 
 _VERSION = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
-_SHARDS = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"  # the names of files, if nothing is said
+_SHARDS = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"  # the default names of files
 
 _ADVICE = "Prepare the data set anew."
 
@@ -46,12 +48,12 @@ class _Features(msgspec.Struct):
 
 
 class TfdsFolder:
-    """A data set in the folder of TFDS, as its files say; of several versions the latest.
+    """The latest version of a data set in the folder of TFDS.
 
     Reference: https://www.tensorflow.org/tutorials/load_data/tfrecord
     """
 
-    def __init__(self, name, data_dir=None):
+    def __init__(self, name: str, data_dir: PathLike | None = None) -> None:
         default = os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")
         self._name = name
         self._path = _latest_version(pathlib.Path(data_dir or default).expanduser(), name)
@@ -63,29 +65,29 @@ class TfdsFolder:
             raise _needs_tfds(f"The data set {name} has files of the format {file_format[:60]}")
 
     @property
-    def full_name(self):
+    def full_name(self) -> str:
         """Name with configuration and version."""
         return f"{self._name}/{self._path.name}"
 
     @property
-    def languages(self):
-        """List of the languages of a pair."""
+    def languages(self) -> list[str]:
+        """The languages of a pair."""
         return self._features.translation.languages
 
     @property
-    def num_bytes(self):
+    def num_bytes(self) -> int:
         """Bytes of all splits."""
         return sum(int(split.numBytes) for split in self._splits.values())
 
-    def prepare(self, download):
-        """As the library would; here the data set is prepared, else it could not be opened."""
+    def prepare(self, download: bool) -> None:
+        """Do nothing, as the data set is prepared already."""
 
-    def num_examples(self, split):
-        """Number of pairs of a split."""
+    def num_examples(self, split: str) -> int:
+        """Return the number of pairs of a split."""
         return sum(map(int, self._find(split).shardLengths))
 
-    def examples(self, split):
-        """Yield the pairs of a split: language -> sentence in UTF-8."""
+    def examples(self, split: str) -> Iterator[dict[str, bytes]]:
+        """Yield the pairs of a split: sentences in UTF-8 by language."""
         found = self._find(split)
         number = len(found.shardLengths)
         for shard, count in enumerate(found.shardLengths):
@@ -96,8 +98,8 @@ class TfdsFolder:
                 except (ValueError, IndexError) as error:
                     raise UserInputError(f"{path} is damaged. {_ADVICE}") from error
 
-    def _file_name(self, split, shard):
-        """The name of a file; a template may hold anything, and is none of Python's."""
+    def _file_name(self, split: _Split, shard: str) -> str:
+        """The name of a file, from a template that is not trusted."""
         name = split.filepathTemplate
         values = {
             "DATASET": self._info.name,
@@ -114,7 +116,7 @@ class TfdsFolder:
             )
         return name
 
-    def _find(self, split):
+    def _find(self, split: str) -> _Split:
         if split in self._splits:
             return self._splits[split]
         if "[" in split or "+" in split:
@@ -125,7 +127,7 @@ class TfdsFolder:
         )
 
 
-def _latest_version(data_dir, name):
+def _latest_version(data_dir: pathlib.Path, name: str) -> pathlib.Path:
     """The folder of the highest version of a data set."""
     versions = [path.parent for path in (data_dir / name).glob("*.*.*/dataset_info.json")]
     versions = [path for path in versions if _VERSION.fullmatch(path.name)]
@@ -134,18 +136,18 @@ def _latest_version(data_dir, name):
     return max(versions, key=lambda path: [int(part) for part in path.name.split(".")])
 
 
-def _needs_tfds(reason):
+def _needs_tfds(reason: str) -> UserInputError:
     return UserInputError(
         f"{reason}: that needs TensorFlow Datasets, which is not installed "
         f"({pip_install('tensorflow')})"
     )
 
 
-def _example(record):
+def _example(record: bytes) -> dict[str, bytes]:
     """Names and values of a `tf.train.Example` whose features hold one string each.
 
-    Its messages are an Example, which holds Features, which hold entries of a name and a Feature,
-    which holds a BytesList. All but the name are field 1 of what they lie in.
+    An Example holds Features, which hold entries of a name and a Feature, which holds a BytesList.
+    All but the name are field 1 of their message.
     """
     values = {}
     for _, features in _contents(record):
@@ -157,8 +159,8 @@ def _example(record):
     return values
 
 
-def _contents(message):
-    """Yield `(number, content)` of a message's fields, all of which must have a length."""
+def _contents(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield `(number, content)` of a message's fields, all of which must be bytes."""
     for (number, kind), content in fields(message):
         if kind != BYTES:
             raise ValueError("a field is neither a message nor a string")

@@ -1,22 +1,26 @@
-"""Records of a TFRecord file, each compared with its checksum, without TensorFlow."""
+"""Reading TFRecord files with their checksums, without TensorFlow."""
 
+import io
 import struct
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.ordinary_files import open_ordinary
+from keras_transformer.types import PathLike
 
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
-_MOST_BYTES = 1 << 20  # of a record: a pair of sentences has some hundred
-# Records whose checksums are computed together: hundreds of times as fast as one by one.
+_MOST_BYTES = 1 << 20  # of a record; a pair of sentences has some hundred
+# Checksums are computed for a batch of records, hundreds of times as fast as one by one.
 _BATCH_RECORDS = 8192
 _BATCH_BYTES = 1 << 24
 
 
-def read_records(path, count):
-    """Yield the records of a TFRecord file, which must hold `count` of them, as bytes.
+def read_records(path: PathLike, count: int) -> Iterator[bytes]:
+    """Yield the records of a TFRecord file, which must hold `count` of them.
 
     Reference: https://www.tensorflow.org/tutorials/load_data/tfrecord
     """
@@ -35,12 +39,13 @@ def read_records(path, count):
         raise UserInputError(f"{path} is damaged: it must hold {count} records. Received: {seen}")
 
 
-def _batches(file, path):
+def _batches(file: io.BufferedReader, path: PathLike) -> Iterator[list[tuple[bytes, int]]]:
     """Yield lists of records with their checksums.
 
-    Lengths have checksums too, which are left alone: a wrong length leads to a wrong record.
+    The checksums of lengths are ignored, since a wrong length leads to a wrong record.
     """
-    batch, size = [], 0
+    batch: list[tuple[bytes, int]] = []
+    size = 0
     while header := file.read(_LENGTH.size + _CHECKSUM.size):
         if len(header) < _LENGTH.size + _CHECKSUM.size:
             raise UserInputError(f"{path} is cut off")
@@ -59,8 +64,8 @@ def _batches(file, path):
         yield batch
 
 
-def _crc32c(records):
-    """CRC-32C of several records at once, uint32 `(records,)`: byte by byte through all of them."""
+def _crc32c(records: Sequence[bytes]) -> NDArray[np.uint32]:
+    """CRC-32C of several records `(records,)`, computed byte by byte for all of them at once."""
     lengths = np.fromiter(map(len, records), "int64", len(records))
     order = np.argsort(-lengths, kind="stable")
     data = np.frombuffer(b"".join(records), "uint8")
@@ -75,12 +80,13 @@ def _crc32c(records):
     return checksums
 
 
-def _masked(checksums):
-    """Checksums as they stand in the file."""
-    return (checksums >> 15 | checksums << 17) + np.uint32(0xA282EAD8)
+def _masked(checksums: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Checksums as TFRecord files store them."""
+    rotated = checksums >> np.uint32(15) | checksums << np.uint32(17)
+    return rotated + np.uint32(0xA282EAD8)
 
 
-def _make_table():
+def _make_table() -> NDArray[np.uint32]:
     table = np.arange(256, dtype="uint32")
     for _ in range(8):
         table = np.where(table & 1, table >> 1 ^ np.uint32(0x82F63B78), table >> 1)

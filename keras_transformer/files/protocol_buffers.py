@@ -1,14 +1,18 @@
 """Reading untrusted protocol buffers without the library."""
 
 from collections.abc import Iterator
+from typing import Any
 
 VARINT, BYTES, FLOAT = 0, 2, 5  # the format's types of fields; a float is returned as 4 bytes
 _SIZES = {1: 8, FLOAT: 4}
 _LONGEST_VARINT = 63  # bits before the last byte
 
 
-def fields(message: bytes) -> Iterator[tuple[tuple[int, int], int | bytes]]:
-    """Yield `((number, type), value)` of every field; damage is a ValueError or IndexError."""
+def fields(message: bytes) -> Iterator[tuple[tuple[int, int], Any]]:
+    """Yield `((number, type), value)` of every field; damage is a ValueError or IndexError.
+
+    A value is an int for the type `VARINT`, bytes for the others.
+    """
     place = 0
     value: int | bytes
     while place < len(message):

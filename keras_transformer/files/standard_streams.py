@@ -25,7 +25,7 @@ class MissingStream(io.TextIOBase):
     def read(self, size: int | None = -1) -> NoReturn:
         raise self._error()
 
-    def readline(self, size: int = -1) -> NoReturn:
+    def readline(self, size: int | None = -1) -> NoReturn:
         raise self._error()
 
     def write(self, text: Any) -> NoReturn:

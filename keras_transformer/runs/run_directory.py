@@ -263,7 +263,7 @@ class RunDirectory:
 
     def load_architecture(self, **rates: float) -> keras.Model:
         """Return the run's model with new weights; arguments as in `load_model`."""
-        return load_run_model(self.model_path, self.checksums, **rates)
+        return load_run_model(self.model_path, self.checksums, None, rates)
 
     def load_model(self, checkpoint: PathLike | None = None, **rates: float) -> keras.Model:
         """Return the run's model with its weights.
@@ -276,7 +276,7 @@ class RunDirectory:
             UserInputError: a file is missing, damaged or refused, or they do not fit each other.
         """
         weights = self.find_weights(checkpoint)
-        return load_run_model(self.model_path, self.checksums, weights, **rates)
+        return load_run_model(self.model_path, self.checksums, weights, rates)
 
     @overload
     def load_tokenizers(self) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]: ...

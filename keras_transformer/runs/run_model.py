@@ -19,7 +19,7 @@ _OTHER_WEIGHTS = (
 
 
 def load_run_model(
-    path: Path, checksums: RunChecksums, weights: Path | None = None, **rates: float
+    path: Path, checksums: RunChecksums, weights: Path | None, rates: Mapping[str, float]
 ) -> keras.Model:
     """Make the model of a run's `model.json`, with the weights in a file or new ones."""
     if weights is None:

@@ -3,6 +3,7 @@
 import functools
 import itertools
 import math
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -34,7 +35,7 @@ class BpeDropout:
         # A chunk of n characters has n - 1 pairs at first, and two new ones after every merge.
         most_turns = 3 * sum(map(len, chunks))
         drops = np.flatnonzero(generator.random(most_turns) < alpha).tolist()
-        drops.append(math.inf)
+        drops.append(sys.maxsize)
         turn, rows, merge = 0, [], self._merge
         next_drop = iter(drops)
         drop = next(next_drop)

@@ -71,7 +71,7 @@ def test_files_that_are_not_there(tmp_path):
 
 def test_a_pipe_can_be_read_once_only(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    assert "is no ordinary file" in error_of(find_text_files, tmp_path / "pipe")
+    assert "must be a regular file" in error_of(find_text_files, tmp_path / "pipe")
 
 
 def test_unequal_line_counts_name_files_and_counts(tmp_path):

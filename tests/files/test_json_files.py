@@ -61,7 +61,7 @@ def test_what_is_no_small_ordinary_file_is_one_line(tmp_path):
         (tmp_path, "not a regular file"),
         (tmp_path / "pipe", "not a regular file"),
         ("/dev/zero", "not a regular file"),
-        (tmp_path / "large", "is larger than 64 MB"),
+        (tmp_path / "large", "must have at most 64 MB"),
     ]:
         with pytest.raises(UserInputError, match=reason):
             read_json(path)

@@ -5,24 +5,35 @@ import functools
 import hashlib
 import itertools
 import json
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keras_transformer.argument_checks import check_positive_int
-from keras_transformer.data.batches.batch_rows import check_sharing, fill_batch, share_of_rows
+from keras_transformer.data.batches.batch_plan import BatchPlan
+from keras_transformer.data.batches.batch_rows import (
+    Batch,
+    Shard,
+    check_sharing,
+    fill_batch,
+    share_of_rows,
+)
+from keras_transformer.data.batches.subword_sampling import SubwordSampling
 from keras_transformer.data.batches.token_weights import token_weights
 from keras_transformer.data.corpus_mixture import CorpusMixture
-from keras_transformer.data.parallel_corpus import SIDES
+from keras_transformer.data.parallel_corpus import SIDES, ParallelCorpus
+from keras_transformer.special_tokens import SpecialTokens
 
 
 class BatchReader:
     """Reads the batches of a plan from a corpus.
 
     Args:
-        corpus: a `ParallelCorpus` or a `CorpusMixture`.
-        plan: a `BatchPlan` of that corpus.
-        special_tokens: the tokenizer's `SpecialTokens`.
-        subword_sampling: `SubwordSampling`, or None for the pieces that the corpus holds.
+        corpus: the corpus or mixture of corpora.
+        plan: a plan of its batches.
+        special_tokens: the tokenizer's special tokens.
+        subword_sampling: draws the pieces of each batch; None takes those in the corpus.
 
     Raises:
         ValueError: the plan was not made from the lengths of this corpus.
@@ -38,7 +49,13 @@ class BatchReader:
         ([[1, 7, 0], [1, 5, 6]], [[7, 2, 0], [5, 6, 2]])
     """
 
-    def __init__(self, corpus, plan, special_tokens, subword_sampling=None):
+    def __init__(
+        self,
+        corpus: ParallelCorpus | CorpusMixture,
+        plan: BatchPlan,
+        special_tokens: SpecialTokens,
+        subword_sampling: SubwordSampling | None = None,
+    ) -> None:
         fits = np.array_equal(plan.source_lengths, corpus.source_lengths + 1) and np.array_equal(
             plan.target_lengths, corpus.target_lengths + 1
         )
@@ -53,19 +70,19 @@ class BatchReader:
         self.special_tokens = special_tokens
         self._subword_sampling = subword_sampling
 
-    def batch(self, step, row_multiple=1):
-        """Read the batch of global step `step`, counted from 0.
+    def batch(self, step: int, row_multiple: int = 1) -> Batch:
+        """Read the batch of a global step.
 
         Args:
-            step: integer >= 0.
-            row_multiple: positive integer: empty rows, of padding that weighs nothing, are added
-                until the number of rows is a multiple of it, such as the number of replicas.
+            step: the step, from 0.
+            row_multiple: rows of padding with weight 0 are added until the number of rows is a
+                multiple of this, such as the number of replicas.
 
         Returns:
-            `(inputs, labels, weights)`: inputs a dict of `source_ids` (tokens, end of sentence),
-            int32 `(batch, source_length)`, and `target_ids` (begin of sentence, tokens), int32
-            `(batch, target_length)`; labels (tokens, end of sentence), int32
-            `(batch, target_length)`; weights float32 `(batch, target_length)`, whose sum is 1.
+            `(inputs, labels, weights)`: inputs are `source_ids` (tokens, end of sentence), int32
+            `(batch, source_length)`, and `target_ids` (begin of sentence, tokens), int32
+            `(batch, target_length)`; labels (tokens, end of sentence) are int32
+            `(batch, target_length)`; weights are float32 `(batch, target_length)` with sum 1.
         """
         check_positive_int("row_multiple", row_multiple)
         batch = self._read(step)
@@ -79,16 +96,15 @@ class BatchReader:
         return fill_batch(batch, (rows, source_length, target_length), self.special_tokens.pad)
 
     @property
-    def corpus_fingerprints(self):
-        """The fingerprint of each corpus, whatever its batches are: a list of strings."""
+    def corpus_fingerprints(self) -> list[str]:
+        """The fingerprint of each corpus, regardless of the batches."""
         return [corpus.fingerprint for corpus in self._mixture.corpora]
 
     @functools.cached_property
-    def fingerprint(self):
-        """A string that is the same for readers of the same batches, and another for others.
+    def fingerprint(self) -> str:
+        """A hash that identifies the batches, except for how rows are filled up and shared.
 
-        It tells of text, tokenizers, weights, budget, seed, shapes and subword sampling, not of how
-        rows are filled up and shared.
+        It depends on text, tokenizers, weights, budget, seed, shapes and subword sampling.
         """
         sampling = self._subword_sampling
         content = {
@@ -100,32 +116,36 @@ class BatchReader:
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    def _read(self, step):
-        """The batch as it is planned."""
+    def _read(self, step: int) -> Batch:
+        """The batch without filling it up."""
         pairs = self.plan.batch(step)
         special_tokens = self.special_tokens
         rows = np.arange(len(pairs))
         source_ids, lengths = self._pad("source", pairs, step)
         source_ids[rows, lengths] = special_tokens.eos
         labels, lengths = self._pad("target", pairs, step)
-        # The last column is padding in every row, so nothing is lost when it turns to the front.
+        # The last column, which moves to the front, is padding in every row.
         target_ids = np.roll(labels, 1, axis=1)
         target_ids[:, 0] = special_tokens.bos
         labels[rows, lengths] = special_tokens.eos
         weights = token_weights(labels, special_tokens.pad)
         return {"source_ids": source_ids, "target_ids": target_ids}, labels, weights
 
-    def _pad(self, side, pairs, step):
+    def _pad(
+        self, side: str, pairs: NDArray[np.integer], step: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Sentences as rows, one column wider than the longest, and their lengths."""
         if self._subword_sampling is None:
             return self._mixture.padded(side, pairs, self.special_tokens.pad)
-        return self._sample(side, pairs, step)
+        texts = self._mixture.text(side, pairs)
+        return self._fit(side, pairs, step, self._subword_sampling.sample(side, texts, step))
 
-    def _sample(self, side, pairs, step):
-        """As `_pad`, with sampled pieces but for sentences that would break the budget by them."""
+    def _fit(
+        self, side: str, pairs: NDArray[np.integer], step: int, samples: list[NDArray[np.int32]]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Rows of sampled pieces, except for sentences that would exceed the budget with them."""
         padding_id = self.special_tokens.pad
         ordinary, lengths = self._mixture.padded(side, pairs, padding_id)
-        samples = self._subword_sampling.sample(side, self._mixture.text(side, pairs), step)
         sampled_lengths = np.fromiter(map(len, samples), "int64", count=len(samples))
         room = self.plan.batch_tokens // len(pairs)
         if self.plan.shapes is not None:
@@ -143,23 +163,31 @@ class BatchReader:
         return padded, lengths
 
 
-def batch_stream(reader, start_step=0, stop_step=None, row_multiple=1, shard=(0, 1)):
-    """Yield the batches of steps `start_step`, `start_step + 1`, ... without end or to `stop_step`.
+def batch_stream(
+    reader: BatchReader,
+    start_step: int = 0,
+    stop_step: int | None = None,
+    row_multiple: int = 1,
+    shard: Shard = (0, 1),
+) -> Iterator[Batch]:
+    """Return an iterator over the batches of steps `start_step`, `start_step + 1`, ...
 
     Args:
-        reader: a `BatchReader`.
+        reader: reads the batches.
         start_step: global step of the first batch, from 0.
-        stop_step: global step before which the stream ends, or None.
+        stop_step: global step before which the stream ends; None for an endless one.
         row_multiple: as in `BatchReader.batch`; a multiple of the number of processes.
         shard: `(index, count)`: this process's index, from 0, and the number of processes. Each
             reads an equal, contiguous slice of the rows.
 
     Returns:
-        A generator of what `BatchReader.batch` returns.
+        An iterator over batches as `BatchReader.batch` returns them.
 
     Raises:
-        ValueError: `row_multiple` or `shard` break their rule.
+        ValueError: `row_multiple` or `shard` is invalid.
     """
     check_sharing(row_multiple, shard)
-    steps = itertools.count(start_step) if stop_step is None else range(start_step, stop_step)
+    steps: Iterable[int] = itertools.count(start_step)
+    if stop_step is not None:
+        steps = range(start_step, stop_step)
     return (share_of_rows(reader.batch(step, row_multiple), shard) for step in steps)

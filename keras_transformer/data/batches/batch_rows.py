@@ -1,14 +1,23 @@
-"""The rows of a batch: filled up with empty ones, and shared among processes."""
+"""The rows of a batch: filling them up, and sharing them among processes."""
+
+from typing import TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keras_transformer.argument_checks import check_non_negative_int, check_positive_int
+from keras_transformer.data.batches.shape_cells import PaddedShape
+
+# Inputs by name, labels and weights.
+Batch: TypeAlias = tuple[dict[str, NDArray[np.int32]], NDArray[np.int32], NDArray[np.float32]]
+# Index of a process and number of processes.
+Shard: TypeAlias = tuple[int, int]
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
-def fill_batch(batch, shape, padding_id):
-    """Widen `(inputs, labels, weights)` by padding to `(rows, source_length, target_length)`.
-
-    What is added weighs nothing.
+def fill_batch(batch: Batch, shape: PaddedShape, padding_id: int) -> Batch:
+    """Pad a batch to `(rows, source_length, target_length)`, with weight 0 for the padding.
 
     Example:
         >>> ids = np.array([[5, 2]])
@@ -28,11 +37,8 @@ def fill_batch(batch, shape, padding_id):
     return inputs, labels, _fill(weights, rows, target_length, 0)
 
 
-def share_of_rows(batch, shard):
-    """The rows of a batch that one of several processes trains on; `shard` is as of `batch_stream`.
-
-    The weights stay those of the whole batch.
-    """
+def share_of_rows(batch: Batch, shard: Shard) -> Batch:
+    """Return the rows of a batch for one of several processes, with the whole batch's weights."""
     inputs, labels, weights = batch
     index, count = shard
     rows = len(labels) // count
@@ -40,8 +46,8 @@ def share_of_rows(batch, shard):
     return {name: ids[part] for name, ids in inputs.items()}, labels[part], weights[part]
 
 
-def check_sharing(row_multiple, shard):
-    """Require that the slices of all processes are equal."""
+def check_sharing(row_multiple: int, shard: Shard) -> None:
+    """Require equal slices for all processes."""
     check_positive_int("row_multiple", row_multiple)
     index, count = shard
     check_positive_int("shard[1]", count)
@@ -55,7 +61,7 @@ def check_sharing(row_multiple, shard):
         )
 
 
-def _fill(array, rows, columns, value):
+def _fill(array: NDArray[_Scalar], rows: int, columns: int, value: int) -> NDArray[_Scalar]:
     if array.shape == (rows, columns):
         return array
     filled = np.full((rows, columns), value, array.dtype)

@@ -1,47 +1,60 @@
-"""From sentence pairs or prepared corpora to what `model.fit` takes, in two calls."""
+"""From sentence pairs or prepared corpora to the input of `model.fit`, in two calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from keras_transformer.data.batches.batch_plan import BatchPlan
 from keras_transformer.data.batches.batch_reader import BatchReader, batch_stream
+from keras_transformer.data.batches.batch_rows import Batch, Shard
+from keras_transformer.data.batches.subword_sampling import SubwordSampling
 from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.corpus_preparation import prepare_corpus
+from keras_transformer.data.parallel_corpus import ParallelCorpus
 from keras_transformer.data.parallel_text import SentencePairs
+from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import PathLike
+
+if TYPE_CHECKING:
+    from keras_transformer.text import SentencePieceTokenizer
 
 
 def plan_batches(
-    corpora,
-    special_tokens,
+    corpora: ParallelCorpus | Sequence[ParallelCorpus],
+    special_tokens: SpecialTokens,
     *,
-    weights=None,
-    batch_tokens,
-    seed=0,
-    shuffle=True,
-    subword_sampling=None,
-    shapes=None,
-):
-    """Plan the batches of one corpus, or of several that are mixed.
+    weights: Sequence[float] | None = None,
+    batch_tokens: int,
+    seed: int = 0,
+    shuffle: bool = True,
+    subword_sampling: SubwordSampling | None = None,
+    shapes: int | None = None,
+) -> BatchReader:
+    """Plan the batches of one corpus or of a mixture of several.
 
     Args:
-        corpora: a `ParallelCorpus` or a list of them.
-        special_tokens: the tokenizer's `SpecialTokens`.
-        weights: list of numbers > 0, one a corpus: how often an epoch reads each of its pairs. 2
-            is twice; 0.25 reads a quarter of the corpus, another quarter each epoch. Default: 1
-            each.
-        batch_tokens: most source tokens and most target tokens of a batch, with padding.
-        seed: non-negative integer; decides the order of the batches.
+        corpora: one or several corpora.
+        special_tokens: the tokenizer's special tokens.
+        weights: numbers > 0, one for each corpus: how often an epoch reads each of its pairs. 2
+            reads them twice; 0.25 reads a different quarter of the corpus in each epoch. Defaults
+            to 1 for each.
+        batch_tokens: maximum number of source tokens and of target tokens in a batch, with padding.
+        seed: integer >= 0; determines the order of the batches.
         shuffle: whether epochs differ in the order of their sentences.
-        subword_sampling: `SubwordSampling`, or None. The corpora must be prepared with
-            `keep_text=True`. Batches then hold fewer sentences, so that samples, which are longer
-            than the ordinary pieces, fit into `batch_tokens`. A sentence whose sample does not
-            fit keeps its ordinary pieces.
-        shapes: None, or the most padded shapes of batches, for compilers that compile a step anew
-            for each: XLA on TensorFlow, and JAX always. 16 pad nearly as little as any number.
+        subword_sampling: draws the pieces of each batch anew, for corpora prepared with
+            `keep_text=True`. Samples are longer than the ordinary pieces, so batches hold fewer
+            sentences; a sentence whose sample does not fit keeps its ordinary pieces.
+        shapes: maximum number of padded shapes of batches, for compilers that compile a step for
+            each (XLA on TensorFlow, and JAX). 16 pad nearly as little as more. None leaves the
+            shapes free.
 
     Returns:
-        A `BatchReader`.
+        A reader of the batches.
 
     Raises:
         UserInputError: `batch_tokens` is smaller than the longest sentence.
-        ValueError: the weights, or another argument, break their rule.
+        ValueError: an argument is out of range.
 
     Example:
         >>> import numpy as np
@@ -53,7 +66,7 @@ def plan_batches(
         >>> sum(map(len, reader.plan.epoch(0)))
         6
     """
-    corpora = corpora if isinstance(corpora, (list, tuple)) else [corpora]
+    corpora = [corpora] if isinstance(corpora, ParallelCorpus) else corpora
     corpus = CorpusMixture(corpora, weights)
     growth = subword_sampling.growth(corpus) if subword_sampling else (1.0, 1.0)
     plan = BatchPlan.of(
@@ -63,33 +76,33 @@ def plan_batches(
 
 
 def prepare_batches(
-    sources,
-    targets,
-    tokenizer,
-    cache_directory,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    tokenizer: SentencePieceTokenizer,
+    cache_directory: PathLike,
     *,
-    batch_tokens,
-    seed=0,
-    shuffle=True,
-    shapes=None,
-):
-    """Tokenize sentence pairs, or find them tokenized, and plan their batches.
+    batch_tokens: int,
+    seed: int = 0,
+    shuffle: bool = True,
+    shapes: int | None = None,
+) -> BatchReader:
+    """Tokenize sentence pairs, unless an earlier call did, and plan their batches.
 
     Args:
-        sources: list of strings.
-        targets: list of as many strings.
-        tokenizer: a `SentencePieceTokenizer`.
-        cache_directory: where tokenized corpora are kept.
-        batch_tokens: most source tokens and most target tokens of a batch, with padding.
-        seed: non-negative integer; decides the order of the batches.
+        sources: source sentences.
+        targets: target sentences, one for each source.
+        tokenizer: the tokenizer of both.
+        cache_directory: folder of the tokenized corpora.
+        batch_tokens: maximum number of source tokens and of target tokens in a batch, with padding.
+        seed: integer >= 0; determines the order of the batches.
         shuffle: whether epochs differ.
         shapes: as in `plan_batches`.
 
     Returns:
-        A `BatchReader`.
+        A reader of the batches.
 
     Raises:
-        UserInputError: as from `prepare_corpus` and `BatchPlan`.
+        UserInputError: as for `prepare_corpus` and `BatchPlan`.
     """
     corpus = prepare_corpus(SentencePairs(sources, targets), tokenizer, cache_directory)
     return plan_batches(
@@ -102,24 +115,26 @@ def prepare_batches(
     )
 
 
-def fit_batches(reader, start_step=0, row_multiple=1, shard=(0, 1)):
-    """Endless batches for `fit` and `evaluate`; say how many with their arguments for steps.
+def fit_batches(
+    reader: BatchReader, start_step: int = 0, row_multiple: int = 1, shard: Shard = (0, 1)
+) -> Iterable[Batch]:
+    """Return endless batches for `fit` and `evaluate`, whose arguments set the number of steps.
 
     Args:
-        reader: a `BatchReader`.
+        reader: reads the batches.
         start_step: global step of the first batch, from 0.
-        row_multiple: positive integer: every batch is filled up with empty rows, which weigh
-            nothing, to a multiple of it: the number of replicas times that of micro-batches.
+        row_multiple: rows of padding with weight 0 fill every batch up to a multiple of this, such
+            as the number of replicas times that of micro-batches.
         shard: `(index, count)`: this process's index, from 0, and the number of processes, which
             divides `row_multiple`. Each reads an equal, contiguous slice of the rows of each batch.
 
     Returns:
-        A `tf.data.Dataset` that reads ahead on TensorFlow, else a generator.
+        A `tf.data.Dataset` that reads ahead on TensorFlow, otherwise an iterator.
 
     Raises:
-        ValueError: `row_multiple` or `shard` break their rule.
+        ValueError: `row_multiple` or `shard` is invalid.
     """
-    import keras  # with its backend: too heavy for those who read text alone
+    import keras  # slow to import, and not needed to read text
 
     if keras.backend.backend() == "tensorflow":
         from keras_transformer.data.batches.tensorflow_dataset import as_dataset

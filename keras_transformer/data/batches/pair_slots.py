@@ -1,8 +1,10 @@
-"""The places of an epoch: which pair of weighted corpora stands in which, epoch for epoch."""
+"""Which pairs of weighted corpora each epoch reads."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keras_transformer.data.batches.length_cells import length_order
 
@@ -10,15 +12,15 @@ from keras_transformer.data.batches.length_cells import length_order
 class PairSlots:
     """Slots of an epoch, each a place for one sentence pair, for corpora read by weights.
 
-    A weight says how often an epoch reads every pair of a corpus. Its whole part gives each pair
-    that many slots. Its fraction gives `fraction * pairs` slots more, rounded up: each belongs to
-    some neighbors in the order of their lengths, who take turns from epoch to epoch. It is as long
-    as the longest of them. So lengths are the same in every epoch, all pairs of a corpus are read
-    equally often in the long run, none twice where the weight is below 1, and all of them within
-    `ceil(1 / weight)` epochs.
+    A weight is how often an epoch reads every pair of a corpus. Its integer part gives each pair
+    that many slots. Its fraction adds `fraction * pairs` slots, rounded up, each shared by
+    neighbors in the order of their lengths that take turns from epoch to epoch; it is as long as
+    the longest of them. So lengths are the same in every epoch, all pairs of a corpus are read
+    equally often in the long run, at most once per epoch where the weight is below 1, and all of
+    them within `ceil(1 / weight)` epochs.
 
-    The lengths, int arrays `(pairs,)`, are of all corpora, one after the other. The seed decides
-    which pairs of the same lengths are neighbors.
+    The lengths `(pairs,)` are those of all corpora, one after the other. The seed determines which
+    pairs of the same lengths are neighbors.
 
     Example:
         >>> lengths = np.array([5, 5, 5, 5, 9])
@@ -29,9 +31,17 @@ class PairSlots:
         [0, 1, 2, 3, 4, 4, 4, 4]
     """
 
-    def __init__(self, source_lengths, target_lengths, corpus_sizes, weights, seed):
-        self._blocks, self._starts = [], [0]
-        lengths = ([], [])
+    def __init__(
+        self,
+        source_lengths: NDArray[np.integer],
+        target_lengths: NDArray[np.integer],
+        corpus_sizes: Sequence[int],
+        weights: Sequence[float],
+        seed: int,
+    ) -> None:
+        self._blocks: list[_RepeatedPairs | _TakingTurns] = []
+        self._starts = [0]
+        lengths: tuple[list[NDArray[np.integer]], list[NDArray[np.integer]]] = ([], [])
         first_pair = 0
         for number, (pairs, weight) in enumerate(zip(corpus_sizes, weights, strict=True)):
             corpus = slice(first_pair, first_pair + pairs)
@@ -44,7 +54,7 @@ class PairSlots:
                 for side, values in zip(lengths, sides, strict=True):
                     side += [values] * repeats
             if turns:
-                # The last number keeps this generator apart from those of the epochs.
+                # The last number sets this generator apart from those of the epochs.
                 generator = np.random.default_rng([seed, number, 1])
                 block = _TakingTurns(first_pair, *sides, turns, generator)
                 self._add(block, turns)
@@ -53,8 +63,8 @@ class PairSlots:
             first_pair += pairs
         self.source_lengths, self.target_lengths = map(np.concatenate, lengths)
 
-    def pairs(self, slots, epoch):
-        """Pairs that stand in `slots`, an int array of any shape, in an epoch counted from 0."""
+    def pairs(self, slots: NDArray[np.integer], epoch: int) -> NDArray[np.int64]:
+        """Return the pairs in slots of an epoch, an array of the same shape."""
         block_numbers = np.searchsorted(self._starts, slots, side="right") - 1
         pairs = np.empty(slots.shape, dtype="int64")
         for number, block in enumerate(self._blocks):
@@ -63,44 +73,51 @@ class PairSlots:
             pairs[chosen] = block.pairs(places, epoch)
         return pairs
 
-    def _add(self, block, slots):
+    def _add(self, block: "_RepeatedPairs | _TakingTurns", slots: int) -> None:
         self._blocks.append(block)
         self._starts.append(self._starts[-1] + slots)
 
 
 class _RepeatedPairs:
-    """One slot for each of some pairs, several times over."""
+    """One or more slots for each pair."""
 
-    def __init__(self, first_pair, pairs):
+    def __init__(self, first_pair: int, pairs: int) -> None:
         self._first_pair, self._pairs = first_pair, pairs
 
-    def pairs(self, places, epoch):
+    def pairs(self, places: NDArray[np.integer], epoch: int) -> NDArray[np.integer]:
         return self._first_pair + places % self._pairs
 
 
 class _TakingTurns:
     """Fewer slots than pairs.
 
-    Slot `s` of `S` stands in epoch 0 for pair `s * n // S` in the order of the lengths of all `n`;
-    every epoch goes `S / n` of a slot's share further, all in integers.
+    In epoch 0, slot `s` of `S` holds pair `s * n // S` in the order of the lengths of all `n`
+    pairs; each epoch advances by `S / n` of a slot's share, in integer arithmetic.
     """
 
-    def __init__(self, first_pair, source_lengths, target_lengths, slots, generator):
-        # Pairs of equal lengths in a random order: the corpus itself may have one that matters.
+    def __init__(
+        self,
+        first_pair: int,
+        source_lengths: NDArray[np.integer],
+        target_lengths: NDArray[np.integer],
+        slots: int,
+        generator: np.random.Generator,
+    ) -> None:
+        # Pairs of equal lengths are in random order, as the order of the corpus may matter.
         mixed = generator.permutation(np.arange(len(source_lengths), dtype="int32"))
         order = mixed[length_order(source_lengths[mixed], target_lengths[mixed])]
         self._order, self._slots, self._first_pair = order, slots, first_pair
 
-    def pairs(self, places, epoch):
+    def pairs(self, places: NDArray[np.integer], epoch: int) -> NDArray[np.integer]:
         pairs = len(self._order)
         turn = epoch * self._slots % pairs
         return self._first_pair + self._order[(places * pairs + turn) // self._slots]
 
-    def longest(self, lengths):
-        """The longest that each slot ever holds: int array `(slots,)`."""
+    def longest(self, lengths: NDArray[np.integer]) -> NDArray[np.integer]:
+        """Return the largest length that each slot ever holds, `(slots,)`."""
         places, pairs = np.arange(self._slots), len(self._order)
         first = places * pairs // self._slots
         stop = (places * pairs + pairs - 1) // self._slots + 1
-        # Every second span is one from first to stop; the last stop is the end of the array.
+        # Every second span is from first to stop; the last stop is the end of the array.
         bounds = np.stack([first, stop], axis=1).ravel()[:-1]
         return np.maximum.reduceat(lengths[self._order], bounds)[::2]

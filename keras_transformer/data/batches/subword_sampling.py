@@ -1,10 +1,19 @@
-"""Subword sampling in training: each time a sentence is read it is cut into other pieces."""
+"""Subword sampling in training: a sentence is segmented differently each time it is read."""
+
+from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.parallel_corpus import SIDES
+
+if TYPE_CHECKING:
+    from keras_transformer.text import SentencePieceTokenizer
 
 _MEASURED_PAIRS = 2000
 # Room for samples beyond the mean. With BPE dropout of 0.1 on Multi30k (8,000 subwords, batches of
@@ -15,35 +24,35 @@ _MARGIN = 1.1
 
 @dataclasses.dataclass(frozen=True)
 class SubwordSampling:
-    """Says that batches are tokenized anew, by a draw that depends on seed and step alone.
+    """Random segmentations of batches, which depend only on the seed and the step.
 
     Args:
-        tokenizer: tokenizer of the targets; has `sample(sentences, alpha=, seed=)`.
-        source_tokenizer: tokenizer of the sources, the same object where they share one.
-        alpha: how far samples differ from the ordinary pieces, see `SentencePieceTokenizer.sample`:
-            the papers take 0.1 for a BPE vocabulary and 0.2 for a unigram one.
-        seed: non-negative integer; another seed draws other pieces.
+        tokenizer: tokenizer of the targets.
+        source_tokenizer: tokenizer of the sources; the same object if they share one.
+        alpha: strength of the sampling, see `SentencePieceTokenizer.sample`; the papers use 0.1 for
+            a BPE vocabulary and 0.2 for a unigram one.
+        seed: integer >= 0.
 
     Reference:
         [BPE-Dropout](https://arxiv.org/abs/1910.13267);
         [Subword Regularization](https://arxiv.org/abs/1804.10959).
     """
 
-    tokenizer: object
-    source_tokenizer: object
+    tokenizer: SentencePieceTokenizer
+    source_tokenizer: SentencePieceTokenizer
     alpha: float
     seed: int
 
-    def sample(self, side, lines, step):
-        """Pieces for the lines of one side of the batch of global step `step`.
+    def sample(self, side: str, lines: Sequence[str], step: int) -> list[NDArray[np.int32]]:
+        """Draw the pieces of one side of a batch.
 
         Args:
             side: `"source"` or `"target"`.
-            lines: list of strings.
+            lines: the sentences.
             step: global step, from 0.
 
         Returns:
-            A list of int32 arrays, one a line.
+            The ids of each sentence.
         """
         entropy = [self.seed, step, SIDES.index(side)]
         seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
@@ -52,33 +61,33 @@ class SubwordSampling:
         return [np.asarray(row, dtype="int32") for row in ids]
 
     @property
-    def fingerprint(self):
-        """A string that differs where other pieces are drawn."""
+    def fingerprint(self) -> str:
+        """A string that identifies the pieces drawn."""
         tokenizers = self.source_tokenizer.fingerprint, self.tokenizer.fingerprint
         return f"{tokenizers} {float(self.alpha)} {self.seed}"
 
-    def growth(self, corpus):
-        """How many times as long as ordinary pieces to expect samples, measured on some pairs.
+    def growth(self, corpus: CorpusMixture) -> tuple[float, float]:
+        """Estimate by how much samples are longer than ordinary pieces, from some of the pairs.
 
         Args:
-            corpus: a `CorpusMixture` of corpora prepared with `keep_text=True`.
+            corpus: corpora prepared with `keep_text=True`.
 
         Returns:
-            Two floats >= 1: for sources and for targets.
+            Two factors >= 1, of the sources and of the targets.
 
         Raises:
-            ValueError: the corpora hold no text, or were prepared with other tokenizers.
+            ValueError: the corpora were prepared without text, or with other tokenizers.
         """
         self._check_tokenizers(corpus.corpora[0].metadata)
         pairs = np.unique(np.linspace(0, len(corpus) - 1, _MEASURED_PAIRS).astype("int64"))
-        growth = []
-        for side in SIDES:
-            _, lengths = corpus.padded(side, pairs, padding_id=0)
-            sampled = sum(map(len, self.sample(side, corpus.text(side, pairs), step=0)))
-            growth.append(max(1.0, _MARGIN * sampled / int(lengths.sum())))
-        return tuple(growth)
+        return self._growth_of("source", corpus, pairs), self._growth_of("target", corpus, pairs)
 
-    def _check_tokenizers(self, metadata):
+    def _growth_of(self, side: str, corpus: CorpusMixture, pairs: NDArray[np.integer]) -> float:
+        _, lengths = corpus.padded(side, pairs, padding_id=0)
+        sampled = sum(map(len, self.sample(side, corpus.text(side, pairs), step=0)))
+        return max(1.0, _MARGIN * sampled / int(lengths.sum()))
+
+    def _check_tokenizers(self, metadata: Mapping[str, Any]) -> None:
         for key, name in (
             ("tokenizer_fingerprint", "tokenizer"),
             ("source_tokenizer_fingerprint", "source_tokenizer"),

@@ -1,19 +1,29 @@
 """Batches of a corpus as a `tf.data.Dataset`."""
 
+from typing import Any
+
+import numpy as np
 import tensorflow as tf
 
-from keras_transformer.data.batches.batch_rows import check_sharing, share_of_rows
+from keras_transformer.data.batches.batch_reader import BatchReader
+from keras_transformer.data.batches.batch_rows import Shard, check_sharing, share_of_rows
 
 
-def as_dataset(reader, start_step=0, stop_step=None, row_multiple=1, shard=(0, 1)):
-    """Batches of steps `start_step`, `start_step + 1`, ... without end or to `stop_step`.
+def as_dataset(
+    reader: BatchReader,
+    start_step: int = 0,
+    stop_step: int | None = None,
+    row_multiple: int = 1,
+    shard: Shard = (0, 1),
+) -> tf.data.Dataset:
+    """Return the batches of steps `start_step`, `start_step + 1`, ... as a dataset.
 
-    The dataset knows its number of batches: Keras counts steps wrongly where it does not.
+    The dataset knows its number of batches, without which Keras miscounts steps.
 
     Args:
-        reader: a `BatchReader`.
+        reader: reads the batches.
         start_step: global step of the first batch, from 0.
-        stop_step: global step before which the dataset ends, or None.
+        stop_step: global step before which the dataset ends; None for an endless one.
         row_multiple: as in `BatchReader.batch`; a multiple of the number of processes.
         shard: `(index, count)`, as in `batch_stream`.
 
@@ -22,16 +32,16 @@ def as_dataset(reader, start_step=0, stop_step=None, row_multiple=1, shard=(0, 1
         of shape `(None, None)`, read ahead of the training step.
 
     Raises:
-        ValueError: `row_multiple` or `shard` break their rule.
+        ValueError: `row_multiple` or `shard` is invalid.
     """
     check_sharing(row_multiple, shard)
 
-    def read(step):
+    def read(step: np.integer) -> tuple[np.ndarray, ...]:
         batch = reader.batch(int(step), row_multiple)
         inputs, labels, weights = share_of_rows(batch, shard)
         return inputs["source_ids"], inputs["target_ids"], labels, weights
 
-    def to_tensors(step):
+    def to_tensors(step: tf.Tensor) -> Any:
         tensors = tf.numpy_function(read, [step], [tf.int32, tf.int32, tf.int32, tf.float32])
         for tensor in tensors:
             tensor.set_shape([None, None])
