@@ -28,7 +28,7 @@ def litert_export(run, precision):
 
 
 def unusual_translator():
-    """Two models, learned positions and words', a vocabulary for each side, padded, every rule."""
+    """Two models of all options, a vocabulary for each side, padded, every rule of the search."""
     source_tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
     tokenizer = SentencePieceTokenizer.train(sentences(50, seed=1), vocabulary_size=50)
     sizes = {
@@ -42,7 +42,9 @@ def unusual_translator():
         "source_word_starts": source_tokenizer.word_starts,
         "target_word_starts": (tokenizer.special_tokens.bos, *tokenizer.word_starts),
     }
-    models = [build(tokenizer, **sizes), build(tokenizer, **sizes | words)]
+    other = {"activation": "gelu", "layer_norm_epsilon": 1e-3, "final_norm": True}
+    other |= {"tie_weights": False}
+    models = [build(tokenizer, **sizes), build(tokenizer, **sizes | words | other)]
     generator = np.random.default_rng(0)
     for model in models:  # the same in every process, whatever Keras has drawn before
         model.set_weights([generator.normal(0, 0.6, w.shape) for w in model.get_weights()])

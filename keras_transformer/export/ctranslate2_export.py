@@ -1,6 +1,9 @@
 """A translator as a model directory of CTranslate2, a fast engine for CPU and GPU in C++."""
 
 import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from keras_transformer.argument_checks import check_one_of
 from keras_transformer.distribution import pip_install
@@ -8,34 +11,45 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.export.model_card import write_model_card
 from keras_transformer.export.new_directory import write_new_directory
 from keras_transformer.files.checksum_list import write_checksums
+from keras_transformer.inference.translator import Translator
 from keras_transformer.models import TransformerStacks
-from keras_transformer.serving.export_contract import CTRANSLATE2_PRECISIONS
+from keras_transformer.serving.export_contract import (
+    CTRANSLATE2_PRECISIONS,
+    CTranslate2Precision,
+)
+from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tokenizer_files import save_tokenizers
+from keras_transformer.types import PathLike
 
-# Of a sinusoidal model, which has no limit of its own: CTranslate2 looks its positions up.
+if TYPE_CHECKING:
+    from ctranslate2.specs.transformer_spec import TransformerSpec
+
+# CTranslate2 looks positions up in a table; this is its size for models without a limit.
 NUM_POSITIONS = 2048
 
 
-def export_ctranslate2(translator, directory, *, precision="float32"):
-    """Write a `Translator`'s model for CTranslate2, with its tokenizers and a model card.
+def export_ctranslate2(
+    translator: Translator, directory: PathLike, *, precision: CTranslate2Precision = "float32"
+) -> Path:
+    """Write a translator's model for CTranslate2, with its tokenizers and a model card.
 
-    `ctranslate2.Translator(directory)` reads it; what it takes and gives are the SentencePiece
-    pieces of `tokenizer.model`, end of sentence not among them. The search and its limits are
-    options of CTranslate2's calls, no part of the export: see docs/ctranslate2.md.
+    `ctranslate2.Translator(directory)` reads it. It translates lists of SentencePiece pieces of
+    `tokenizer.model`, without end of sentence. The search and its limits are options of
+    CTranslate2's calls: see docs/ctranslate2.md.
 
     Args:
-        translator: a `Translator` of one model, on any backend.
-        directory: where to; nothing may be there yet.
-        precision: "float32"; "float16"; or "int8" and "int16", with the weights of matrices and
-            embeddings in integers, a scale for each of their rows ("int8") or one ("int16").
+        translator: a translator of one model, on any backend.
+        directory: directory to write; it must not exist, or be empty and not the current one.
+        precision: number format of the weights. `"int8"` and `"int16"` store matrices and
+            embeddings as integers, with one scale per row (`"int8"`) or per matrix (`"int16"`).
 
     Returns:
-        The `Path` of the directory.
+        The path of the directory.
 
     Raises:
-        ValueError: an unknown `precision`.
-        UserInputError: CTranslate2 has no counterpart of the model, `ctranslate2` is not
-            installed, or the directory is not empty.
+        ValueError: `precision` is unknown.
+        UserInputError: CTranslate2 cannot represent the model, `ctranslate2` is not installed, or
+            the directory is not empty.
 
     Example:
 
@@ -54,7 +68,7 @@ def export_ctranslate2(translator, directory, *, precision="float32"):
     layers = _exportable_layers(translator)
     from keras_transformer.export.ctranslate2_spec import transformer_spec
 
-    def write(path):
+    def write(path: Path) -> None:
         spec = transformer_spec(layers, NUM_POSITIONS)
         _add_vocabularies(spec, translator, layers)
         spec.validate()
@@ -73,16 +87,28 @@ def export_ctranslate2(translator, directory, *, precision="float32"):
     return write_new_directory(directory, write)
 
 
-def _exportable_layers(translator):
-    """The layers of the one model; UserInputError where CTranslate2 cannot compute it."""
+def _exportable_layers(translator: Translator) -> TransformerStacks:
+    """The layers of the only model; UserInputError if CTranslate2 cannot compute it."""
     if len(translator.models) > 1:
         raise UserInputError(
             "CTranslate2 has no ensembles: export one model, or the average of checkpoints. "
             f"Received: {len(translator.models)} models"
         )
     layers = TransformerStacks.of(translator.models[0])
-    if layers.target_embedding.positions == "words":
-        raise UserInputError('CTranslate2 has no positions that count words: positions="words"')
+    from keras_transformer.export.ctranslate2_spec import ACTIVATIONS, activation_name
+
+    embedding = layers.target_embedding
+    if embedding.kind.reads_tokens:
+        raise UserInputError(
+            "CTranslate2 has no positions that depend on the tokens. "
+            f"Received: positions={embedding.positions!r}"
+        )
+    activation = activation_name(layers)
+    if activation not in ACTIVATIONS:
+        raise UserInputError(
+            f"CTranslate2 has the activations {', '.join(ACTIVATIONS)}. "
+            f"Received: activation={activation!r}"
+        )
     attention = layers.encoder_layers[0].attention
     if attention.key_dim != attention.value_dim:
         raise UserInputError(
@@ -92,8 +118,10 @@ def _exportable_layers(translator):
     return layers
 
 
-def _add_vocabularies(spec, translator, layers):
-    """Set the tokens of both sides, in the order of their ids, and which of them are special."""
+def _add_vocabularies(
+    spec: "TransformerSpec", translator: Translator, layers: TransformerStacks
+) -> None:
+    """Set the tokens of both sides in the order of their ids, and the special ones."""
     tokens = translator.tokenizer.special_tokens
     special = translator.tokenizer.pieces([tokens.bos, tokens.eos, tokens.unk])
     spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = special
@@ -106,10 +134,10 @@ def _add_vocabularies(spec, translator, layers):
     )
 
 
-def _vocabulary(tokenizer, size, special):
+def _vocabulary(tokenizer: SentencePieceTokenizer, size: int, special: Sequence[str]) -> list[str]:
     """The names of a side's tokens by id, padding included.
 
-    `special` are those of BOS, EOS and the unknown token: CTranslate2 has one set for both sides.
+    `special` names BOS, EOS and the unknown token: CTranslate2 has one set for both sides.
     """
     names = tokenizer.pieces(range(tokenizer.vocabulary_size))
     tokens = tokenizer.special_tokens

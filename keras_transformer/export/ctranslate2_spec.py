@@ -1,30 +1,43 @@
-"""A model's weights as CTranslate2's `TransformerSpec`: NumPy alone, on every backend."""
+"""A model's weights as CTranslate2's `TransformerSpec`, in NumPy on every backend."""
 
 import keras
 import numpy as np
+from ctranslate2.specs.common_spec import Activation
 from ctranslate2.specs.transformer_spec import (
     TransformerDecoderSpec,
     TransformerEncoderSpec,
     TransformerSpec,
 )
 
-from keras_transformer.layers.positional_embedding import sinusoidal_positions
-from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
+from keras_transformer.layers import PositionalEmbedding
+from keras_transformer.models import TransformerStacks
+from keras_transformer.types import Tensor
 
 SELF_ATTENTION = ("query_key_value", "output")
 CROSS_ATTENTION = ("query", "key_value", "output")
+# By Keras's names.
+ACTIVATIONS = {
+    "gelu": Activation.GELU,
+    "relu": Activation.RELU,
+    "sigmoid": Activation.Sigmoid,
+    "silu": Activation.SWISH,
+    "tanh": Activation.Tanh,
+}
 
 
-def transformer_spec(layers, num_positions):
-    """The `ctranslate2.specs.TransformerSpec` with all weights and no vocabulary.
+def transformer_spec(layers: TransformerStacks, num_positions: int) -> TransformerSpec:
+    """The specification with all weights, still without vocabularies.
 
-    A model of learned positions has its own number of them. Weights that it shares are one array.
+    `num_positions` is for a model without a limit of length. Shared weights are one array.
     """
-    attention = layers.encoder_layers[0].attention
+    first = layers.encoder_layers[0]
     options = {
-        "num_heads": attention.num_heads,
-        "head_dim": attention.key_dim,
-        "pre_norm": layers.encoder_norm is not None,
+        "num_heads": first.num_heads,
+        "head_dim": first.attention.key_dim,
+        "activation": ACTIVATIONS[activation_name(layers)],
+        # Such a specification has a place for the final norm, whatever the order in the layers.
+        "pre_norm": True,
+        "no_final_norm": layers.decoder_norm is None,
     }
     encoder = TransformerEncoderSpec(len(layers.encoder_layers), **options)
     decoder = TransformerDecoderSpec(
@@ -36,9 +49,14 @@ def transformer_spec(layers, num_positions):
     _fill_stacks(encoder, decoder, layers)
     _fill_embeddings(encoder, decoder, layers, num_positions)
     spec = TransformerSpec(encoder, decoder)
-    spec.config.layer_norm_epsilon = LAYER_NORM_EPSILON
+    spec.config.layer_norm_epsilon = first.layer_norm_epsilon
     spec.config.add_source_eos = True
     return spec
+
+
+def activation_name(layers: TransformerStacks) -> str:
+    """Keras's name of the activation of a model's feed-forward networks."""
+    return str(keras.activations.serialize(layers.encoder_layers[0].activation))
 
 
 def _fill_stacks(encoder, decoder, layers):
@@ -54,15 +72,20 @@ def _fill_stacks(encoder, decoder, layers):
         )
         _fill_feed_forward(spec.ffn, layer)
     for spec, norm in ((encoder, layers.encoder_norm), (decoder, layers.decoder_norm)):
+        spec.pre_norm = layers.encoder_layers[0].normalize_first
         if norm is not None:
             _fill_norm(spec.layer_norm, norm)
 
 
 def _fill_embeddings(encoder, decoder, layers, num_positions):
     source, target = layers.source_embedding, layers.target_embedding
-    matrix = _array(target.token_embedding.matrix)
+    tokens = target.token_embedding
+    matrix = _array(tokens.matrix)
     decoder.embeddings.weight = matrix
-    decoder.projection.weight = matrix
+    if tokens.tie_weights:
+        decoder.projection.weight = matrix
+    else:
+        _fill_linear(decoder.projection, tokens.reverse_matrix, None)
     encoder.embeddings[0].weight = (
         matrix if source is target else _array(source.token_embedding.matrix)
     )
@@ -70,11 +93,10 @@ def _fill_embeddings(encoder, decoder, layers, num_positions):
     decoder.position_encodings.encodings = _positions(target, -1, num_positions)
 
 
-def _positions(embedding, table, num_positions):
-    """Position vectors (positions, hidden_dim) of the learned table, or of the formula."""
-    if embedding.positions == "learned":
-        return _array(embedding.tables[table])
-    return _array(sinusoidal_positions(np.arange(num_positions), embedding.hidden_dim))
+def _positions(embedding: PositionalEmbedding, table: int, num_positions: int) -> np.ndarray:
+    """The vectors (positions, hidden_dim) of all positions, or of the first so many."""
+    numbers = np.arange(embedding.kind.limit or num_positions)
+    return _array(embedding.kind.at(numbers, table))
 
 
 def _fill_attention(spec, attention, projections, block):
@@ -104,7 +126,7 @@ def _fill_norm(spec, norm):
     spec.beta = _array(norm.beta)
 
 
-def _array(tensor):
-    """A float32 copy: quantisation writes into the array."""
-    tensor = keras.ops.convert_to_tensor(tensor)  # of a variable: NumPy warns of those
+def _array(tensor: Tensor) -> np.ndarray:
+    """A float32 copy: quantization writes into the array."""
+    tensor = keras.ops.convert_to_tensor(tensor)  # NumPy warns about variables
     return np.array(keras.ops.convert_to_numpy(tensor), dtype="float32", order="C")

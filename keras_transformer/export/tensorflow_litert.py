@@ -1,20 +1,24 @@
 """The signatures of a LiteRT model as TensorFlow functions, and their conversion."""
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
 import keras
 import tensorflow as tf
 from keras import ops
 
 from keras_transformer.decoding.hypothesis_arrays import choose
 from keras_transformer.decoding.next_tokens import OutputRules
+from keras_transformer.export.guarded_generator import GuardedGenerator
 from keras_transformer.serving.export_contract import NO_SCORE
 from keras_transformer.serving.litert_directory import TRANSLATE_IDS
+from keras_transformer.types import PathLike
+
+ConcreteFunction: TypeAlias = tf.types.experimental.ConcreteFunction
 
 
-def signatures(generator, vocabulary_size):
-    """The signatures of a LiteRT model: `tf.types.experimental.ConcreteFunction`s by name.
-
-    The vocabulary's size is without padding.
-    """
+def signatures(generator: GuardedGenerator, vocabulary_size: int) -> dict[str, ConcreteFunction]:
+    """The signatures of a LiteRT model by name; the vocabulary's size is without padding."""
     steps = StepSignatures(generator, vocabulary_size)
     return {
         TRANSLATE_IDS: _translate_ids(generator),
@@ -23,14 +27,19 @@ def signatures(generator, vocabulary_size):
     }
 
 
-def convert_signatures(functions, variables, precision, directory):
-    """The bytes of a LiteRT model of concrete functions, which share their `tf.Variable`s in it.
+def convert_signatures(
+    functions: Mapping[str, ConcreteFunction],
+    variables: Sequence[tf.Variable],
+    precision: str,
+    directory: PathLike,
+) -> bytes:
+    """A LiteRT model of functions that share their variables.
 
-    A SavedModel with all weights is left in `directory`, which must be empty.
+    Leaves a SavedModel with all weights in `directory`, which must be empty.
     """
     module = tf.Module()
     module.weights = variables
-    # Several signatures in one model: the converter takes them from a SavedModel alone.
+    # The converter takes several signatures from a SavedModel only.
     tf.saved_model.save(module, directory, signatures=functions)
     converter = tf.lite.TFLiteConverter.from_saved_model(directory, signature_keys=list(functions))
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
@@ -41,7 +50,7 @@ def convert_signatures(functions, variables, precision, directory):
     return converter.convert()
 
 
-def _translate_ids(generator):
+def _translate_ids(generator: GuardedGenerator) -> ConcreteFunction:
     """The whole search: the best translation of each row of ids."""
 
     def translate_ids(input_ids, input_lengths):
@@ -56,26 +65,29 @@ def _translate_ids(generator):
 
 
 class StepSignatures:
-    """The two functions that an app needs to search by itself, as concrete functions.
+    """The two functions that an app needs for a search of its own, as concrete functions.
 
-    `encode`: `input_ids`, int32 (batch, length), and `input_lengths`, int32 (batch,), as of
-    `GuardedGenerator.source`, with `beam_size` and `cache_length`, int32 scalars: the hypotheses of
-    a sentence, and the most tokens of one, BOS counted. It returns the state: `memory_0`,
-    `memory_1`, ..., which stay, and `cache_0`, `cache_1`, ..., which `step` replaces.
+    `encode` takes
+    - `input_ids`, int32 (batch, length), and `input_lengths`, int32 (batch,), as in
+      `GuardedGenerator.source`;
+    - `beam_size`, int32 scalar: number of hypotheses of a sentence;
+    - `cache_length`, int32 scalar: maximum number of tokens of a hypothesis, counting BOS.
+    It returns the state: `memory_0`, `memory_1`, ..., which stay the same, and `cache_0`,
+    `cache_1`, ..., which `step` replaces.
 
-    `step`: the state by the same names, and
+    `step` takes the state by the same names, and
     - `tokens`, int32 (batch, beam_size): the last token of each hypothesis, BOS at first;
-    - `parents`, int32 (batch, beam_size): which hypothesis of the step before, counted from 0, each
-      one goes on from; those of greedy search are 0;
+    - `parents`, int32 (batch, beam_size): the hypothesis of the previous step, counted from 0, that
+      each one continues; 0 in greedy search;
     - `index`, int32 scalar: the position of `tokens`, counted from 0, less than `cache_length`.
     It returns the new `cache_...` and `log_probs`, float32 (batch, beam_size, vocabulary_size): the
-    natural-log probability of each next token, `NO_SCORE` where it may not be produced.
+    natural-log probability of each next token, `NO_SCORE` if it may not be produced.
 
     Args:
-        generator, vocabulary_size: as `signatures` takes them.
+        generator, vocabulary_size: as in `signatures`.
     """
 
-    def __init__(self, generator, vocabulary_size):
+    def __init__(self, generator: GuardedGenerator, vocabulary_size: int) -> None:
         self._generator = generator
         self._layers = generator.layers
         self._vocabulary_size = vocabulary_size
@@ -87,9 +99,7 @@ class StepSignatures:
 
     def _start(self, input_ids, input_lengths, beam_size, cache_length):
         source_ids = self._generator.source(input_ids, input_lengths, even_empty=True)
-        return self._layers.start(
-            *self._layers.encode(source_ids), beam_size=beam_size, length=cache_length
-        )
+        return self._layers.start(source_ids, beam_size=beam_size, length=cache_length)
 
     def _encode(self, *inputs):
         memory, cache = self._start(*inputs)
@@ -98,13 +108,13 @@ class StepSignatures:
     def _step(self, tokens, parents, index, *state):
         num_memory = len(keras.tree.flatten(self._memory))
         memory = keras.tree.pack_sequence_as(self._memory, list(state[:num_memory]))
-        cache = [choose(values, parents) for values in state[num_memory:]]
-        cache = keras.tree.pack_sequence_as(self._cache, cache)
+        chosen = [choose(values, parents) for values in state[num_memory:]]
+        cache = keras.tree.pack_sequence_as(self._cache, chosen)
         logits, cache = self._layers.step(tokens, index, memory, cache)
         return {"log_probs": self._log_probs(logits)} | _named("cache", cache)
 
     def _log_probs(self, logits):
-        """Those of the tokens, the largest of which is never one that may not be produced."""
+        """Log-probabilities of the tokens; one that may not be produced is never the largest."""
         log_probs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
         rules = OutputRules(None, self._generator.tokens, self._vocabulary_size)
         is_output = rules.is_output(ops.arange(self._vocabulary_size, dtype="int32"))
@@ -120,18 +130,18 @@ class StepSignatures:
         ]
 
 
-def _source_inputs():
+def _source_inputs() -> list[tf.TensorSpec]:
     return [
         tf.TensorSpec([None, None], tf.int32, "input_ids"),
         tf.TensorSpec([None], tf.int32, "input_lengths"),
     ]
 
 
-def _concrete(function, inputs):
+def _concrete(function: Callable[..., Any], inputs: Sequence[tf.TensorSpec]) -> ConcreteFunction:
     """A function traced for the tensors that `inputs` describes; autograph would change nothing."""
     return tf.function(function, autograph=False).get_concrete_function(*inputs)
 
 
-def _named(name, nest):
+def _named(name: str, nest: Any) -> dict[str, tf.Tensor]:
     """The tensors of a nest as a dict: name_0, name_1, ..."""
     return {f"{name}_{number}": value for number, value in enumerate(keras.tree.flatten(nest))}

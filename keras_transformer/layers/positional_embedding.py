@@ -1,69 +1,46 @@
 """Token embeddings with positions: the input of the encoder and of the decoder."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
-from keras_transformer.argument_checks import (
-    check_one_of,
-    check_positive_int,
-    check_rate,
-)
+from keras_transformer.argument_checks import check_positive_int, check_rate
 from keras_transformer.layers.bias_addition import add_bias
+from keras_transformer.layers.positions import positions_class
 from keras_transformer.layers.token_embedding import TokenEmbedding
-from keras_transformer.layers.word_positions import WordCounter
-
-POSITIONS = ("sinusoidal", "learned", "words")
-# Places in a word that have a vector of their own; farther ones share the last.
-NUM_PLACES = 32
-
-
-def sinusoidal_positions(positions, hidden_dim):
-    """Interleaved sines and cosines: PE(pos, 2i) = sin, PE(pos, 2i+1) = cos of pos / 10000^(2i/d).
-
-    Args:
-        positions: integer tensor of any shape.
-        hidden_dim: size of a position's vector.
-
-    Returns:
-        float32 tensor (..., hidden_dim).
-
-    Reference: Vaswani et al. (2017), section 3.5.
-    """
-    pairs = (hidden_dim + 1) // 2
-    frequencies = 10000.0 ** (-2.0 * np.arange(pairs) / hidden_dim)
-    angles = ops.expand_dims(ops.cast(positions, "float32"), -1) * ops.convert_to_tensor(
-        frequencies, dtype="float32"
-    )  # (..., pairs)
-    waves = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # (..., pairs, 2)
-    waves = ops.reshape(waves, (*ops.shape(positions), 2 * pairs))
-    return waves[..., :hidden_dim]
+from keras_transformer.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class PositionalEmbedding(keras.layers.Layer):
-    """Embeds tokens, scales by `sqrt(hidden_dim)`, adds positions, applies dropout.
+    """Embeds tokens, scales them by `sqrt(hidden_dim)`, adds positions and applies dropout.
 
-    It holds a `TokenEmbedding`; with `reverse` that one's matrix gives the logits. So one
-    `PositionalEmbedding` serves source, target and output where they share a vocabulary.
+    The layer holds a `TokenEmbedding`. Called with `reverse=True` it computes the logits over the
+    vocabulary, so one layer serves source, target and output where they share a vocabulary.
 
     Args:
         vocabulary_size: number of tokens.
         hidden_dim: size of a token's vector.
-        positions: "sinusoidal" (computed in float32, no limit of length), "learned" or "words".
-            With "words" a token has the sinusoids of its word's number and a learned vector for its
+        positions: kind of the positions: "sinusoidal" (for any length), "learned" or "words". With
+            "words" a token has the sinusoids of its word's number and a learned vector for its
             place in the word: where each word of a source gives one token of the target, as in
             parsing, equal words of both have equal numbers.
         max_length: number of learned positions.
         num_tables: number of learned tables, such as one for the source and one for the target.
         word_starts: with "words", the ids that a word begins with; None otherwise.
+        tie_weights: whether the logits use the matrix of the embeddings; False gives them a matrix
+            of their own.
         dropout: rate of dropout on the sums.
+        mask_id: id of padding, such as 0. The output then carries a Keras mask of the other ids,
+            as that of `keras.layers.Embedding(mask_zero=True)` does. None: no mask.
+        **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: integer ids (batch, length); with `reverse` vectors (batch, length, hidden_dim).
-        table: which learned table to add.
+        table: number of the learned table to add, counted from 0.
         reverse: whether to compute logits.
         training: whether dropout is active.
 
@@ -88,119 +65,114 @@ class PositionalEmbedding(keras.layers.Layer):
 
     def __init__(
         self,
-        vocabulary_size,
-        hidden_dim,
-        positions="sinusoidal",
-        max_length=1024,
-        num_tables=1,
-        word_starts=None,
-        dropout=0.0,
-        **kwargs,
-    ):
+        vocabulary_size: int,
+        hidden_dim: int,
+        *,
+        positions: str = "sinusoidal",
+        max_length: int = 1024,
+        num_tables: int = 1,
+        word_starts: Sequence[int] | None = None,
+        tie_weights: bool = True,
+        dropout: float = 0.0,
+        mask_id: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        check_one_of("positions", positions, POSITIONS)
         check_positive_int("max_length", max_length)
         check_positive_int("num_tables", num_tables)
         check_rate("dropout", dropout)
-        if (positions == "words") != (word_starts is not None):
-            raise ValueError(
-                '`word_starts` must be given with `positions="words"`, and only there. Received: '
-                f"positions={positions!r}, word_starts={word_starts}"
-            )
         self.vocabulary_size = vocabulary_size
         self.hidden_dim = hidden_dim
         self.positions = positions
         self.max_length = max_length
         self.num_tables = num_tables
         self.word_starts = None if word_starts is None else [int(token) for token in word_starts]
+        self.tie_weights = tie_weights
         self.dropout = dropout
+        self.mask_id = mask_id
+        self.supports_masking = True
         self.token_embedding = TokenEmbedding(
-            vocabulary_size, hidden_dim, dtype=self.dtype_policy, name="token_embedding"
+            vocabulary_size,
+            hidden_dim,
+            tie_weights=tie_weights,
+            dtype=self.dtype_policy,
+            name="token_embedding",
         )
         self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
-        if positions == "words":
-            self._counter = WordCounter(vocabulary_size, self.word_starts)
+        self.kind = positions_class(positions)(
+            vocabulary_size=vocabulary_size,
+            hidden_dim=hidden_dim,
+            max_length=max_length,
+            num_tables=num_tables,
+            word_starts=self.word_starts,
+        )
 
-    def build(self, inputs_shape=None):
+    def build(self, inputs_shape: Shape | None = None) -> None:
         self.token_embedding.build()
-        self.tables = []
-        if self.positions == "learned":
-            self.tables = [
-                self._add_table(f"positions_{number}", self.max_length)
-                for number in range(self.num_tables)
-            ]
-        elif self.positions == "words":
-            self.places = self._add_table("places", NUM_PLACES)
+        self.kind.build(self)
 
-    def call(self, inputs, table=0, reverse=False, training=None):
+    def call(
+        self,
+        inputs: Tensor,
+        table: int = 0,
+        reverse: bool = False,
+        training: bool | None = None,
+    ) -> Tensor:
         if reverse:
             return self.token_embedding(inputs, reverse=True)
         self._check_length(inputs.shape[1])
-        if self.positions == "words":
-            vectors = self._word_vectors(self._counter.positions(inputs))
-        else:
-            vectors = self._position_vectors(ops.arange(ops.shape(inputs)[1]), table)
-        return self._embed(inputs, vectors, training)
+        return self._embed(inputs, self.kind.vectors(inputs, table), training)
 
-    def start_cache(self, batch_size, beam_size):
+    def start_cache(self, batch_size: Any, beam_size: Any) -> Any:
         """What `step` counts with: a nest of tensors (batch, beams), empty if it counts nothing."""
-        if self.positions == "words":
-            return self._counter.start((batch_size, beam_size))
-        return ()
+        return self.kind.start_cache((batch_size, beam_size))
 
-    def step(self, ids, index, cache, table=0):
+    def step(self, ids: Tensor, index: Tensor, cache: Any, table: int = 0) -> tuple[Tensor, Any]:
         """Embed the tokens of one position.
 
         Args:
             ids: integer tensor (batch, beams).
             index: scalar integer tensor, the position, counted from 0.
-            cache: as `start_cache` returned it, or the step before.
-            table: which learned table to add.
+            cache: from `start_cache` or from the step before.
+            table: number of the learned table to add, counted from 0.
 
         Returns:
             vectors: tensor (batch, beams, hidden_dim).
             cache: the given one after this position.
         """
-        if self.positions == "words":
-            cache = self._counter.step(ids, cache)
-            vectors = self._word_vectors(cache)
-        else:
-            vectors = self._position_vectors(ops.reshape(index, (1,)), table)
+        vectors, cache = self.kind.step(ids, index, cache, table)
         return self._embed(ids, vectors, training=False), cache
 
-    def _embed(self, ids, position_vectors, training):
+    def compute_mask(self, inputs: Tensor, previous_mask: Tensor | None = None) -> Tensor | None:
+        is_reverse = "float" in keras.backend.standardize_dtype(inputs.dtype)
+        if is_reverse or self.mask_id is None:
+            return previous_mask
+        return ops.not_equal(inputs, self.mask_id)
+
+    def _embed(self, ids: Tensor, position_vectors: Tensor, training: bool | None) -> Tensor:
         vectors = self.token_embedding(ids) * ops.cast(
             math.sqrt(self.hidden_dim), self.compute_dtype
         )
         return self.dropout_layer(add_bias(vectors, position_vectors), training=training)
 
-    def _position_vectors(self, positions, table):
-        if self.positions == "sinusoidal":
-            return sinusoidal_positions(positions, self.hidden_dim)
-        return ops.take(self.tables[table], positions, axis=0)
-
-    def _word_vectors(self, positions):
-        places = ops.take(self.places, ops.minimum(positions.places, NUM_PLACES - 1), axis=0)
-        return add_bias(sinusoidal_positions(positions.words, self.hidden_dim), places)
-
-    def _add_table(self, name, length):
-        return self.add_weight(
-            shape=(length, self.hidden_dim),
-            initializer=keras.initializers.RandomNormal(stddev=self.hidden_dim**-0.5),
-            name=name,
-        )
-
-    def _check_length(self, length):
-        if self.positions == "learned" and length is not None and length > self.max_length:
+    def _check_length(self, length: int | None) -> None:
+        limit = self.kind.limit
+        if length is not None and limit is not None and length > limit:
             raise ValueError(
-                f"Sequences must not be longer than the learned positions, `max_length`. "
-                f"Received: length={length}, max_length={self.max_length}"
+                f"Sequences must not be longer than the {self.positions} positions, `max_length`. "
+                f"Received: length={length}, max_length={limit}"
             )
 
-    def compute_output_spec(self, inputs, table=0, reverse=False, training=None):
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        table: int = 0,
+        reverse: bool = False,
+        training: bool | None = None,
+    ) -> keras.KerasTensor:
         return self.token_embedding.compute_output_spec(inputs, reverse=reverse)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,
@@ -209,5 +181,7 @@ class PositionalEmbedding(keras.layers.Layer):
             "max_length": self.max_length,
             "num_tables": self.num_tables,
             "word_starts": self.word_starts,
+            "tie_weights": self.tie_weights,
             "dropout": self.dropout,
+            "mask_id": self.mask_id,
         }

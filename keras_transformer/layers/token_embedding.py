@@ -1,21 +1,28 @@
 """The reversible embedding matrix: ids to vectors, vectors to logits."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class TokenEmbedding(keras.layers.Layer):
-    """One matrix that embeds tokens and, transposed, gives the logits over the vocabulary.
+    """Embeds tokens and, called with `reverse=True`, computes the logits over the vocabulary.
 
-    It is initialised normal with standard deviation `hidden_dim ** -0.5`, so that embeddings scaled
-    by `sqrt(hidden_dim)` and logits of unit-variance vectors both have unit variance.
+    By default one matrix does both. Matrices start normal with standard deviation
+    `hidden_dim ** -0.5`, so that embeddings scaled by `sqrt(hidden_dim)` and logits of
+    unit-variance vectors both have unit variance.
 
     Args:
         vocabulary_size: number of tokens.
         hidden_dim: size of a token's vector.
+        tie_weights: whether the logits use the matrix of the embeddings, transposed; False gives
+            them a matrix of their own, `reverse_matrix`.
+        **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: integer ids (batch, length); with `reverse` vectors (batch, length, hidden_dim).
@@ -23,10 +30,10 @@ class TokenEmbedding(keras.layers.Layer):
 
     Returns:
         Vectors (batch, length, hidden_dim), not scaled; with `reverse` float32 logits
-        (batch, length, vocabulary_size): the product is computed in the layer's compute dtype.
+        (batch, length, vocabulary_size). The product is computed in the layer's compute dtype.
 
     Raises:
-        ValueError: a size is no positive integer.
+        ValueError: `vocabulary_size` or `hidden_dim` is not a positive integer.
 
     Example:
         >>> import numpy as np
@@ -37,38 +44,55 @@ class TokenEmbedding(keras.layers.Layer):
     Reference: Vaswani et al. (2017), section 3.4; Press and Wolf (2017).
     """
 
-    def __init__(self, vocabulary_size, hidden_dim, **kwargs):
+    def __init__(
+        self, vocabulary_size: int, hidden_dim: int, *, tie_weights: bool = True, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         check_positive_int("vocabulary_size", vocabulary_size)
         check_positive_int("hidden_dim", hidden_dim)
         self.vocabulary_size = vocabulary_size
         self.hidden_dim = hidden_dim
+        self.tie_weights = tie_weights
+        self.supports_masking = True
 
-    def build(self, inputs_shape=None):
-        self.matrix = self.add_weight(
-            shape=(self.vocabulary_size, self.hidden_dim),
-            initializer=keras.initializers.RandomNormal(stddev=self.hidden_dim**-0.5),
-            # Taken as it is: see `call`.
-            autocast=False,
-            name="matrix",
-        )
+    def build(self, inputs_shape: Shape | None = None) -> None:
+        self.matrix = self._add_matrix("matrix", (self.vocabulary_size, self.hidden_dim))
+        if not self.tie_weights:
+            self.reverse_matrix = self._add_matrix(
+                "reverse_matrix", (self.hidden_dim, self.vocabulary_size)
+            )
 
-    def call(self, inputs, reverse=False):
+    def call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
         if reverse:
-            matrix = ops.cast(self.matrix, self.compute_dtype)
-            return ops.cast(ops.matmul(inputs, ops.transpose(matrix)), "float32")
+            return ops.cast(ops.matmul(inputs, self._output_matrix()), "float32")
         # Rows are cast, not the matrix: then a row's gradients are added up in the dtype of the
         # weights. In bfloat16 the sum of a frequent token's would stand still at a few hundred.
         return ops.cast(ops.take(self.matrix, inputs, axis=0), self.compute_dtype)
 
-    def compute_output_spec(self, inputs, reverse=False):
+    def compute_output_spec(self, inputs: Tensor, reverse: bool = False) -> keras.KerasTensor:
         if reverse:
             return keras.KerasTensor((*inputs.shape[:-1], self.vocabulary_size), "float32")
         return keras.KerasTensor((*inputs.shape, self.hidden_dim), self.compute_dtype)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,
             "hidden_dim": self.hidden_dim,
+            "tie_weights": self.tie_weights,
         }
+
+    def _output_matrix(self) -> Tensor:
+        """The matrix (hidden_dim, vocabulary_size) that vectors are multiplied with."""
+        if self.tie_weights:
+            return ops.transpose(ops.cast(self.matrix, self.compute_dtype))
+        return ops.cast(self.reverse_matrix, self.compute_dtype)
+
+    def _add_matrix(self, name: str, shape: tuple[int, int]) -> Any:
+        return self.add_weight(
+            shape=shape,
+            initializer=keras.initializers.RandomNormal(stddev=self.hidden_dim**-0.5),
+            # Taken as it is: see `call`.
+            autocast=False,
+            name=name,
+        )

@@ -1,23 +1,25 @@
 """Positions counted in words: the number of a token's word, and the token's place in that word."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from keras import ops
 
 from keras_transformer.argument_checks import check_non_negative_int
+from keras_transformer.types import Tensor
 
 
 class WordPositions(NamedTuple):
-    """Where tokens are; two int32 tensors of one shape.
+    """Where tokens are: two int32 tensors of the same shape.
 
     Args:
         words: number of the token's word, counted from 1; 0 before the first one.
         places: place of the token in its word, counted from 0.
     """
 
-    words: Any
-    places: Any
+    words: Tensor
+    places: Tensor
 
 
 class WordCounter:
@@ -25,10 +27,10 @@ class WordCounter:
 
     Args:
         vocabulary_size: number of tokens.
-        word_starts: sequence of the ids that a word begins with, each less than `vocabulary_size`.
+        word_starts: ids that a word begins with, each less than `vocabulary_size`.
 
     Raises:
-        ValueError: `word_starts` is empty or breaks its rule.
+        ValueError: `word_starts` is empty, or an id is not in the vocabulary.
 
     Example:
         >>> counter = WordCounter(10, word_starts=[5, 6])
@@ -37,7 +39,7 @@ class WordCounter:
         [1 1 1 2 2] [0 1 2 0 1]
     """
 
-    def __init__(self, vocabulary_size, word_starts):
+    def __init__(self, vocabulary_size: int, word_starts: Sequence[int]) -> None:
         for token in word_starts:
             check_non_negative_int("word_starts", token)
         if not len(word_starts) or max(word_starts) >= vocabulary_size:
@@ -47,8 +49,8 @@ class WordCounter:
             )
         self._is_start = np.isin(np.arange(vocabulary_size), list(word_starts))
 
-    def positions(self, ids):
-        """The positions of whole sequences.
+    def positions(self, ids: Tensor) -> WordPositions:
+        """Count in whole sequences.
 
         Args:
             ids: integer tensor (batch, length).
@@ -63,16 +65,16 @@ class WordCounter:
         places = ops.sum(ops.cast(ops.logical_and(is_same_word, is_earlier), "int32"), axis=2)
         return WordPositions(words, places)
 
-    def start(self, shape):
-        """The positions before the first token, int32 of `shape`."""
+    def start(self, shape: tuple[Any, ...]) -> WordPositions:
+        """The positions before the first token, tensors of `shape`."""
         return WordPositions(ops.zeros(shape, dtype="int32"), ops.full(shape, -1, dtype="int32"))
 
-    def step(self, ids, before):
-        """The positions of the next token of each sequence.
+    def step(self, ids: Tensor, before: WordPositions) -> WordPositions:
+        """Count the next token of each sequence.
 
         Args:
             ids: integer tensor of any shape.
-            before: `WordPositions` of that shape, of the tokens before.
+            before: `WordPositions` of the tokens before, of that shape.
 
         Returns:
             `WordPositions` of that shape.
@@ -81,6 +83,6 @@ class WordCounter:
         places = ops.where(starts > 0, 0, before.places + 1)
         return WordPositions(before.words + starts, places)
 
-    def _starts(self, ids):
+    def _starts(self, ids: Tensor) -> Tensor:
         """1 where a token begins a word, else 0: int32 of the shape of `ids`."""
         return ops.cast(ops.take(self._is_start, ids, axis=0), "int32")

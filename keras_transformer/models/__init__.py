@@ -1,6 +1,8 @@
-"""The Transformer as a functional model, and its sizes."""
+"""Transformers as functional models, and their sizes."""
 
+from keras_transformer.models.causal_stack import CausalStack
 from keras_transformer.models.ensemble import TransformerEnsemble
+from keras_transformer.models.language_model import build_language_model
 from keras_transformer.models.presets import PRESETS, Preset, check_heads
 from keras_transformer.models.transformer import build_transformer, check_model_fits
 from keras_transformer.models.transformer_stacks import TransformerStacks
@@ -11,9 +13,11 @@ from keras_transformer.models.vocabulary_padding import (
 
 __all__ = [
     "PRESETS",
+    "CausalStack",
     "Preset",
     "TransformerEnsemble",
     "TransformerStacks",
+    "build_language_model",
     "build_transformer",
     "check_heads",
     "check_model_fits",

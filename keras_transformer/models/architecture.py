@@ -3,6 +3,7 @@
 import copy
 import math
 import threading
+from typing import Any
 
 import keras
 
@@ -11,7 +12,22 @@ from keras_transformer.models.model_size import machine_memory
 # Beside the layers of this package: what its models name, and a few more of Keras's own. None of
 # them runs code or reads files that an architecture names.
 _LAYERS = ("Dense", "Dropout", "Embedding", "InputLayer", "LayerNormalization")
-_INITIALIZERS = ("GlorotUniform", "Ones", "RandomNormal", "RandomUniform", "Zeros")
+_INITIALIZERS = (
+    "Constant",
+    "GlorotNormal",
+    "GlorotUniform",
+    "HeNormal",
+    "HeUniform",
+    "LecunNormal",
+    "LecunUniform",
+    "Ones",
+    "Orthogonal",
+    "RandomNormal",
+    "RandomUniform",
+    "TruncatedNormal",
+    "VarianceScaling",
+    "Zeros",
+)
 _CLASSES = {
     ("keras.src.models.functional", "Functional"),
     ("keras", "DTypePolicy"),
@@ -22,12 +38,12 @@ _CLASSES = {
 _PACKAGE = "keras_transformer>"
 
 
-def load_architecture(architecture, num_weights=None):
+def load_architecture(architecture: Any, num_weights: int | None = None) -> keras.Model:
     """Make a model of what `Model.to_json` wrote, with new weights.
 
     Args:
         architecture: the value of that JSON.
-        num_weights: how many numbers its weights must have, or None.
+        num_weights: number of its weights, if known.
 
     Returns:
         A functional `keras.Model`.
@@ -35,7 +51,7 @@ def load_architecture(architecture, num_weights=None):
     Raises:
         ValueError: the architecture names a class that no model of this package has, it cannot be
             made, it takes more memory than the machine has, or it has another number of weights.
-            All this is found before memory is taken.
+            All of that is checked before memory is allocated.
     """
     _check_classes(architecture)
     sizes = _without_values(architecture)
@@ -51,7 +67,7 @@ def load_architecture(architecture, num_weights=None):
     return _make(architecture)
 
 
-def _check_classes(architecture):
+def _check_classes(architecture: Any) -> None:
     """Require that each class which an architecture names is one that our models are made of."""
     values = [architecture]
     while values:
@@ -64,7 +80,7 @@ def _check_classes(architecture):
                 raise ValueError(f"it names the class {value['class_name']!r}"[:200])
 
 
-def _is_known(entry):
+def _is_known(entry: dict[str, Any]) -> bool:
     """Whether an entry is of a class that our models are made of."""
     registered = entry.get("registered_name")
     if isinstance(registered, str) and registered.startswith(_PACKAGE):
@@ -77,11 +93,11 @@ def _is_known(entry):
     return all(name is None or isinstance(name, str) for name in names) and names in _CLASSES
 
 
-def _without_values(architecture):
+def _without_values(architecture: Any) -> list[tuple[int, int]]:
     """Number of elements, and bytes of one, of each floating-point weight; none takes memory."""
-    found = []
+    found: list[Any] = []
 
-    def make():
+    def make() -> None:
         try:
             with keras.StatelessScope(initialize_variables=False):
                 model = _make(architecture)
@@ -99,7 +115,7 @@ def _without_values(architecture):
     return sizes
 
 
-def _make(architecture):
+def _make(architecture: Any) -> keras.Model:
     try:
         # Keras takes apart what it is given.
         model = keras.saving.deserialize_keras_object(copy.deepcopy(architecture))
@@ -111,10 +127,10 @@ def _make(architecture):
     return model
 
 
-def _is_float(variable):
+def _is_float(variable: Any) -> bool:
     return "float" in str(variable.dtype)
 
 
-def _size(variable):
+def _size(variable: Any) -> tuple[int, int]:
     bits = {"float64": 64, "float32": 32}.get(str(variable.dtype), 16)
     return math.prod(variable.shape), bits // 8

@@ -1,15 +1,18 @@
 """Several Transformers that decode as one."""
 
 import dataclasses
+from typing import Any
 
 from keras import ops
 
+from keras_transformer.models.causal_stack import CausalStack
 from keras_transformer.models.transformer_stacks import TransformerStacks
+from keras_transformer.types import Tensor
 
-MUST_AGREE = ("vocabulary_size", "source_vocabulary_size", "padding_id")
+MUST_AGREE = ("is_causal", "vocabulary_size", "source_vocabulary_size", "padding_id")
 
 
-def average_probabilities(logits):
+def average_probabilities(logits: list[Tensor]) -> Tensor:
     """The logarithm of the mean of several models' probabilities.
 
     Args:
@@ -32,12 +35,10 @@ def average_probabilities(logits):
 
 @dataclasses.dataclass(frozen=True)
 class TransformerEnsemble:
-    """Decodes with the mean of its members' probabilities; it stands for a `TransformerStacks`.
-
-    What `encode` and `start` return is a tuple with one entry a member.
+    """Decodes with the mean of its members' probabilities, in the place of one member.
 
     Args:
-        members: list of `TransformerStacks`.
+        members: list of `TransformerStacks`, or list of `CausalStack`.
 
     Raises:
         ValueError: there are no members, or they differ in their vocabularies or padding ids.
@@ -46,14 +47,14 @@ class TransformerEnsemble:
         >>> from keras_transformer.models import build_transformer
         >>> models = [build_transformer("tiny", vocabulary_size=20) for _ in range(2)]
         >>> ensemble = TransformerEnsemble([TransformerStacks.of(model) for model in models])
-        >>> memories, masks = ensemble.encode(ops.convert_to_tensor([[5, 6, 2]]))
-        >>> tuple(ensemble.decode(ops.convert_to_tensor([[1, 7]]), memories, masks).shape)
+        >>> source_ids = ops.convert_to_tensor([[5, 6, 2]])
+        >>> tuple(ensemble.logits(source_ids, ops.convert_to_tensor([[1, 7]])).shape)
         (1, 2, 20)
     """
 
-    members: list[TransformerStacks]
+    members: list[TransformerStacks] | list[CausalStack]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.members:
             raise ValueError("`members` must be at least one model. Received: members=[]")
         for name in MUST_AGREE:
@@ -62,50 +63,52 @@ class TransformerEnsemble:
                 raise ValueError(f"`members` must have the same `{name}`. Received: {values}")
 
     @property
-    def padding_id(self):
+    def is_causal(self) -> bool:
+        """Whether the members are without encoder."""
+        return self.members[0].is_causal
+
+    @property
+    def padding_id(self) -> int | None:
         """The id that fills up source rows."""
         return self.members[0].padding_id
 
     @property
-    def source_vocabulary_size(self):
+    def source_vocabulary_size(self) -> int:
         """Number of source tokens."""
         return self.members[0].source_vocabulary_size
 
     @property
-    def vocabulary_size(self):
+    def vocabulary_size(self) -> int:
         """Number of target tokens, the size of the logits."""
         return self.members[0].vocabulary_size
 
     @property
-    def max_length(self):
-        """Most positions of a sequence that every member has, or None where there is no limit."""
+    def max_length(self) -> int | None:
+        """Maximum length of a sequence for every member; None if it is unlimited."""
         lengths = [member.max_length for member in self.members if member.max_length is not None]
         return min(lengths, default=None)
 
-    def encode(self, source_ids):
-        """Every member's `TransformerStacks.encode`: a tuple of memories and one of masks."""
-        encoded = [member.encode(source_ids) for member in self.members]
-        return tuple(zip(*encoded, strict=True))
+    def logits(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+        """As the members' `logits`, but log-probabilities."""
+        return average_probabilities([m.logits(source_ids, target_ids) for m in self.members])
 
-    def decode(self, target_ids, memory, memory_mask):
-        """As `TransformerStacks.decode`; the logits are log-probabilities."""
-        members = zip(self.members, memory, memory_mask, strict=True)
-        return average_probabilities([m.decode(target_ids, *encoded) for m, *encoded in members])
-
-    def cross_attention(self, target_ids, memory, memory_mask, layer=None):
-        """The mean of the members' `TransformerStacks.cross_attention`."""
-        members = zip(self.members, memory, memory_mask, strict=True)
-        scores = [m.cross_attention(target_ids, *encoded, layer) for m, *encoded in members]
+    def cross_attention(
+        self, source_ids: Tensor, target_ids: Tensor, layer: int | None = None
+    ) -> Tensor:
+        """The mean of the members' `cross_attention`."""
+        scores = [m.cross_attention(source_ids, target_ids, layer) for m in self.members]
         return sum(scores) / len(scores)
 
-    def start(self, memory, memory_mask, *, beam_size, length):
-        """As `TransformerStacks.start`: a tuple of memory states and one of caches."""
-        members = zip(self.members, memory, memory_mask, strict=True)
-        started = [m.start(*encoded, beam_size=beam_size, length=length) for m, *encoded in members]
-        return tuple(zip(*started, strict=True))
+    def start(self, source_ids: Tensor, *, beam_size: Any, length: Any) -> tuple[tuple, tuple]:
+        """As the members' `start`: a tuple of memory states and one of caches."""
+        started = [m.start(source_ids, beam_size=beam_size, length=length) for m in self.members]
+        memory_states, caches = zip(*started, strict=True)
+        return memory_states, caches
 
-    def step(self, token_ids, index, memory_state, cache):
-        """As `TransformerStacks.step`; the logits are log-probabilities."""
+    def step(
+        self, token_ids: Tensor, index: Tensor, memory_state: tuple, cache: tuple
+    ) -> tuple[Tensor, tuple]:
+        """As the members' `step`; the logits are log-probabilities."""
         members = zip(self.members, memory_state, cache, strict=True)
         stepped = [m.step(token_ids, index, *state) for m, *state in members]
         logits, caches = zip(*stepped, strict=True)

@@ -5,77 +5,88 @@ import os
 import keras
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.layers.positional_embedding import NUM_PLACES
+from keras_transformer.layers.positions import positions_class
+from keras_transformer.models.model_options import ModelOptions
 
 # A layer takes some tenths of a second to build, however small it is.
 MAX_LAYERS = 1000
 _BYTES = {"float64": 8, "float32": 4}  # of a weight; of other types 2
 
 
-def count_weights(sizes, vocabulary_size):
-    """Number of weights of the model that `build_transformer` makes, by arithmetic alone.
-
-    Args:
-        sizes: record of the fields of a `Preset` that shape the model and of the overrides of
-            `build_transformer`; `key_dim` and `value_dim` are numbers.
-        vocabulary_size: number of tokens.
-
-    Returns:
-        An integer.
-    """
-    hidden_dim, heads_dim = sizes.hidden_dim, sizes.num_heads * (sizes.key_dim + sizes.value_dim)
-    attention = 2 * hidden_dim * heads_dim
-    if sizes.use_bias:
-        attention += sizes.num_heads * (2 * sizes.key_dim + sizes.value_dim) + hidden_dim
-    feed_forward = 2 * hidden_dim * sizes.intermediate_dim + sizes.intermediate_dim + hidden_dim
-    norm = 2 * hidden_dim
-    encoder_layer = attention + feed_forward + 2 * norm
-    decoder_layer = 2 * attention + feed_forward + 3 * norm
+def count_weights(options: ModelOptions) -> int:
+    """Number of weights of the model that `build_transformer` makes, by arithmetic alone."""
+    attention, norm, layer = _parts(options)
+    tables = [(options.vocabulary_size, 2)]
+    if options.source_vocabulary_size is not None:
+        tables = [(options.source_vocabulary_size, 1), (options.vocabulary_size, 1)]
     return (
-        sizes.num_encoder_layers * encoder_layer
-        + sizes.num_decoder_layers * decoder_layer
-        + (2 * norm if sizes.normalize_first else 0)
-        + _embeddings(sizes, vocabulary_size)
+        options.num_encoder_layers * layer
+        + options.num_decoder_layers * (layer + attention + norm)
+        + (2 * norm if options.final_norm else 0)
+        + _embeddings(options, tables)
     )
 
 
-def check_fits(sizes, vocabulary_size, copies=1):
+def count_causal_weights(options: ModelOptions) -> int:
+    """Number of weights of the model that `build_language_model` makes, by arithmetic alone."""
+    _, norm, layer = _parts(options)
+    return (
+        options.num_decoder_layers * layer
+        + (norm if options.final_norm else 0)
+        + _embeddings(options, [(options.vocabulary_size, 1)])
+    )
+
+
+def check_fits(options: ModelOptions, num_weights: int, copies: int = 1) -> None:
     """Refuse a model whose weights are more than the memory of this machine.
 
     Args:
-        sizes, vocabulary_size: as of `count_weights`.
+        options: the model's.
+        num_weights: number of its weights.
         copies: how often the weights are in memory: 4 times in a training with Adam.
 
     Raises:
         UserInputError: the memory does not suffice, or a stack has more than `MAX_LAYERS`.
     """
-    layers = max(sizes.num_encoder_layers, sizes.num_decoder_layers)
+    layers = max(options.num_encoder_layers, options.num_decoder_layers)
     if layers > MAX_LAYERS:
         raise UserInputError(
             f"A model must have at most {MAX_LAYERS:,} layers in a stack. Received: {layers:,}"
         )
-    count = count_weights(sizes, vocabulary_size)
-    variable_dtype = keras.dtype_policies.get(sizes.dtype).variable_dtype
-    needed = copies * count * _BYTES.get(variable_dtype, 2)
+    variable_dtype = keras.dtype_policies.get(options.dtype).variable_dtype
+    needed = copies * num_weights * _BYTES.get(variable_dtype, 2)
     if needed > machine_memory():
         times = f", {copies} times in a training," if copies > 1 else ""
         raise UserInputError(
-            f"The model is too large: its {count:,} weights{times} take {needed / 1e9:,.1f} GB, "
-            f"and this machine has {machine_memory() / 1e9:,.1f} GB of memory. Take a smaller "
-            "vocabulary, fewer layers or narrower ones"
+            f"The model is too large: its {num_weights:,} weights{times} take "
+            f"{needed / 1e9:,.1f} GB, and this machine has {machine_memory() / 1e9:,.1f} GB of "
+            "memory. Take a smaller vocabulary, fewer layers or narrower ones"
         )
 
 
-def machine_memory():
+def machine_memory() -> int:
     """Bytes of memory that this machine has."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _embeddings(sizes, vocabulary_size):
-    shared = sizes.source_vocabulary_size is None
-    rows = vocabulary_size + (0 if shared else sizes.source_vocabulary_size)
-    if sizes.positions == "learned":
-        rows += 2 * sizes.max_length
-    elif sizes.positions == "words":
-        rows += 2 * NUM_PLACES
-    return rows * sizes.hidden_dim
+def _parts(options: ModelOptions) -> tuple[int, int, int]:
+    """Number of weights of an attention, of a norm, and of a layer without cross-attention."""
+    key_dim, value_dim = options.key_dim or 0, options.value_dim or 0
+    hidden_dim, inner_dim = options.hidden_dim, options.intermediate_dim
+    attention = 2 * hidden_dim * options.num_heads * (key_dim + value_dim)
+    if options.use_bias:
+        attention += options.num_heads * (2 * key_dim + value_dim) + hidden_dim
+    feed_forward = 2 * hidden_dim * inner_dim + inner_dim + hidden_dim
+    norm = 2 * hidden_dim
+    return attention, norm, attention + feed_forward + 2 * norm
+
+
+def _embeddings(options: ModelOptions, tables: list[tuple[int, int]]) -> int:
+    """Number of weights of embeddings with these numbers of tokens and of tables of positions."""
+    kind = positions_class(options.positions)
+    total = sum(
+        size * options.hidden_dim
+        + kind.count_weights(options.hidden_dim, options.max_length, num_tables)
+        for size, num_tables in tables
+    )
+    return total + (0 if options.tie_weights else options.vocabulary_size * options.hidden_dim)

@@ -9,11 +9,14 @@ Reference: Vaswani et al. (2017), sections 5 and 6.2, Table 3.
 """
 
 import dataclasses
+from typing import Any
 
 from keras_transformer.errors import UserInputError
 
 
-def check_heads(hidden_dim, num_heads, key_dim=None, value_dim=None):
+def check_heads(
+    hidden_dim: int, num_heads: int, key_dim: int | None = None, value_dim: int | None = None
+) -> None:
     """Require a `hidden_dim` that the heads share, unless the sizes of a head are given."""
     if hidden_dim % num_heads and None in (key_dim, value_dim):
         raise UserInputError(
@@ -23,8 +26,8 @@ def check_heads(hidden_dim, num_heads, key_dim=None, value_dim=None):
 
 
 @dataclasses.dataclass(frozen=True)
-class Preset:
-    """One model and how it is trained.
+class Sizes:
+    """What a preset decides of a model.
 
     Args:
         num_encoder_layers, num_decoder_layers: layers of each stack.
@@ -34,12 +37,7 @@ class Preset:
         key_dim: size of a head's queries and keys (d_k); `hidden_dim / num_heads` if None.
         value_dim: size of a head's values (d_v); `hidden_dim / num_heads` if None.
         dropout: rate on sub-layer outputs and on embeddings (P_drop).
-        positions: "sinusoidal", "learned" or "words".
-        label_smoothing: share of the target distribution off the gold token.
-        training_steps: weight updates.
-        warmup_steps: updates with a rising learning rate.
-        batch_tokens: most source tokens, and most target tokens, of one update.
-        averaged_checkpoints: last checkpoints whose mean translates.
+        positions: kind of the positions: "sinusoidal", "learned" or "words".
     """
 
     num_encoder_layers: int = 6
@@ -51,6 +49,20 @@ class Preset:
     value_dim: int | None = None
     dropout: float = 0.1
     positions: str = "sinusoidal"
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset(Sizes):
+    """One model and how it is trained; it has the fields of `Sizes` too.
+
+    Args:
+        label_smoothing: share of the target distribution off the gold token.
+        training_steps: weight updates.
+        warmup_steps: updates with a rising learning rate.
+        batch_tokens: maximum number of source tokens, and of target tokens, of one update.
+        averaged_checkpoints: last checkpoints whose mean translates.
+    """
+
     label_smoothing: float = 0.1
     training_steps: int = 100_000
     warmup_steps: int = 4000
@@ -58,7 +70,7 @@ class Preset:
     averaged_checkpoints: int = 5
 
 
-def _row(**differences):
+def _row(**differences: Any) -> Preset:
     return Preset(averaged_checkpoints=1, **differences)
 
 

@@ -1,5 +1,9 @@
-"""Stepwise generation: joins a Transformer's layers with a search. Ids in, ids out."""
+"""Stepwise generation: joins a model's layers with a search. Ids in, ids out."""
 
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import keras
 from keras import ops
 
 from keras_transformer.argument_checks import check_positive_int
@@ -13,20 +17,33 @@ from keras_transformer.decoding import (
 )
 from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.losses.cross_entropy import negative_log_likelihood
-from keras_transformer.models import TransformerEnsemble, TransformerStacks
-from keras_transformer.search_options import TRANSLATION
+from keras_transformer.models import (
+    CausalStack,
+    TransformerEnsemble,
+    TransformerStacks,
+    layer_names,
+)
+from keras_transformer.search_options import TRANSLATION, SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import Tensor
+
+Member: TypeAlias = keras.Model | TransformerStacks | CausalStack
 
 
 class SequenceGenerator:
-    """Generates and scores target sequences with one model, or with an ensemble of several.
+    """Generates and scores sequences with one model, or with an ensemble of several.
 
-    Its methods are plain functions of tensors, made of `keras.ops`: they run as they are, in a
-    `tf.function`, under `jax.jit` and in an exported graph. Where a graph's shapes are fixed, a row
-    that is padding alone may fill up a batch; its output is EOS.
+    A model from `build_transformer` reads sources and generates targets. A language model, from
+    `build_language_model`, continues prompts: it takes them in the place of the sources, and each
+    of its outputs begins with its prompt.
+
+    The methods are plain functions of tensors, made of `keras.ops`: they run as they are, in a
+    `tf.function`, under `jax.jit` and in an exported graph. Where a graph's shapes are fixed, a
+    source that is padding alone may fill up a batch; its output is EOS.
 
     Args:
-        model: a model from `build_transformer`, or one that was reloaded; or a list of them, which
+        model: a model from `build_transformer` or `build_language_model`, or one that was reloaded;
+            the `TransformerStacks` or the `CausalStack` of its layers; or a list of them, which
             decode with the mean of their probabilities.
         special_tokens: the `SpecialTokens` of the tokenizer that the model was trained with; None:
             the default ids.
@@ -44,13 +61,26 @@ class SequenceGenerator:
         >>> ids, scores = generator.search([[7, 8, 9, 2], [7, 8, 2, 0]], options=options)
         >>> tuple(ids.shape), tuple(scores.shape)
         ((2, 4, 9), (2, 4))
+
+    The same with a language model, whose outputs begin with the prompts:
+
+        >>> from keras_transformer import build_language_model
+        >>> generator = SequenceGenerator(build_language_model("tiny", vocabulary_size=20))
+        >>> ids, _ = generator.search([[7, 8, 9], [5, 6, 0]], options=options)
+        >>> tuple(ids.shape), [int(token) for token in ids[1, 0, :2]]
+        ((2, 4, 9), [5, 6])
     """
 
-    def __init__(self, model, special_tokens=None, vocabulary_size=None):
+    def __init__(
+        self,
+        model: Member | Sequence[Member],
+        special_tokens: SpecialTokens | None = None,
+        vocabulary_size: int | None = None,
+    ) -> None:
         self.layers = _layers_of(model)
         self.special_tokens = special_tokens or SpecialTokens()
         self.vocabulary_size = vocabulary_size
-        if self.layers.padding_id != self.special_tokens.pad:
+        if self.layers.padding_id not in (None, self.special_tokens.pad):
             raise ValueError(
                 "`special_tokens.pad` must be the model's padding id. Received: "
                 f"{self.special_tokens}, padding id {self.layers.padding_id}"
@@ -63,16 +93,25 @@ class SequenceGenerator:
                     f"{vocabulary_size}, the model's {self.layers.vocabulary_size}"
                 )
 
-    def search(self, source_ids, prefix_ids=None, *, options=TRANSLATION, constraints=()):
-        """The best target sequences of each source: by beam search, or greedy with a beam of 1.
+    def search(
+        self,
+        source_ids: Tensor,
+        prefix_ids: Tensor | None = None,
+        *,
+        options: SearchOptions = TRANSLATION,
+        constraints: Sequence[Callable] = (),
+    ) -> tuple[Tensor, Tensor]:
+        """The best outputs of each source or prompt: by beam search, or greedy with a beam of 1.
 
         Greedy search ends with the first EOS; a beam of one could go on and find something better.
 
         Args:
-            source_ids: integer tensor (batch, source_length): tokens, EOS, padding.
+            source_ids: integer tensor (batch, source_length): tokens, EOS, padding. For a language
+                model the prompts: integer tensor (batch, prompt_length) of tokens and padding,
+                without BOS, which the generator puts in front. A prompt may be empty.
             prefix_ids: integer tensor (batch, prefix_length): tokens that each output begins with,
                 and padding; None: outputs begin freely. A prefix longer than its sentence's limit
-                raises the limit, and outranks the options.
+                raises the limit, and outranks the options. A language model takes none.
             options: the `SearchOptions`; `max_source_length` is the caller's business.
             constraints: sequence of callables that make a constraint (see `decoding.constraints`)
                 of the limits, int32 (batch,): the most output tokens of each sentence, EOS not
@@ -81,7 +120,10 @@ class SequenceGenerator:
         Returns:
             `(ids, scores)`, best first: int32 (batch, num_results, length) without BOS, with EOS,
             then padding; float32 (batch, num_results), log-probabilities divided by the length
-            penalty. See `decoding.beam_search`.
+            penalty. Prefixes and prompts count in both. See `decoding.beam_search`.
+
+        Raises:
+            ValueError: `prefix_ids` is given to a language model.
         """
         rules = self._rules(source_ids, prefix_ids, options, constraints)
         step, state = self._start(source_ids, options.beam_size, rules["max_length"])
@@ -101,27 +143,28 @@ class SequenceGenerator:
 
     def sample(
         self,
-        source_ids,
-        uniforms,
-        prefix_ids=None,
+        source_ids: Tensor,
+        uniforms: Tensor,
+        prefix_ids: Tensor | None = None,
         *,
-        temperature=1.0,
-        top_k=None,
-        top_p=None,
-        options=TRANSLATION,
-        constraints=(),
-    ):
-        """Target sequences of each source, drawn by their probability.
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        options: SearchOptions = TRANSLATION,
+        constraints: Sequence[Callable] = (),
+    ) -> tuple[Tensor, Tensor]:
+        """Outputs of each source or prompt, drawn by their probability.
 
         Args:
             source_ids, prefix_ids, constraints: as in `search`.
             uniforms: float32 (batch, num_samples, length), drawn evenly from [0, 1); an output
                 takes one for each token, at its position, and depends on its own alone. `length` is
-                at least `source_length + extra_length`, and more than a prefix's.
-            temperature: divisor of the logits; less than 1 favors what is probable.
-            top_k: only the so many most probable tokens are drawn; None: all.
-            top_p: only the fewest most probable tokens that together reach this probability are
-                drawn; None: all.
+                at least `source_length + extra_length`, and more than a prefix's; with prompts
+                `prompt_length + extra_length + 1`.
+            temperature: divisor of the logits; values below 1 favor probable tokens.
+            top_k: draw among this number of most probable tokens; None: among all.
+            top_p: draw among the fewest most probable tokens that together reach this probability;
+                None: among all.
             options: the `SearchOptions`, of which the limits of the outputs count here.
 
         Returns:
@@ -129,7 +172,8 @@ class SequenceGenerator:
             (batch, num_samples), with no length penalty. See `decoding.sample`.
 
         Raises:
-            ValueError: `temperature`, `top_k` or `top_p` breaks its rule.
+            ValueError: `temperature`, `top_k` or `top_p` breaks its rule, or `prefix_ids` is given
+                to a language model.
         """
         uniforms = ops.convert_to_tensor(uniforms)
         num_samples = ops.shape(uniforms)[1]
@@ -146,23 +190,24 @@ class SequenceGenerator:
             top_p=top_p,
         )
 
-    def score(self, source_ids, target_ids, labels):
+    def score(self, source_ids: Tensor | None, target_ids: Tensor, labels: Tensor) -> Tensor:
         """Natural-log probability of given targets, in one pass over all positions.
 
         Args:
-            source_ids: integer tensor (batch, source_length): tokens, EOS, padding.
+            source_ids: integer tensor (batch, source_length): tokens, EOS, padding. None for a
+                language model.
             target_ids: integer tensor (batch, target_length): BOS, tokens, padding.
             labels: integer tensor (batch, target_length): tokens, EOS, padding.
 
         Returns:
-            float32 (batch,): the sum over the labels that are no padding, EOS included.
+            float32 (batch,): the sum over all labels but padding, EOS included.
         """
         labels = ops.cast(labels, "int32")
-        logits = self.layers.decode(target_ids, *self.layers.encode(source_ids))
+        logits = self.layers.logits(source_ids, target_ids)
         losses = negative_log_likelihood(labels, logits)
         return -ops.sum(ops.where(labels != self.special_tokens.pad, losses, 0.0), axis=1)
 
-    def alignment(self, source_ids, target_ids, layer=None):
+    def alignment(self, source_ids: Tensor, target_ids: Tensor, layer: int | None = None) -> Tensor:
         """How much each target position attends to each source position.
 
         Args:
@@ -177,27 +222,35 @@ class SequenceGenerator:
             token after it; it sums to 1 over the source's tokens and EOS.
 
         Raises:
-            ValueError: the decoder has no such layer.
+            ValueError: the decoder has no such layer, or the model no encoder.
         """
-        return self.layers.cross_attention(target_ids, *self.layers.encode(source_ids), layer)
+        return self.layers.cross_attention(source_ids, target_ids, layer)
 
-    def _start(self, source_ids, num_hypotheses, max_length):
+    def _start(
+        self, source_ids: Tensor, num_hypotheses: Any, max_length: Any
+    ) -> tuple[Callable, Any]:
         """What a search starts from: its step, and the state that the step takes and returns."""
-        memory, memory_mask = self.layers.encode(ops.convert_to_tensor(source_ids))
         memory_state, cache = self.layers.start(
-            memory, memory_mask, beam_size=num_hypotheses, length=max_length + 1
+            ops.convert_to_tensor(source_ids), beam_size=num_hypotheses, length=max_length + 1
         )
 
-        def step(tokens, index, cache):
+        def step(tokens: Tensor, index: Tensor, cache: Any) -> tuple[Tensor, Any]:
             return self.layers.step(tokens, index, memory_state, cache)
 
         return step, cache
 
-    def _rules(self, source_ids, prefix_ids, options, constraints):
+    def _rules(
+        self,
+        source_ids: Tensor,
+        prefix_ids: Tensor | None,
+        options: SearchOptions,
+        constraints: Sequence[Callable],
+    ) -> dict[str, Any]:
         """The arguments that all searches share: what may be produced, and how much of it."""
         source_ids = ops.convert_to_tensor(source_ids)
+        prefix_ids = self._beginnings(source_ids, prefix_ids)
         batch_size, source_length = ops.shape(source_ids)
-        max_length = source_length - 1 + options.extra_length
+        max_length = source_length - self._num_ends + options.extra_length
         limits = self._source_limits(source_ids, options.extra_length)
         vocabulary = {
             "special_tokens": self.special_tokens,
@@ -223,30 +276,54 @@ class SequenceGenerator:
             "constraints": (*(make(limits) for make in constraints), *by_options),
         }
 
-    def _source_limits(self, source_ids, extra_length):
-        """Most output tokens by each source, EOS counted neither there nor here: (batch,)."""
+    @property
+    def _num_ends(self) -> int:
+        """How many EOS are at the end of a source; a prompt goes on."""
+        return 0 if self.layers.is_causal else 1
+
+    def _beginnings(self, source_ids: Tensor, prefix_ids: Tensor | None) -> Tensor | None:
+        """The tokens that outputs begin with: the prompts of a language model, or the prefixes."""
+        if not self.layers.is_causal:
+            return prefix_ids
+        if prefix_ids is not None:
+            raise ValueError(
+                "`prefix_ids` must be None for a language model, whose outputs begin with the "
+                "prompts"
+            )
+        return source_ids
+
+    def _source_limits(self, source_ids: Tensor, extra_length: int) -> Tensor:
+        """Maximum number of output tokens of each source, neither counting EOS: (batch,)."""
         is_token = ops.cast(source_ids != self.special_tokens.pad, "int32")
-        num_tokens = ops.sum(is_token, axis=1) - 1
+        num_tokens = ops.sum(is_token, axis=1) - self._num_ends
         return ops.where(num_tokens >= 0, num_tokens + extra_length, 0)
 
-    def _within_positions(self, limits):
-        """The limits (batch,), or what the model has positions for."""
+    def _within_positions(self, limits: Tensor) -> Tensor:
+        """The limits (batch,), lowered to what the model has positions for."""
         if self.layers.max_length is None:
             return limits
         # BOS takes the first of the learned positions, and EOS follows from the last one.
         return ops.minimum(limits, self.layers.max_length - 1)
 
 
-def _layers_of(model):
+def _layers_of(
+    model: Member | Sequence[Member],
+) -> TransformerStacks | CausalStack | TransformerEnsemble:
     """The layers of a model, or the ensemble of a list of models."""
     if not isinstance(model, (list, tuple)):
-        return TransformerStacks.of(model)
-    if len(model) == 1:
-        return TransformerStacks.of(model[0])
-    return TransformerEnsemble([TransformerStacks.of(member) for member in model])
+        return _stacks_of(model)
+    members: Any = [_stacks_of(member) for member in model]
+    return members[0] if len(members) == 1 else TransformerEnsemble(members)
 
 
-def _larger(length, other):
+def _stacks_of(model: Member) -> TransformerStacks | CausalStack:
+    if isinstance(model, (TransformerStacks, CausalStack)):
+        return model
+    names = {layer.name for layer in model.layers}
+    return (TransformerStacks if layer_names.SOURCE_MASK in names else CausalStack).of(model)
+
+
+def _larger(length: Any, other: Any) -> Any:
     """The larger of two ints, which stays one, or scalar tensors."""
     if isinstance(length, int) and isinstance(other, int):
         return max(length, other)

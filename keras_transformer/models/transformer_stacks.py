@@ -4,8 +4,9 @@ Building the functional model, stepwise decoding, export and interpretation all 
 """
 
 import dataclasses
-import itertools
+from typing import Any, ClassVar
 
+import keras
 from keras import ops
 
 from keras_transformer.argument_checks import check_non_negative_int
@@ -16,6 +17,7 @@ from keras_transformer.layers import (
     TransformerEncoderLayer,
 )
 from keras_transformer.models import layer_names
+from keras_transformer.types import Tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +31,7 @@ class TransformerStacks:
             `source_embedding` where the vocabulary is shared.
         encoder_layers: list of `TransformerEncoderLayer`.
         decoder_layers: list of `TransformerDecoderLayer`.
-        encoder_norm, decoder_norm: `LayerNormalization` behind a pre-norm stack, or None.
+        encoder_norm, decoder_norm: layer normalization behind a stack, or None.
     """
 
     source_mask: PaddingMask
@@ -37,30 +39,27 @@ class TransformerStacks:
     target_embedding: PositionalEmbedding
     encoder_layers: list[TransformerEncoderLayer]
     decoder_layers: list[TransformerDecoderLayer]
-    encoder_norm: object = None
-    decoder_norm: object = None
+    encoder_norm: Any = None
+    decoder_norm: Any = None
+
+    is_causal: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, model):
+    def of(cls, model: keras.Model) -> "TransformerStacks":
         """The layers of a model that `build_transformer` built, or that was reloaded.
 
         Raises:
             ValueError: the model has no such layers.
         """
         by_name = {layer.name: layer for layer in model.layers}
-
-        def stack(pattern):
-            names = (pattern.format(number) for number in itertools.count(1))
-            return [by_name[name] for name in itertools.takewhile(by_name.__contains__, names)]
-
         shared = by_name.get(layer_names.SHARED_EMBEDDING)
         try:
             return cls(
                 source_mask=by_name[layer_names.SOURCE_MASK],
                 source_embedding=shared or by_name[layer_names.SOURCE_EMBEDDING],
                 target_embedding=shared or by_name[layer_names.TARGET_EMBEDDING],
-                encoder_layers=stack(layer_names.ENCODER_LAYER),
-                decoder_layers=stack(layer_names.DECODER_LAYER),
+                encoder_layers=layer_names.numbered(by_name, layer_names.ENCODER_LAYER),
+                decoder_layers=layer_names.numbered(by_name, layer_names.DECODER_LAYER),
                 encoder_norm=by_name.get(layer_names.ENCODER_NORM),
                 decoder_norm=by_name.get(layer_names.DECODER_NORM),
             )
@@ -71,42 +70,41 @@ class TransformerStacks:
             ) from None
 
     @property
-    def hidden_dim(self):
+    def hidden_dim(self) -> int:
         """The width of the model."""
         return self.target_embedding.hidden_dim
 
     @property
-    def compute_dtype(self):
+    def compute_dtype(self) -> str:
         """The type that the layers compute in, such as "bfloat16"."""
         return self.target_embedding.compute_dtype
 
     @property
-    def padding_id(self):
+    def padding_id(self) -> int:
         """The id that fills up source rows."""
         return self.source_mask.padding_id
 
     @property
-    def source_vocabulary_size(self):
+    def source_vocabulary_size(self) -> int:
         """Number of source tokens."""
         return self.source_embedding.vocabulary_size
 
     @property
-    def vocabulary_size(self):
+    def vocabulary_size(self) -> int:
         """Number of target tokens, the size of the logits."""
         return self.target_embedding.vocabulary_size
 
     @property
-    def max_length(self):
-        """Most positions of a sequence, or None where there is no limit (sinusoidal)."""
-        embedding = self.target_embedding
-        return embedding.max_length if embedding.positions == "learned" else None
+    def max_length(self) -> int | None:
+        """Maximum length of a sequence; None if it is unlimited."""
+        return self.target_embedding.kind.limit
 
     @property
-    def _target_table(self):
+    def _target_table(self) -> int:
         return self.target_embedding.num_tables - 1
 
-    def encode(self, source_ids):
-        """The encoder.
+    def encode(self, source_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """The forward pass through the encoder.
 
         Args:
             source_ids: integer tensor (batch, source_length), padded.
@@ -121,12 +119,12 @@ class TransformerStacks:
             hidden = layer(hidden, mask=mask)
         return self.encoder_norm(hidden) if self.encoder_norm else hidden, mask
 
-    def decode(self, target_ids, memory, memory_mask):
-        """The decoder over whole sequences.
+    def decode(self, target_ids: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
+        """The forward pass through the decoder, over whole sequences.
 
         Args:
             target_ids: integer tensor (batch, target_length), starting with BOS.
-            memory, memory_mask: as `encode` returned them.
+            memory, memory_mask: from `encode`.
 
         Returns:
             float32 logits (batch, target_length, vocabulary_size); those at position i are for
@@ -137,12 +135,18 @@ class TransformerStacks:
             hidden = layer(hidden, memory, memory_mask=memory_mask)
         return self._logits(hidden)
 
-    def cross_attention(self, target_ids, memory, memory_mask, layer=None):
+    def logits(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
+        """As `decode`, from the ids of both sides."""
+        return self.decode(target_ids, *self.encode(source_ids))
+
+    def cross_attention(
+        self, source_ids: Tensor, target_ids: Tensor, layer: int | None = None
+    ) -> Tensor:
         """How much each position of the target attends to each of the source.
 
         Args:
+            source_ids: integer tensor (batch, source_length), padded.
             target_ids: integer tensor (batch, target_length), starting with BOS.
-            memory, memory_mask: as `encode` returned them.
             layer: number of the decoder layer, counted from 0; None: the last but one, or the only
                 one.
 
@@ -163,17 +167,20 @@ class TransformerStacks:
             raise ValueError(
                 f"`layer` must be less than the decoder's {num_layers}. Received: layer={layer}"
             )
+        memory, memory_mask = self.encode(source_ids)
         hidden = self.target_embedding(target_ids, table=self._target_table)
         for earlier in self.decoder_layers[:layer]:
             hidden = earlier(hidden, memory, memory_mask=memory_mask)
-        _, _, scores = self.decoder_layers[layer].attend(hidden, memory, memory_mask)
+        _, _, scores = self.decoder_layers[layer](
+            hidden, memory, memory_mask=memory_mask, return_attention_scores=True
+        )
         return ops.mean(scores, axis=1)
 
-    def start(self, memory, memory_mask, *, beam_size, length):
-        """What stepwise decoding starts from.
+    def start(self, source_ids: Tensor, *, beam_size: Any, length: Any) -> tuple[tuple, Any]:
+        """Encode the sources: what stepwise decoding starts from.
 
         Args:
-            memory, memory_mask: as `encode` returned them.
+            source_ids: integer tensor (batch, source_length), padded.
             beam_size: hypotheses a sentence.
             length: number of positions the cache has room for.
 
@@ -182,6 +189,7 @@ class TransformerStacks:
             cache: what the embedding counts with, and every layer's empty cache; all tensors start
                 with (batch, beam_size).
         """
+        memory, memory_mask = self.encode(source_ids)
         batch_size = ops.shape(memory)[0]
         memory_state = (
             memory_mask,
@@ -191,13 +199,15 @@ class TransformerStacks:
         layers = [layer.start_cache(batch_size, beam_size, length) for layer in self.decoder_layers]
         return memory_state, (counts, layers)
 
-    def step(self, token_ids, index, memory_state, cache):
+    def step(
+        self, token_ids: Tensor, index: Tensor, memory_state: tuple, cache: Any
+    ) -> tuple[Tensor, Any]:
         """One position of the decoder, for every hypothesis.
 
         Args:
             token_ids: integer tensor (batch, beam_size), the tokens at position `index`.
             index: scalar integer tensor, counted from 0, where BOS is.
-            memory_state, cache: as `start` returned them, or the step before.
+            memory_state, cache: from `start` or from the step before.
 
         Returns:
             logits: float32 tensor (batch, beam_size, vocabulary_size), for position `index + 1`.
@@ -215,7 +225,7 @@ class TransformerStacks:
             new_caches.append(layer_cache)
         return self._logits(hidden), (counts, new_caches)
 
-    def _logits(self, hidden):
+    def _logits(self, hidden: Tensor) -> Tensor:
         if self.decoder_norm:
             hidden = self.decoder_norm(hidden)
         return self.target_embedding(hidden, reverse=True)

@@ -1,10 +1,12 @@
 """The padded vocabulary: rows of the model that no token of the tokenizer uses."""
 
+from typing import Any, NotRequired, TypedDict
+
 from keras_transformer.argument_checks import check_positive_int
 
 
-def padded_vocabulary_size(size, multiple=8):
-    """Return the least multiple of `multiple` that holds a vocabulary of `size` tokens.
+def padded_vocabulary_size(size: int, multiple: int = 8) -> int:
+    """Return the smallest multiple of `multiple` that holds a vocabulary of `size` tokens.
 
     Matrix units of GPUs and CPUs are fastest on sizes that are multiples of 8. The model gets the
     padded size; the tokenizer keeps its own, and ids from there on stand for nothing: the loss
@@ -19,7 +21,7 @@ def padded_vocabulary_size(size, multiple=8):
         An integer, `size` to `size + multiple - 1`.
 
     Raises:
-        ValueError: an argument is no positive integer.
+        ValueError: an argument is not a positive integer.
 
     Example:
         >>> padded_vocabulary_size(32_003), padded_vocabulary_size(32_000)
@@ -30,14 +32,22 @@ def padded_vocabulary_size(size, multiple=8):
     return -(-size // multiple) * multiple
 
 
-def vocabulary_options(source_tokenizer, tokenizer):
-    """Return the arguments of `build_transformer` that two tokenizers decide, a dictionary.
+class VocabularyOptions(TypedDict):
+    """Arguments of `build_transformer`."""
+
+    vocabulary_size: int
+    source_vocabulary_size: NotRequired[int]
+    padding_id: int
+
+
+def vocabulary_options(source_tokenizer: Any, tokenizer: Any) -> VocabularyOptions:
+    """Return the arguments of `build_transformer` that two tokenizers decide.
 
     Args:
         source_tokenizer, tokenizer: of the source and of the target, with `vocabulary_size` and
             `special_tokens`; one object where they share a vocabulary.
     """
-    options = {
+    options: VocabularyOptions = {
         "vocabulary_size": padded_vocabulary_size(tokenizer.vocabulary_size),
         "padding_id": tokenizer.special_tokens.pad,
     }

@@ -1,21 +1,24 @@
-"""Whether a model has a position for every token, where it learns them."""
+"""Whether a model has a position for every token."""
 
 import math
+from typing import Any
+
+import keras
 
 from keras_transformer.data import BatchReader
 from keras_transformer.errors import UserInputError
 from keras_transformer.layers import PositionalEmbedding
 
 
-def check_positions(model, *readers):
-    """Refuse text with a sentence that is longer than a model's learned positions.
+def check_positions(model: keras.Model, *readers: Any) -> None:
+    """Refuse text with a sentence that has more tokens, EOS counted, than a model has positions.
 
-    Of `readers`, what is no `data.BatchReader` is passed over. End of sentence counts.
+    `readers` other than `data.BatchReader` are passed over.
     """
     limits = [
-        layer.max_length
+        layer.kind.limit
         for layer in model.layers
-        if isinstance(layer, PositionalEmbedding) and layer.positions == "learned"
+        if isinstance(layer, PositionalEmbedding) and layer.kind.limit is not None
     ]
     plans = [reader.plan for reader in readers if isinstance(reader, BatchReader)]
     lengths = [side.max() for plan in plans for side in (plan.source_lengths, plan.target_lengths)]

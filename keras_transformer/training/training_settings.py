@@ -2,23 +2,19 @@
 
 import dataclasses
 import typing
+from typing import Any
 
 import keras
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.layers.positional_embedding import POSITIONS
-from keras_transformer.models import PRESETS, check_heads
+from keras_transformer.layers.positions import POSITIONS, Positions, positions_class
+from keras_transformer.models import PRESETS
+from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.search_options import END_OF_ALPHA, TRANSLATION
 from keras_transformer.settings import Settings, setting
 
-_SIZES = (
-    "hidden_dim",
-    "intermediate_dim",
-    "num_heads",
-    "key_dim",
-    "value_dim",
-    "positions",
-)
+_ACTIVATIONS = ("relu", "gelu", "swish")
+_DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout")
 # XLA compiles one program for each shape of a batch, and that takes seconds to minutes.
 MOST_SHAPES = 16
 
@@ -42,8 +38,8 @@ class TrainingSettings(Settings):
         100000
     """
 
-    preset: typing.ClassVar[str] = "base"
-    may_change: typing.ClassVar[tuple] = (
+    preset = "base"
+    may_change: typing.ClassVar[tuple[str, ...]] = (
         "steps",
         "beam_size",
         "alpha",
@@ -79,6 +75,9 @@ class TrainingSettings(Settings):
         None, "of a head's values; none: the preset's, or hidden-dim / num-heads", minimum=1
     )
     use_bias: bool = setting(False, "biases in the attention's projections: the paper has none")
+    activation: str | None = setting(
+        None, "of the feed-forward networks; none: relu, the paper's", choices=_ACTIVATIONS
+    )
     dropout: float | None = setting(
         None,
         "rate on sub-layers and embeddings; none: the preset's; more for less text",
@@ -87,15 +86,24 @@ class TrainingSettings(Settings):
     )
     attention_dropout: float = setting(0.0, "the paper has none", minimum=0, below=1)
     activation_dropout: float = setting(
-        0.0, "behind the ReLU: the paper has none", minimum=0, below=1
+        0.0, "behind the activation: the paper has none", minimum=0, below=1
     )
     normalize_first: bool = setting(
         False, "pre-norm: steadier in deep stacks than the paper's order"
     )
+    final_norm: bool | None = setting(
+        None, "layer normalization at the end of each stack; none: with normalize-first only"
+    )
+    layer_norm_epsilon: float | None = setting(
+        None, "of every layer normalization; none: 1e-6", minimum=1e-12, below=1
+    )
+    tie_weights: bool | None = setting(
+        None, "the logits use the matrix of the target's embeddings; none: they do, as the paper's"
+    )
     positions: str | None = setting(
         None,
         "sinusoidal: any length; words: counted in words, for two vocabularies; none: the preset's",
-        choices=POSITIONS,
+        choices=tuple(POSITIONS),
     )
     max_length: int | None = setting(
         None, "number of learned positions: most tokens of a side; none: 1,024", minimum=1
@@ -170,13 +178,12 @@ class TrainingSettings(Settings):
         False, "bit-equal losses of two trainings with one seed; a third slower on a CPU"
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         for name, value in self.preset_values(self.preset).items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
-        sizes = dataclasses.replace(PRESETS[self.preset], **self.size_options())
-        check_heads(sizes.hidden_dim, sizes.num_heads, sizes.key_dim, sizes.value_dim)
+        ModelOptions.of(self.preset, vocabulary_size=1, **self.architecture_options())
         if self.accumulate is not None and self.device_tokens is not None:
             raise UserInputError(
                 "`device_tokens` computes `accumulate`: give one of them. Received: "
@@ -189,8 +196,8 @@ class TrainingSettings(Settings):
             )
 
     @classmethod
-    def preset_values(cls, name):
-        """What a preset sets where None is given: names of settings, and their values."""
+    def preset_values(cls, name: str) -> dict[str, Any]:
+        """Names and values of the settings that a preset decides where None is given."""
         preset = PRESETS[name]
         return {
             "dropout": preset.dropout,
@@ -200,42 +207,38 @@ class TrainingSettings(Settings):
             "warmup_steps": preset.warmup_steps,
         }
 
-    def size_options(self):
-        """The sizes that differ from the preset's, as arguments of `build_transformer`."""
-        sizes = {
+    @property
+    def kind_of_positions(self) -> type[Positions]:
+        """The kind of the model's positions."""
+        return positions_class(self.positions or PRESETS[self.preset].positions)
+
+    def architecture_options(self) -> dict[str, Any]:
+        """The arguments of `build_transformer` that these settings decide without a tokenizer."""
+        options = {
+            **{name: getattr(self, name) for name in MODEL_SETTINGS},
             "num_encoder_layers": self.num_encoder_layers or self.num_layers,
             "num_decoder_layers": self.num_decoder_layers or self.num_layers,
-            **{name: getattr(self, name) for name in _SIZES},
+            "dtype": self.precision,
         }
-        return {name: size for name, size in sizes.items() if size is not None}
+        return {name: value for name, value in options.items() if value is not None}
 
-    def dropout_rates(self):
+    def dropout_rates(self) -> dict[str, float]:
         """The rates of dropout, as arguments of `build_transformer` and of its layers."""
-        names = ("dropout", "attention_dropout", "activation_dropout")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _DROPOUT_RATES}
 
-    def model_options(self, source_tokenizer=None, tokenizer=None):
+    def model_options(self, source_tokenizer: Any = None, tokenizer: Any = None) -> dict[str, Any]:
         """The arguments of `build_transformer` besides the preset and the vocabularies' sizes.
 
         Args:
-            source_tokenizer, tokenizer: of the source and of the target. They are needed where
-                positions are counted in words.
+            source_tokenizer, tokenizer: of the source and of the target; None leaves away what the
+                kind of positions takes from them.
         """
-        options = {
-            **self.size_options(),
-            **self.dropout_rates(),
-            "normalize_first": self.normalize_first,
-            "use_bias": self.use_bias,
-            "dtype": self.precision,
-        }
-        if self.max_length is not None:
-            options["max_length"] = self.max_length
-        if self.positions == "words" and tokenizer is not None:
-            options["source_word_starts"] = source_tokenizer.word_starts
-            options["target_word_starts"] = tokenizer.word_starts
-        return options
+        if tokenizer is None:
+            return self.architecture_options()
+        from_text = self.kind_of_positions.tokenizer_options(source_tokenizer, tokenizer)
+        return {**self.architecture_options(), **from_text}
 
-    def optimizer_options(self):
+    def optimizer_options(self) -> dict[str, Any]:
         """The arguments of `transformer_adam` besides the model's width and its dtype."""
         return {
             "warmup_steps": self.warmup_steps,
@@ -243,12 +246,12 @@ class TrainingSettings(Settings):
             "global_clipnorm": self.global_clipnorm,
         }
 
-    def search_options(self):
-        """The arguments of `Translator` and `Parser` that say how the result is searched for."""
+    def search_options(self) -> dict[str, Any]:
+        """The arguments of `Translator` and `Parser` for the search."""
         names = ("beam_size", "alpha", "extra_length")
         return {name: getattr(self, name) for name in names}
 
-    def micro_batches(self, replicas):
+    def micro_batches(self, replicas: int) -> int:
         """Parts that each replica computes its share of a step in.
 
         Args:
@@ -260,17 +263,27 @@ class TrainingSettings(Settings):
             return 1
         return -(-self.batch_tokens // (replicas * self.device_tokens))
 
-    def jit_compile(self):
+    def jit_compile(self) -> bool:
         """Whether XLA compiles the step.
 
         Keras's own "auto" would compile on a TensorFlow GPU for every shape that comes by.
         """
         return self.xla or keras.backend.backend() == "jax"
 
-    def plan_options(self):
-        """The arguments of `data.plan_batches` that say how batches are made."""
+    def plan_options(self) -> dict[str, Any]:
+        """The arguments of `data.plan_batches`."""
         return {
             "batch_tokens": self.batch_tokens,
             "seed": self.seed,
             "shapes": MOST_SHAPES if self.jit_compile() else None,
         }
+
+
+# The settings that are arguments of `build_transformer` by the same name.
+MODEL_SETTINGS = tuple(
+    field.name
+    for field in dataclasses.fields(TrainingSettings)
+    if field.name in {option.name for option in dataclasses.fields(ModelOptions)}
+)
+# Those that a trained model keeps.
+ARCHITECTURE_SETTINGS = tuple(name for name in MODEL_SETTINGS if name not in _DROPOUT_RATES)

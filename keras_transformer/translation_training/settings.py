@@ -2,28 +2,22 @@
 
 import dataclasses
 import typing
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import PRESETS
-from keras_transformer.settings import setting
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.settings import SettingValue, setting
+from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentencepiece_tokenizer import check_symbols
-from keras_transformer.training.training_settings import TrainingSettings
+from keras_transformer.training.training_settings import ARCHITECTURE_SETTINGS, TrainingSettings
 
 # What a training that starts from a run takes from there, with the model and the tokenizers.
 OF_ORIGIN = (
     "preset",
     "num_layers",
-    "num_encoder_layers",
-    "num_decoder_layers",
-    "hidden_dim",
-    "intermediate_dim",
-    "num_heads",
-    "key_dim",
-    "value_dim",
-    "use_bias",
-    "normalize_first",
-    "positions",
-    "max_length",
+    *ARCHITECTURE_SETTINGS,
     "precision",
     "tokenizer",
     "source_tokenizer",
@@ -38,9 +32,9 @@ OF_ORIGIN = (
 
 @dataclasses.dataclass(frozen=True)
 class TranslationSettings(TrainingSettings):
-    """What can be set; each reason is what `--help` shows. A recipe's settings derive from it."""
+    """Settings of a translation training; `--help` shows the reasons. Recipes derive from it."""
 
-    may_change: typing.ClassVar[tuple] = (
+    may_change: typing.ClassVar[tuple[str, ...]] = (
         *TrainingSettings.may_change,
         "patience",
         "log_every",
@@ -147,7 +141,7 @@ class TranslationSettings(TrainingSettings):
         "of the target, such as de: BLEU on Moses tokens with compounds split too; none: without",
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         check_symbols("symbols", self.symbols.split())
         if self.best_by == "bleu" and not self.bleu_every:
@@ -160,41 +154,52 @@ class TranslationSettings(TrainingSettings):
                 "`source_tokenizer` needs `tokenizer`, that of the target. Received: "
                 f"source_tokenizer={self.source_tokenizer!r}, tokenizer=None"
             )
-        if self.positions == "words" and not (self.separate_vocabularies or self.source_tokenizer):
+        kind = self.kind_of_positions
+        has_separate = self.separate_vocabularies or self.source_tokenizer
+        if kind.needs_separate_vocabularies and not has_separate:
             raise UserInputError(
-                "`positions` can be words only with `separate_vocabularies`. Received: "
-                "positions='words', separate_vocabularies=False"
+                f"`positions` can be {kind.name} only with `separate_vocabularies`. Received: "
+                f"positions={kind.name!r}, separate_vocabularies=False"
             )
 
     @classmethod
-    def merge(cls, lower, upper):
-        """Values of which `upper` outranks `lower`.
+    def merge(
+        cls, lower: Mapping[str, SettingValue], upper: Mapping[str, SettingValue]
+    ) -> dict[str, SettingValue]:
+        """Merge two layers of values, of which `upper` takes precedence.
 
-        A preset of `upper` brings its own training values along: what `lower` has only because of
-        its preset gives way.
+        If `upper` has another preset, values of `lower` that came from its preset are dropped.
         """
         old = lower.get("preset")
-        if old in PRESETS and upper.get("preset", old) != old:
+        if isinstance(old, str) and old in PRESETS and upper.get("preset", old) != old:
             given_by_preset = cls.preset_values(old).items()
             lower = dict(item for item in lower.items() if item not in given_by_preset)
         return {**lower, **upper}
 
     @classmethod
-    def preset_values(cls, name):
+    def preset_values(cls, name: str) -> dict[str, Any]:
         return {**super().preset_values(name), "average": PRESETS[name].averaged_checkpoints}
 
-    def optimizer_options(self):
+    def loss_options(self, tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
+        """The arguments of `losses.LabelSmoothingCrossEntropy` for a target tokenizer."""
+        return {
+            "label_smoothing": self.label_smoothing,
+            "padding_id": tokenizer.special_tokens.pad,
+            "vocabulary_size": tokenizer.vocabulary_size,
+        }
+
+    def optimizer_options(self) -> dict[str, Any]:
         ema = {"use_ema": True, "ema_momentum": self.ema_momentum} if self.ema else {}
         return {**super().optimizer_options(), **ema}
 
-    def check_origin(self, origin):
-        """Refuse a setting that the run to start from decides.
+    def check_origin(self, origin: RunDirectory) -> None:
+        """Refuse settings that differ from those of the run to start from.
 
         Args:
-            origin: the `RunDirectory`. What an older one does not name it did not have.
+            origin: the run. Settings that an older version did not have count as off.
 
         Raises:
-            UserInputError: a setting of `OF_ORIGIN` is another one there.
+            UserInputError: a setting of `OF_ORIGIN` differs.
         """
         absent = {name: default for name, default in self.defaults().items() if not default}
         values = {**absent, **origin.settings()}
@@ -205,26 +210,26 @@ class TranslationSettings(TrainingSettings):
                     f"`{name}` must be {values[name]!r}. Received: {name}={getattr(self, name)!r}"
                 )
 
-    def frozen_layers(self):
+    def frozen_layers(self) -> list[str]:
         """The names that `training.freeze` takes."""
         return (self.freeze or "").split()
 
     @property
-    def monitor(self):
+    def monitor(self) -> str:
         """The validation value that ranks checkpoints."""
         return f"val_{self.best_by}"
 
     @property
-    def mode(self):
-        """Whether the least or the most of it is best."""
+    def mode(self) -> Literal["min", "max"]:
+        """Which values of `monitor` are better."""
         return "max" if self.best_by == "bleu" else "min"
 
     @property
-    def keep_last(self):
-        """How many of the last checkpoints are kept."""
-        return self.average
+    def keep_last(self) -> int:
+        """Number of last checkpoints to keep."""
+        return typing.cast(int, self.average)  # the preset's where None is given
 
     @property
-    def keep_best(self):
-        """How many of the best checkpoints are kept besides."""
-        return self.average if self.average_of == "best" else 1
+    def keep_best(self) -> int:
+        """Number of best checkpoints to keep as well."""
+        return self.keep_last if self.average_of == "best" else 1

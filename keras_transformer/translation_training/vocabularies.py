@@ -1,29 +1,34 @@
 """The tokenizers of a translation training: of another run, from files, or trained on the text."""
 
 import itertools
+from collections.abc import Iterable
 
 from keras_transformer import models
+from keras_transformer.data import ParallelText
 from keras_transformer.evaluation.bleu import bleu_metric
 from keras_transformer.evaluation.tokenized_compound_split_bleu import check_language
 from keras_transformer.text import SentencePieceTokenizer, sample_lines
+from keras_transformer.training import Devices, TrainingRun
+from keras_transformer.translation_training.settings import TranslationSettings
 
 
-def make_tokenizers(settings, texts, run):
-    """The source's and the target's tokenizer, one object where they share a vocabulary.
+def make_tokenizers(
+    settings: TranslationSettings, texts: Iterable[ParallelText], run: TrainingRun
+) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
+    """The source's and the target's tokenizer, one object if they share a vocabulary.
 
     Args:
-        settings: `TranslationSettings`.
-        texts: list of `ParallelText`s to train a vocabulary on, where one has to be.
-        run: the `training.TrainingRun`. If it goes on, or starts from another run, there are
-            tokenizers already.
+        settings: vocabularies and their files.
+        texts: texts to train a vocabulary on, if necessary.
+        run: the training. If it resumes a run, or starts from one, the tokenizers are that run's.
 
     Returns:
         `(source_tokenizer, tokenizer)`.
 
     Raises:
-        UserInputError: a file is no tokenizer, `vocabulary_size` does not suit the text, or
-            settings of what follows hours later are wrong: the model is too large for the memory,
-            sacrebleu does not know `bleu_tokenize`, or `language` is no code of one.
+        UserInputError: a file holds no tokenizer, or `vocabulary_size` does not suit the text.
+            Settings that would fail hours later are checked too: the model is too large for the
+            memory, sacrebleu does not know `bleu_tokenize`, or `language` is not a language code.
     """
     bleu_metric(settings.bleu_tokenize)
     if settings.language is not None:
@@ -44,7 +49,7 @@ def make_tokenizers(settings, texts, run):
     return shared, shared
 
 
-def _train(settings, lines):
+def _train(settings: TranslationSettings, lines: Iterable[str]) -> SentencePieceTokenizer:
     return SentencePieceTokenizer.train(
         sample_lines(lines, settings.vocabulary_lines, settings.seed),
         vocabulary_size=settings.vocabulary_size,
@@ -55,18 +60,15 @@ def _train(settings, lines):
     )
 
 
-def _check_memory(settings, devices):
+def _check_memory(settings: TranslationSettings, devices: Devices) -> None:
     """Refuse a model that is too large before hours are spent on its text.
 
-    A CPU holds weights, gradients and Adam's two means of them.
+    A CPU holds the weights, their gradients and Adam's two moments.
     """
-    options = settings.model_options()
-    if settings.positions == "words":
-        del options["positions"]  # they need the tokenizers, and next to no memory
     models.check_model_fits(
         settings.preset,
-        # That of a tokenizer of one's own is known later, and checked when the model is built.
+        # The size of a given tokenizer is known later, and checked when the model is built.
         vocabulary_size=1 if settings.tokenizer else settings.vocabulary_size,
         copies=4 if devices.device_name == "CPU" else 1,
-        **options,
+        **settings.model_options(),
     )

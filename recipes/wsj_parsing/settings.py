@@ -5,16 +5,21 @@
 
 import dataclasses
 import typing
+from typing import Any
 
 from keras_transformer import training
 from keras_transformer.settings import setting
+from keras_transformer.text import SentencePieceTokenizer
 
 
 @dataclasses.dataclass(frozen=True)
 class ParsingSettings(training.TrainingSettings):
     """Sentences into linearised trees; the defaults are for a tenth of the Penn Treebank."""
 
-    may_change: typing.ClassVar[tuple] = (*training.TrainingSettings.may_change, "average")
+    may_change: typing.ClassVar[tuple[str, ...]] = (
+        *training.TrainingSettings.may_change,
+        "average",
+    )
 
     # Data
     vocabulary_size: int = setting(
@@ -67,21 +72,25 @@ class ParsingSettings(training.TrainingSettings):
     )
 
     @property
-    def keep_last(self):
-        """How many of the last checkpoints are kept."""
+    def keep_last(self) -> int:
+        """Number of last checkpoints to keep."""
         return self.average
 
-    def model_options(self, source_tokenizer, tokenizer):
-        """The arguments of `build_transformer` for the vocabularies of words and of trees.
+    def model_options(
+        self,
+        source_tokenizer: SentencePieceTokenizer | None = None,
+        tokenizer: SentencePieceTokenizer | None = None,
+    ) -> dict[str, Any]:
+        """The arguments of `build_transformer`, with the vocabularies' sizes.
 
         Args:
-            source_tokenizer: the `SentencePieceTokenizer` of the words.
-            tokenizer: the `TreeTokenizer`.
+            source_tokenizer, tokenizer: tokenizers of the words and of the trees.
         """
-        learned = {"max_length": self.batch_tokens} if self.positions == "learned" else {}
-        return {
-            **learned,
+        options = {
+            "max_length": self.batch_tokens,
             **super().model_options(source_tokenizer, tokenizer),
-            "vocabulary_size": tokenizer.vocabulary_size,
-            "source_vocabulary_size": source_tokenizer.vocabulary_size,
         }
+        if source_tokenizer is not None and tokenizer is not None:
+            options["vocabulary_size"] = tokenizer.vocabulary_size
+            options["source_vocabulary_size"] = source_tokenizer.vocabulary_size
+        return options

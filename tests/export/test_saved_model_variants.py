@@ -19,7 +19,7 @@ ALLOWED = {
     "SentencepieceDetokenizeOp", "SentencepieceOp", "SentencepieceTokenizeOp",
     "UnicodeTranscode",
     # arithmetic
-    "Abs", "AddV2", "BatchMatMulV2", "BiasAdd", "Cos", "Cumsum", "Exp", "FloorDiv", "Log",
+    "Abs", "AddV2", "BatchMatMulV2", "BiasAdd", "Cos", "Cumsum", "Erfc", "Exp", "FloorDiv", "Log",
     "Log1p", "LogSoftmax", "MatMul", "Max", "Maximum", "Mean", "Minimum", "Mul", "Neg", "Pow",
     "Prod", "RealDiv", "Relu", "Rsqrt", "Sin", "Softmax", "SquaredDifference", "Sub", "Sum",
     "TopKV2",
@@ -58,7 +58,7 @@ def texts():
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
-    """Learned positions, two vocabularies of which one is padded, biases, rules for the output."""
+    """Two vocabularies of which one is padded, every option of a model, rules for the output."""
     source = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
     target = SentencePieceTokenizer.train(sentences(50), vocabulary_size=30, model_type="unigram")
     model = build(
@@ -69,6 +69,10 @@ def learned(tmp_path_factory):
         max_length=30,
         use_bias=True,
         value_dim=4,
+        activation="gelu",
+        layer_norm_epsilon=1e-3,
+        final_norm=True,
+        tie_weights=False,
     )
     translator = Translator(
         model, target, source_tokenizer=source, beam_size=3, min_length=2, no_repeat_ngram=2

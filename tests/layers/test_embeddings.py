@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from keras_transformer.layers import PaddingMask, PositionalEmbedding, TokenEmbedding
-from keras_transformer.layers.positional_embedding import sinusoidal_positions
+from keras_transformer.layers.positions import sinusoidal_positions
 from tests.layers.layer_contract import check_layer_contract
 from tests.layers.numpy_layers import position
 
@@ -56,7 +56,7 @@ def test_words_are_counted_and_places_in_them():
     places = [[0, 1, 0, 1, 2, 0, 0, 1], [0, 0, 0, 1, 2, 3, 4, 5]]
     output = ops.convert_to_numpy(layer(ids))
     matrix = np.asarray(layer.token_embedding.matrix, "float64")
-    table = np.asarray(layer.places, "float64")
+    table = np.asarray(layer.kind.places, "float64")
     for index in np.ndindex(ids.shape):
         expected = matrix[ids[index]] * math.sqrt(6) + table[places[index[0]][index[1]]]
         expected = expected + [position(words[index[0]][index[1]], i, 6) for i in range(6)]
@@ -67,7 +67,7 @@ def test_places_beyond_the_table_share_its_last_row():
     layer = PositionalEmbedding(10, 6, positions="words", word_starts=[3])
     ids = np.array([[3] + [5] * 40])
     output = ops.convert_to_numpy(layer(ids))[0]
-    assert tuple(layer.places.shape) == (32, 6)
+    assert tuple(layer.kind.places.shape) == (32, 6)
     np.testing.assert_array_equal(output[31:], np.broadcast_to(output[31], (10, 6)))
     assert np.abs(output[30] - output[31]).max() > 1e-3
     cache = layer.start_cache(1, 1)
@@ -80,7 +80,7 @@ def test_learned_tables_are_separate():
     layer = PositionalEmbedding(10, 6, positions="learned", max_length=4, num_tables=2)
     source, target = (ops.convert_to_numpy(layer(IDS, table=table)) for table in (0, 1))
     assert not np.allclose(source, target)
-    assert [tuple(table.shape) for table in layer.tables] == [(4, 6), (4, 6)]
+    assert [tuple(table.shape) for table in layer.kind.tables] == [(4, 6), (4, 6)]
 
 
 def test_more_tokens_than_learned_positions_are_refused():
@@ -98,6 +98,34 @@ def test_logits_are_products_with_the_embeddings():
         logits, vectors.astype("float64") @ np.asarray(layer.matrix, "float64").T, atol=1e-5
     )
     assert len(layer.trainable_weights) == 1
+
+
+def test_untied_logits_have_a_matrix_of_their_own():
+    layer = TokenEmbedding(10, 6, tie_weights=False)
+    vectors = np.random.default_rng(0).normal(size=(2, 3, 6)).astype("float32")
+    reference = keras.layers.ReversibleEmbedding(10, 6, tie_weights=False)
+    embedded, _ = layer(IDS), reference(IDS)
+    reference.set_weights(layer.get_weights())
+    np.testing.assert_allclose(embedded, reference(IDS), atol=1e-6)
+    logits = ops.convert_to_numpy(layer(vectors, reverse=True))
+    np.testing.assert_allclose(logits, reference(vectors, reverse=True), atol=1e-5)
+    assert [tuple(weight.shape) for weight in layer.weights] == [(10, 6), (6, 10)]
+
+
+def keras_mask(tensor):
+    """The mask that Keras put on a tensor, or None."""
+    mask = getattr(tensor, "_keras_mask", None)
+    return None if mask is None else ops.convert_to_numpy(mask).tolist()
+
+
+def test_padding_has_a_keras_mask_where_its_id_is_given():
+    layer = PositionalEmbedding(10, 6, mask_id=0)
+    reference = keras.layers.Embedding(10, 6, mask_zero=True)
+    hidden = layer(IDS)
+    assert keras_mask(hidden) == keras_mask(reference(IDS))
+    assert keras_mask(layer(hidden, reverse=True)) == [[True] * 3, [True, False, False]]
+    assert keras_mask(PositionalEmbedding(10, 6, mask_id=5)(IDS))[0] == [False, True, True]
+    assert keras_mask(PositionalEmbedding(10, 6)(IDS)) is None
 
 
 def test_the_matrix_has_the_scale_of_the_paper():
@@ -128,10 +156,12 @@ def test_padding_mask():
 
 def test_contracts():
     vectors = np.ones((2, 3, 6), "float32")
-    check_layer_contract(PaddingMask(3), IDS)
+    check_layer_contract(PaddingMask(padding_id=3), IDS)
     check_layer_contract(TokenEmbedding(10, 6), IDS)
     check_layer_contract(TokenEmbedding(10, 6), vectors, reverse=True)
+    check_layer_contract(TokenEmbedding(10, 6, tie_weights=False), vectors, reverse=True)
     check_layer_contract(PositionalEmbedding(10, 6, dropout=0.1), IDS)
+    check_layer_contract(PositionalEmbedding(10, 6, tie_weights=False, mask_id=0), IDS)
     check_layer_contract(
         PositionalEmbedding(10, 6, positions="learned", max_length=5, num_tables=2), IDS, table=1
     )

@@ -32,10 +32,10 @@ def test_probabilities_are_the_mean_of_the_members():
     inputs = {"source_ids": SOURCE_IDS, "target_ids": TARGET_IDS}
     expected = np.mean([softmax(model(inputs)) for model in models], axis=0)
     ensemble = ensemble_of(*models)
-    log_probs = ensemble.decode(TARGET_IDS, *ensemble.encode(SOURCE_IDS))
+    log_probs = ensemble.logits(SOURCE_IDS, TARGET_IDS)
     np.testing.assert_allclose(np.exp(log_probs), expected, atol=1e-5)
 
-    memory_state, cache = ensemble.start(*ensemble.encode(SOURCE_IDS), beam_size=1, length=3)
+    memory_state, cache = ensemble.start(SOURCE_IDS, beam_size=1, length=3)
     for index in range(3):
         tokens = ops.convert_to_tensor(TARGET_IDS[:, index : index + 1])
         log_probs, cache = ensemble.step(tokens, index, memory_state, cache)
@@ -45,9 +45,9 @@ def test_probabilities_are_the_mean_of_the_members():
 def test_attention_is_the_mean_of_the_members():
     models = build(0), build(1, num_decoder_layers=1)
     layers = [TransformerStacks.of(model) for model in models]
-    expected = [m.cross_attention(TARGET_IDS, *m.encode(SOURCE_IDS)) for m in layers]
+    expected = [m.cross_attention(SOURCE_IDS, TARGET_IDS) for m in layers]
     ensemble = ensemble_of(*models)
-    actual = ensemble.cross_attention(TARGET_IDS, *ensemble.encode(SOURCE_IDS))
+    actual = ensemble.cross_attention(SOURCE_IDS, TARGET_IDS)
     np.testing.assert_allclose(actual, np.mean(expected, axis=0), atol=1e-6)
 
 

@@ -3,7 +3,14 @@
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.models import PRESETS, build_transformer, check_model_fits, model_size
+from keras_transformer.models import (
+    PRESETS,
+    build_language_model,
+    build_transformer,
+    check_model_fits,
+    language_model,
+    model_size,
+)
 
 SMALL = {"num_encoder_layers": 2, "num_decoder_layers": 3, "hidden_dim": 16, "intermediate_dim": 24}
 WORDS = {"source_vocabulary_size": 20, "source_word_starts": (2,), "target_word_starts": (1,)}
@@ -19,12 +26,15 @@ WORDS = {"source_vocabulary_size": 20, "source_word_starts": (2,), "target_word_
         {"positions": "learned", "max_length": 50},
         {"positions": "learned", "max_length": 50, "source_vocabulary_size": 20},
         {"positions": "words", **WORDS},
+        {"tie_weights": False, "final_norm": True},
+        {"tie_weights": False, "source_vocabulary_size": 20, "normalize_first": True},
+        {"normalize_first": True, "final_norm": False},
     ],
 )
 def test_the_arithmetic_is_that_of_the_model(overrides):
     model = build_transformer("base", vocabulary_size=30, **SMALL, **overrides)
     sizes = check_model_fits("base", vocabulary_size=30, **SMALL, **overrides)
-    assert model_size.count_weights(sizes, 30) == model.count_params()
+    assert model_size.count_weights(sizes) == model.count_params()
 
 
 @pytest.mark.parametrize(
@@ -34,19 +44,37 @@ def test_the_arithmetic_is_that_of_the_model(overrides):
         ({"vocabulary_size": 10**12}, "too large: its [0-9,]+ weights take"),
         ({"intermediate_dim": 10**18}, "too large"),
         ({"positions": "learned", "max_length": 10**18}, "too large"),
-        ({"num_encoder_layers": 10**6}, "at most 1,000 layers in a stack. Received: 1,000,000"),
+        ({"num_decoder_layers": 10**6}, "at most 1,000 layers in a stack. Received: 1,000,000"),
         ({"hidden_dim": 8, "num_decoder_layers": 10**30}, "at most 1,000 layers in a stack"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_it_is_built(overrides, message):
     arguments = {"vocabulary_size": 100, **overrides}
-    for function in (build_transformer, check_model_fits):
+    for function in (build_transformer, check_model_fits, build_language_model):
         with pytest.raises(UserInputError, match=message):
             function("base", **arguments)
 
 
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {},
+        {"use_bias": True, "num_heads": 2, "key_dim": 3, "value_dim": 5},
+        {"normalize_first": True, "tie_weights": False},
+        {"positions": "learned", "max_length": 50},
+        {"positions": "words", "word_starts": (2,)},
+    ],
+)
+def test_the_arithmetic_is_that_of_the_language_model(overrides, monkeypatch):
+    counts = []
+    monkeypatch.setattr(language_model, "check_fits", lambda options, count: counts.append(count))
+    sizes = {name: size for name, size in SMALL.items() if name != "num_encoder_layers"}
+    model = build_language_model(vocabulary_size=30, **sizes, **overrides)
+    assert counts == [model.count_params()]
+
+
 def test_a_training_takes_its_copies(monkeypatch):
-    count = model_size.count_weights(check_model_fits("tiny", vocabulary_size=100), 100)
+    count = model_size.count_weights(check_model_fits("tiny", vocabulary_size=100))
     monkeypatch.setattr(model_size, "machine_memory", lambda: 4 * count)
     assert check_model_fits("tiny", vocabulary_size=100)
     with pytest.raises(UserInputError, match="weights, 4 times in a training, take"):

@@ -13,6 +13,7 @@ from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 from tests.decoding.numpy_beam_search import numpy_beam_search
+from tests.models.compiled_function import compiled
 
 TOKENS = SpecialTokens()
 SHORT = SearchOptions(extra_length=3)
@@ -260,18 +261,6 @@ def test_alignment_of_a_single_layer_is_of_that_one():
     np.testing.assert_array_equal(weights, to_numpy(generator.alignment(SOURCE_IDS, target_ids, 0)))
     np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
     assert (weights[1, :, 3:] == 0).all()
-
-
-def compiled(function, *inputs):
-    """The function's outputs from one graph, whose shapes are open where the backend has that."""
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return to_numpy(jax.jit(function)(*inputs))
-    import tensorflow as tf
-
-    signature = [tf.TensorSpec([None] * x.ndim, x.dtype) for x in inputs]
-    return to_numpy(tf.function(function, input_signature=signature)(*inputs))
 
 
 def test_an_ensembles_searches_with_all_options_run_compiled(model):

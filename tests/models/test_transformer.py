@@ -1,9 +1,19 @@
+import dataclasses
+import inspect
+
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.models import PRESETS, TransformerStacks, build_transformer
+from keras_transformer.models import (
+    PRESETS,
+    TransformerStacks,
+    build_language_model,
+    build_transformer,
+)
+from keras_transformer.models.model_options import ModelOptions
+from keras_transformer.models.presets import Sizes
 
 VOCABULARY = 37
 VARIANTS = {
@@ -13,6 +23,15 @@ VARIANTS = {
     "attention biases": {"use_bias": True},
     "free head sizes": {"num_heads": 3, "key_dim": 4, "value_dim": 5},
     "separate vocabularies": {"source_vocabulary_size": 29},
+    "all that is new": {
+        "activation": "gelu",
+        "layer_norm_epsilon": 1e-2,
+        "kernel_initializer": "he_uniform",
+        "bias_initializer": "ones",
+        "final_norm": True,
+        "tie_weights": False,
+    },
+    "pre-norm without final norm": {"normalize_first": True, "final_norm": False},
     "positions of words": {
         "positions": "words",
         "source_vocabulary_size": 29,
@@ -55,8 +74,7 @@ def test_steps_equal_the_model(overrides):
     model, inputs = small_model(**overrides), batch()
     expected = logits_of(model, inputs)
     layers = TransformerStacks.of(model)
-    memory, memory_mask = layers.encode(inputs["source_ids"])
-    memory_state, cache = layers.start(memory, memory_mask, beam_size=2, length=6)
+    memory_state, cache = layers.start(inputs["source_ids"], beam_size=2, length=6)
     other_beam = batch(seed=1)["target_ids"]
     for index in range(5):
         token_ids = np.stack([other_beam[:, index], inputs["target_ids"][:, index]], axis=1)
@@ -82,6 +100,46 @@ def test_one_matrix_embeds_source_and_target_and_gives_the_logits():
     matrices = [weight for weight in model.weights if VOCABULARY in weight.shape]
     assert len(matrices) == 1
     assert len([w for w in small_model(source_vocabulary_size=29).weights if 29 in w.shape]) == 1
+
+
+def test_untied_logits_have_a_matrix_of_their_own():
+    for options, number in (({}, 2), ({"source_vocabulary_size": 29}, 2)):
+        model = small_model(tie_weights=False, **options)
+        assert len([weight for weight in model.weights if VOCABULARY in weight.shape]) == number
+        inputs = batch()
+        expected = logits_of(model, inputs)
+        layers = TransformerStacks.of(model)
+        matrix = layers.target_embedding.token_embedding.reverse_matrix
+        matrix.assign(2 * matrix)
+        np.testing.assert_allclose(logits_of(model, inputs), 2 * expected, rtol=1e-4, atol=1e-5)
+
+
+def test_every_layer_has_the_options():
+    options = VARIANTS["all that is new"]
+    layers = TransformerStacks.of(small_model(**options))
+    for layer in (*layers.encoder_layers, *layers.decoder_layers):
+        config = layer.get_config()
+        assert (config["activation"], config["layer_norm_epsilon"]) == ("gelu", 1e-2)
+        assert (ops.convert_to_numpy(layer.feed_forward.expand.bias) == 1).all()
+    for norm in (layers.encoder_norm, layers.decoder_norm):
+        assert norm.epsilon == 1e-2
+    for options in ({}, {"normalize_first": True, "final_norm": False}):
+        assert TransformerStacks.of(small_model(**options)).decoder_norm is None
+    assert TransformerStacks.of(small_model(normalize_first=True)).encoder_norm is not None
+
+
+def test_defaults_of_the_signatures_are_those_of_the_options():
+    fields = {field.name: field for field in dataclasses.fields(ModelOptions)}
+    sizes = {field.name for field in dataclasses.fields(Sizes)}
+    for function, own in (
+        (build_transformer, {"preset", "vocabulary_size"}),
+        (build_language_model, {"preset", "vocabulary_size", "word_starts", "mask_id", "name"}),
+    ):
+        for name, parameter in inspect.signature(function).parameters.items():
+            if name not in own:
+                default = None if name in sizes else fields[name].default
+                assert parameter.default == default, (function.__name__, name)
+    assert set(inspect.signature(build_transformer).parameters) == {"preset", *fields}
 
 
 def test_padding_of_the_source_changes_nothing():
@@ -112,8 +170,7 @@ def test_logits_are_float32_and_the_model_is_functional():
     assert type(model).__name__ == "Functional"
     assert tuple(model.output.shape) == (None, None, VOCABULARY)
     steps_equal = TransformerStacks.of(model)
-    memory, mask = steps_equal.encode(batch()["source_ids"])
-    state, cache = steps_equal.start(memory, mask, beam_size=1, length=2)
+    state, cache = steps_equal.start(batch()["source_ids"], beam_size=1, length=2)
     logits, new_cache = steps_equal.step(np.ones((3, 1), "int32"), 0, state, cache)
     assert logits.dtype == model.output.dtype
     dtypes = [keras.tree.map_structure(lambda tensor: tensor.dtype, c) for c in (new_cache, cache)]
@@ -177,7 +234,8 @@ def test_training_values_of_table_3():
     ("arguments", "message"),
     [
         ({"preset": "huge"}, r"`preset` must be one of .*'base'"),
-        ({"hidden": 3}, r"`overrides` must be among .*'hidden_dim'.*Received: \['hidden'\]"),
+        ({"layer_norm_epsilon": 0}, r"`layer_norm_epsilon` must be a number > 0"),
+        ({"positions": "rotary"}, r"`positions` must be one of .*'words'.*'rotary'"),
         ({"num_heads": 7}, r"multiple of `num_heads`. Received: hidden_dim=128, num_heads=7"),
         ({"num_encoder_layers": 0}, r"`num_encoder_layers` must be a positive integer"),
         ({"vocabulary_size": 0}, r"`vocabulary_size` must be a positive integer"),
@@ -193,6 +251,11 @@ def test_bad_arguments_are_named(arguments, message):
     arguments = {"preset": "tiny", "vocabulary_size": 20, **arguments}
     with pytest.raises(ValueError, match=message):
         build_transformer(**arguments)
+
+
+def test_an_unknown_option_is_refused():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'hidden'"):
+        build_transformer("tiny", vocabulary_size=20, hidden=3)
 
 
 def test_a_foreign_model_is_refused():

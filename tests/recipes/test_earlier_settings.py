@@ -13,7 +13,7 @@ from recipes.wsj_parsing.settings import ParsingSettings
 
 NEW = {
     "num_encoder_layers", "num_decoder_layers", "key_dim", "value_dim", "use_bias", "max_length",
-    "global_clipnorm", "language",
+    "global_clipnorm", "language", "activation", "layer_norm_epsilon", "final_norm", "tie_weights",
 }  # fmt: skip
 CLASSES = {
     TranslationSettings: {"positions", "extra_length"},
@@ -32,7 +32,8 @@ def test_what_an_earlier_version_did_not_know_is_its_default(settings):
     new = NEW | CLASSES[settings]
     earlier = {name: value for name, value in settings().to_dict().items() if name not in new}
     check_same_settings(earlier, settings.from_dict(earlier).to_dict(), settings.may_change)
-    for name, value in {"use_bias": True, "num_encoder_layers": 7, "global_clipnorm": 1.0}.items():
+    changes = {"use_bias": True, "num_encoder_layers": 7, "global_clipnorm": 1.0}
+    for name, value in {**changes, "activation": "gelu"}.items():
         other = settings.from_dict({**earlier, name: value}).to_dict()
         with pytest.raises(UserInputError, match=f"settings: `{name}` was not given and is "):
             check_same_settings(earlier, other, settings.may_change)

@@ -1,5 +1,7 @@
 """Settings of every training: sizes, options of the model, parts of a step, shapes."""
 
+import argparse
+
 import keras
 import pytest
 
@@ -42,7 +44,10 @@ def test_what_is_not_given_is_the_presets():
         "use_bias": False,
         "dtype": "float32",
     }
-    options = TrainingSettings(num_layers=2, num_decoder_layers=3).model_options()
+    new = {"activation": "gelu", "final_norm": False, "layer_norm_epsilon": 1e-5}
+    new |= {"tie_weights": False}
+    options = TrainingSettings(num_layers=2, num_decoder_layers=3, **new).model_options()
+    assert options.items() > new.items()
     assert (options["num_encoder_layers"], options["num_decoder_layers"]) == (2, 3)
 
 
@@ -50,6 +55,22 @@ def test_heads_of_their_own_size_need_not_divide_the_hidden_size():
     with pytest.raises(UserInputError, match="`hidden_dim` must be a multiple of `num_heads`"):
         TrainingSettings(num_heads=7, key_dim=8)
     assert TrainingSettings(num_heads=7, key_dim=8, value_dim=8).hidden_dim is None
+
+
+def test_flags_of_the_model_reach_the_model():
+    parser = argparse.ArgumentParser()
+    TrainingSettings.add_arguments(parser)
+    flags = ["--activation", "swish", "--layer-norm-epsilon", "1e-5", "--final-norm"]
+    arguments = parser.parse_args([*flags, "--no-tie-weights", "--num-layers", "1"])
+    options = TrainingSettings.from_arguments(arguments).model_options()
+    model = models.build_transformer("tiny", vocabulary_size=9, **options)
+    config = model.get_layer("decoder_layer_1").get_config()
+    assert (config["activation"], config["layer_norm_epsilon"]) == ("silu", 1e-5)
+    assert model.get_layer("encoder_norm").epsilon == 1e-5
+    assert model.get_layer("embedding").tie_weights is False
+    for name, value in (("activation", "relu6"), ("layer_norm_epsilon", 0)):
+        with pytest.raises(UserInputError, match=f"`{name}` must be"):
+            TrainingSettings(**{name: value})
 
 
 def test_the_norm_of_the_gradients_is_limited():

@@ -32,8 +32,9 @@ def test_the_papers_trainings():
 def test_given_values_outrank_the_presets():
     settings = TranslationSettings(preset="big", dropout=0.0, num_layers=2)
     assert settings.dropout == 0.0
-    assert settings.size_options() == {"num_encoder_layers": 2, "num_decoder_layers": 2}
-    assert settings.model_options()["dropout"] == 0.0
+    options = settings.model_options()
+    assert (options["num_encoder_layers"], options["num_decoder_layers"]) == (2, 2)
+    assert options["dropout"] == 0.0
 
 
 def test_settings_of_a_run_give_the_same_settings():
@@ -73,7 +74,18 @@ class Origin:
         return self.values
 
 
-@pytest.mark.parametrize("setting", [{"num_layers": 3}, {"key_dim": 4}, {"positions": "learned"}])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"num_layers": 3},
+        {"key_dim": 4},
+        {"positions": "learned"},
+        {"activation": "gelu"},
+        {"layer_norm_epsilon": 1e-5},
+        {"final_norm": True},
+        {"tie_weights": False},
+    ],
+)
 def test_the_run_that_a_training_starts_from_decides_its_model(setting):
     (name,) = setting
     origin = {"preset": "tiny", "precision": "float32", "num_layers": 2}  # of an older version

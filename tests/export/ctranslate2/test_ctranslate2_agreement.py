@@ -128,6 +128,9 @@ def check_computation(translator, exported):
         {"positions": "learned", "max_length": 96},
         {"num_encoder_layers": 2, "num_decoder_layers": 3},
         {"num_heads": 3, "key_dim": 5, "hidden_dim": 18},  # heads narrower than the model
+        {"activation": "gelu", "layer_norm_epsilon": 1e-2, "tie_weights": False},
+        {"activation": "swish", "final_norm": True, "use_bias": True},
+        {"normalize_first": True, "final_norm": False},
     ],
     ids=str,
 )

@@ -47,11 +47,14 @@ def test_what_ctranslate2_has_no_counterpart_of_is_refused(tokenizer, tmp_path, 
         source_word_starts=tokenizer.word_starts,
         target_word_starts=(1,),
     )
-    with pytest.raises(UserInputError, match='no positions that count words: positions="words"$'):
+    with pytest.raises(UserInputError, match="depend on the tokens.*: positions='words'$"):
         export_ctranslate2(Translator([words], tokenizer), tmp_path / "words")
     rows_b = build(tokenizer, key_dim=4, value_dim=8)
     with pytest.raises(UserInputError, match="Received: key_dim=4, value_dim=8$"):
         export_ctranslate2(Translator(rows_b, tokenizer), tmp_path / "model")
+    leaky = build(tokenizer, activation="leaky_relu")
+    with pytest.raises(UserInputError, match="Received: activation='leaky_relu'$"):
+        export_ctranslate2(Translator(leaky, tokenizer), tmp_path / "model")
     ensemble = Translator([build(tokenizer), build(tokenizer, seed=1)], tokenizer)
     with pytest.raises(UserInputError, match="no ensembles.* Received: 2 models$"):
         export_ctranslate2(ensemble, tmp_path / "model")

@@ -1,0 +1,296 @@
+"""Kinds of positions: what a `PositionalEmbedding` adds to its tokens.
+
+A kind owns everything about it: its weights and their number, the arguments that it needs, the
+limit of length, and the vectors of whole sequences and of one step. One more kind is one more
+class here.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transformer.argument_checks import check_one_of
+from keras_transformer.layers.bias_addition import add_bias
+from keras_transformer.layers.word_positions import WordCounter, WordPositions
+from keras_transformer.types import Tensor
+
+# Places in a word that have a vector of their own; later ones share the last.
+NUM_PLACES = 32
+
+
+def sinusoidal_positions(positions: Tensor, hidden_dim: int) -> Tensor:
+    """Interleaved sines and cosines: PE(pos, 2i) = sin, PE(pos, 2i+1) = cos of pos / 10000^(2i/d).
+
+    Args:
+        positions: integer tensor of any shape.
+        hidden_dim: size of a position's vector.
+
+    Returns:
+        float32 tensor (..., hidden_dim).
+
+    Reference: Vaswani et al. (2017), section 3.5.
+    """
+    pairs = (hidden_dim + 1) // 2
+    frequencies = 10000.0 ** (-2.0 * np.arange(pairs) / hidden_dim)
+    angles = ops.expand_dims(ops.cast(positions, "float32"), -1) * ops.convert_to_tensor(
+        frequencies, dtype="float32"
+    )  # (..., pairs)
+    waves = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # (..., pairs, 2)
+    waves = ops.reshape(waves, (*ops.shape(positions), 2 * pairs))
+    return waves[..., :hidden_dim]
+
+
+class Positions:
+    """Base class of the kinds, and a kind whose vectors depend on the number of a position alone.
+
+    A subclass implements `at`, or both `vectors` and `step`.
+
+    Args:
+        vocabulary_size, hidden_dim, max_length, num_tables, word_starts: as of
+            `PositionalEmbedding`.
+
+    Attributes:
+        name: the kind's name, set by `register_positions`.
+        reads_tokens: whether the vectors depend on the tokens too.
+        needs_separate_vocabularies: whether source and target need a vocabulary each.
+
+    Raises:
+        ValueError: `word_starts` is given, which this kind does not need.
+    """
+
+    name: ClassVar[str] = ""
+    reads_tokens: ClassVar[bool] = False
+    needs_separate_vocabularies: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        hidden_dim: int,
+        max_length: int,
+        num_tables: int,
+        word_starts: Sequence[int] | None,
+    ) -> None:
+        self.vocabulary_size = vocabulary_size
+        self.hidden_dim = hidden_dim
+        self.max_length = max_length
+        self.num_tables = num_tables
+        self.word_starts = word_starts
+        self.check_word_starts(word_starts)
+
+    @classmethod
+    def check_word_starts(cls, word_starts: Sequence[int] | None) -> None:
+        """Refuse ids that words begin with, or their absence."""
+        if word_starts is not None:
+            _refuse_word_starts(cls.name, word_starts)
+
+    @classmethod
+    def check_sides(
+        cls,
+        source_vocabulary_size: int | None,
+        source_word_starts: Sequence[int] | None,
+        target_word_starts: Sequence[int] | None,
+    ) -> None:
+        """Refuse arguments of `build_transformer` that do not go with this kind."""
+        if source_word_starts is not None or target_word_starts is not None:
+            raise ValueError(
+                '`source_word_starts` and `target_word_starts` go with `positions="words"` alone. '
+                f"Received: positions={cls.name!r}, source_word_starts={source_word_starts}, "
+                f"target_word_starts={target_word_starts}"
+            )
+
+    @classmethod
+    def tokenizer_options(cls, source_tokenizer: Any, tokenizer: Any) -> dict[str, Any]:
+        """The arguments of `build_transformer` that this kind takes from the tokenizers."""
+        return {}
+
+    @classmethod
+    def count_weights(cls, hidden_dim: int, max_length: int, num_tables: int) -> int:
+        """Number of weights that `build` creates."""
+        return 0
+
+    @property
+    def limit(self) -> int | None:
+        """Maximum length of a sequence; None if it is unlimited."""
+        return None
+
+    def build(self, layer: keras.layers.Layer) -> None:
+        """Create the kind's weights as weights of a layer."""
+
+    def at(self, positions: Tensor, table: int) -> Tensor:
+        """Vectors (..., hidden_dim) of positions (...), integers counted from 0."""
+        raise NotImplementedError
+
+    def vectors(self, ids: Tensor, table: int) -> Tensor:
+        """Vectors of whole sequences.
+
+        Args:
+            ids: integer tensor (batch, length).
+            table: number of the learned table to take, of `num_tables`.
+
+        Returns:
+            Float tensor (length, hidden_dim) or (batch, length, hidden_dim).
+        """
+        return self.at(ops.arange(ops.shape(ids)[1]), table)
+
+    def start_cache(self, shape: tuple[Any, ...]) -> Any:
+        """What `step` carries from token to token, before the first: a nest of tensors `shape`."""
+        return ()
+
+    def step(self, ids: Tensor, index: Tensor, cache: Any, table: int) -> tuple[Tensor, Any]:
+        """Vectors of the tokens at one position.
+
+        Args:
+            ids: integer tensor (batch, beams).
+            index: scalar integer tensor, the position, counted from 0.
+            cache: from `start_cache` or from the step before.
+            table: number of the learned table to take.
+
+        Returns:
+            vectors: tensor (1, hidden_dim) or (batch, beams, hidden_dim).
+            cache: the given one after this position.
+        """
+        return self.at(ops.reshape(index, (1,)), table), cache
+
+
+POSITIONS: dict[str, type[Positions]] = {}
+
+
+def register_positions(name: str) -> Callable[[type[Positions]], type[Positions]]:
+    """Decorator: makes a subclass of `Positions` known as `positions=name`.
+
+    Example:
+        >>> @register_positions("my_positions")
+        ... class MyPositions(Positions):
+        ...     def at(self, positions, table):
+        ...         return ops.zeros((*ops.shape(positions), self.hidden_dim))
+        >>> positions_class("my_positions").name
+        'my_positions'
+        >>> del POSITIONS["my_positions"]
+    """
+
+    def register(kind: type[Positions]) -> type[Positions]:
+        kind.name = name
+        POSITIONS[name] = kind
+        return kind
+
+    return register
+
+
+def positions_class(name: str) -> type[Positions]:
+    """The kind of this name.
+
+    Raises:
+        ValueError: an unknown name.
+    """
+    check_one_of("positions", name, POSITIONS)
+    return POSITIONS[name]
+
+
+@register_positions("sinusoidal")
+class SinusoidalPositions(Positions):
+    """Sines and cosines, computed in float32, for sequences of any length."""
+
+    def at(self, positions: Tensor, table: int) -> Tensor:
+        return sinusoidal_positions(positions, self.hidden_dim)
+
+
+@register_positions("learned")
+class LearnedPositions(Positions):
+    """A learned vector for each position up to `max_length`, in each of `num_tables` tables."""
+
+    @classmethod
+    def count_weights(cls, hidden_dim: int, max_length: int, num_tables: int) -> int:
+        return num_tables * max_length * hidden_dim
+
+    @property
+    def limit(self) -> int | None:
+        return self.max_length
+
+    def build(self, layer: keras.layers.Layer) -> None:
+        self.tables = [
+            _add_table(layer, f"positions_{number}", (self.max_length, self.hidden_dim))
+            for number in range(self.num_tables)
+        ]
+
+    def at(self, positions: Tensor, table: int) -> Tensor:
+        return ops.take(self.tables[table], positions, axis=0)
+
+
+@register_positions("words")
+class PositionsInWords(Positions):
+    """The sinusoids of the word's number, and a learned vector for the place in the word."""
+
+    reads_tokens = True
+    needs_separate_vocabularies = True
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._counter = WordCounter(self.vocabulary_size, arguments["word_starts"])
+
+    @classmethod
+    def check_word_starts(cls, word_starts: Sequence[int] | None) -> None:
+        if word_starts is None:
+            _refuse_word_starts(cls.name, word_starts)
+
+    @classmethod
+    def check_sides(
+        cls,
+        source_vocabulary_size: int | None,
+        source_word_starts: Sequence[int] | None,
+        target_word_starts: Sequence[int] | None,
+    ) -> None:
+        values = {
+            "source_vocabulary_size": source_vocabulary_size,
+            "source_word_starts": source_word_starts,
+            "target_word_starts": target_word_starts,
+        }
+        if any(value is None for value in values.values()):
+            raise ValueError(
+                f'`positions="{cls.name}"` needs all of {list(values)}. Received: {values}'
+            )
+
+    @classmethod
+    def tokenizer_options(cls, source_tokenizer: Any, tokenizer: Any) -> dict[str, Any]:
+        return {
+            "source_word_starts": source_tokenizer.word_starts,
+            "target_word_starts": tokenizer.word_starts,
+        }
+
+    @classmethod
+    def count_weights(cls, hidden_dim: int, max_length: int, num_tables: int) -> int:
+        return NUM_PLACES * hidden_dim
+
+    def build(self, layer: keras.layers.Layer) -> None:
+        self.places = _add_table(layer, "places", (NUM_PLACES, self.hidden_dim))
+
+    def vectors(self, ids: Tensor, table: int) -> Tensor:
+        return self._of(self._counter.positions(ids))
+
+    def start_cache(self, shape: tuple[Any, ...]) -> WordPositions:
+        return self._counter.start(shape)
+
+    def step(
+        self, ids: Tensor, index: Tensor, cache: WordPositions, table: int
+    ) -> tuple[Tensor, WordPositions]:
+        positions = self._counter.step(ids, cache)
+        return self._of(positions), positions
+
+    def _of(self, positions: WordPositions) -> Tensor:
+        places = ops.take(self.places, ops.minimum(positions.places, NUM_PLACES - 1), axis=0)
+        return add_bias(sinusoidal_positions(positions.words, self.hidden_dim), places)
+
+
+def _refuse_word_starts(name: str, word_starts: Sequence[int] | None) -> None:
+    raise ValueError(
+        '`word_starts` must be given with `positions="words"`, and only there. Received: '
+        f"positions={name!r}, word_starts={word_starts}"
+    )
+
+
+def _add_table(layer: keras.layers.Layer, name: str, shape: tuple[int, int]) -> Any:
+    initializer = keras.initializers.RandomNormal(stddev=shape[1] ** -0.5)
+    return layer.add_weight(shape=shape, initializer=initializer, name=name)

@@ -1,0 +1,89 @@
+"""The options of a model: those that were given, its preset's and the defaults."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from keras_transformer.argument_checks import (
+    check_one_of,
+    check_positive_int,
+    check_positive_number,
+)
+from keras_transformer.layers.positions import positions_class
+from keras_transformer.models.presets import PRESETS, Sizes, check_heads
+
+_COUNTS = (
+    "vocabulary_size",
+    "num_encoder_layers",
+    "num_decoder_layers",
+    "hidden_dim",
+    "intermediate_dim",
+    "num_heads",
+    "max_length",
+)
+_COUNTS_OR_NONE = ("key_dim", "value_dim", "source_vocabulary_size")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelOptions(Sizes):
+    """The arguments of `build_transformer`, which says what they mean; none is left open."""
+
+    vocabulary_size: int
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+    activation: str | Callable = "relu"
+    layer_norm_epsilon: float = 1e-6
+    kernel_initializer: Any = "glorot_uniform"
+    bias_initializer: Any = "zeros"
+    normalize_first: bool = False
+    final_norm: bool | None = None
+    use_bias: bool = False
+    tie_weights: bool = True
+    max_length: int = 1024
+    source_vocabulary_size: int | None = None
+    source_word_starts: Sequence[int] | None = None
+    target_word_starts: Sequence[int] | None = None
+    padding_id: int = 0
+    dtype: Any = None
+    name: str = "transformer"
+
+    @classmethod
+    def of(cls, preset: str, **given: Any) -> "ModelOptions":
+        """Complete and check options.
+
+        Args:
+            preset: name of a preset.
+            **given: fields of this class; None stands for the preset's value or the default.
+
+        Raises:
+            ValueError: an unknown preset, or a value that breaks its rule.
+        """
+        check_one_of("preset", preset, PRESETS)
+        sizes = {field.name: getattr(PRESETS[preset], field.name) for field in _SIZES}
+        given = {name: value for name, value in given.items() if value is not None}
+        options = cls(**{**sizes, **given})
+        options._check()
+        head_dim = options.hidden_dim // options.num_heads
+        return dataclasses.replace(
+            options,
+            key_dim=_or(options.key_dim, head_dim),
+            value_dim=_or(options.value_dim, head_dim),
+            final_norm=_or(options.final_norm, options.normalize_first),
+        )
+
+    def _check(self) -> None:
+        for name in _COUNTS:
+            check_positive_int(name, getattr(self, name))
+        for name in _COUNTS_OR_NONE:
+            if getattr(self, name) is not None:
+                check_positive_int(name, getattr(self, name))
+        check_positive_number("layer_norm_epsilon", self.layer_norm_epsilon)
+        check_heads(self.hidden_dim, self.num_heads, self.key_dim, self.value_dim)
+        positions_class(self.positions)
+
+
+_SIZES = dataclasses.fields(Sizes)
+
+
+def _or(value: Any, default: Any) -> Any:
+    return default if value is None else value

@@ -1,0 +1,110 @@
+"""One more kind of positions, in this file alone: every part of the package takes it."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_transformer import losses
+from keras_transformer.layers import positions
+from keras_transformer.layers.positions import Positions, register_positions
+from keras_transformer.models import (
+    TransformerStacks,
+    build_language_model,
+    build_transformer,
+    check_model_fits,
+)
+from keras_transformer.models.model_size import count_weights
+from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.search_options import SearchOptions
+
+SIZES = {"num_encoder_layers": 1, "num_decoder_layers": 1, "hidden_dim": 8, "num_heads": 2}
+SOURCE_IDS = np.array([[5, 6, 7, 2], [8, 2, 0, 0]], "int32")
+TARGET_IDS = np.array([[1, 9, 5], [1, 6, 6]], "int32")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def parity():
+    """Even and odd positions have a learned vector each, and there are at most six."""
+
+    @register_positions("parity")
+    class Parity(Positions):
+        @classmethod
+        def count_weights(cls, hidden_dim, max_length, num_tables):
+            return 2 * hidden_dim
+
+        @property
+        def limit(self):
+            return 6
+
+        def build(self, layer):
+            self.table = layer.add_weight(shape=(2, self.hidden_dim), name="parity")
+
+        def at(self, positions, table):
+            return ops.take(self.table, ops.mod(positions, 2), axis=0)
+
+    yield
+    del positions.POSITIONS["parity"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(1)
+    return build_transformer("tiny", vocabulary_size=12, positions="parity", **SIZES)
+
+
+def logits_of(model):
+    return ops.convert_to_numpy(model({"source_ids": SOURCE_IDS, "target_ids": TARGET_IDS}))
+
+
+def test_a_step_of_training_changes_its_weights(model):
+    (table,) = [weight for weight in model.weights if weight.name == "parity"]
+    before = ops.convert_to_numpy(table)
+    labels = np.array([[9, 5, 2], [6, 6, 2]])
+    model.compile("sgd", losses.LabelSmoothingCrossEntropy(0.1, 0))
+    model.fit({"source_ids": SOURCE_IDS, "target_ids": TARGET_IDS}, labels, verbose=0)
+    assert (np.abs(ops.convert_to_numpy(table) - before) > 0).any(axis=1).all()
+
+
+def test_saved_and_reloaded_it_is_the_same(model, tmp_path):
+    model.save(tmp_path / "model.keras")
+    reloaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(logits_of(reloaded), logits_of(model), atol=1e-6)
+
+
+def test_its_weights_are_counted(model):
+    options = check_model_fits("tiny", vocabulary_size=12, positions="parity", **SIZES)
+    assert count_weights(options) == model.count_params()
+
+
+def test_steps_equal_a_call(model):
+    layers, expected = TransformerStacks.of(model), logits_of(model)
+    state, cache = layers.start(SOURCE_IDS, beam_size=1, length=3)
+    for index in range(3):
+        tokens = ops.convert_to_tensor(TARGET_IDS[:, index : index + 1])
+        logits, cache = layers.step(tokens, index, state, cache)
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(logits)[:, 0], expected[:, index], atol=1e-5
+        )
+
+
+def test_outputs_end_at_its_limit(model):
+    # So strong a penalty favors the longest output: five tokens behind BOS, and EOS.
+    options = SearchOptions(alpha=9.0)
+    ids, _ = SequenceGenerator(model).search(SOURCE_IDS, options=options)
+    assert (ops.convert_to_numpy(ids)[:, 0] != 0).sum(axis=1).tolist() == [6, 6]
+    with pytest.raises(ValueError, match=r"parity positions, `max_length`. .* length=7, max_len"):
+        model({"source_ids": np.ones((1, 7), "int32"), "target_ids": TARGET_IDS[:1]})
+
+
+def test_a_language_model_generates_with_it():
+    model = build_language_model(
+        "tiny", vocabulary_size=12, positions="parity", num_decoder_layers=1, hidden_dim=8
+    )
+    ids, _ = SequenceGenerator(model).search([[5, 6]], options=SearchOptions(extra_length=2))
+    assert ops.convert_to_numpy(ids)[0, 0, :2].tolist() == [5, 6]
+
+
+def test_it_refuses_what_goes_with_words_alone():
+    with pytest.raises(ValueError, match="alone. Received: positions='parity'"):
+        build_transformer(vocabulary_size=12, positions="parity", source_word_starts=[1], **SIZES)

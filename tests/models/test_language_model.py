@@ -1,0 +1,297 @@
+"""Language models: the forward pass, its steps, and generation from prompts."""
+
+import dataclasses
+import itertools
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
+from keras_transformer.models import CausalStack, build_language_model, build_transformer
+from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.search_options import SearchOptions
+from keras_transformer.special_tokens import SpecialTokens
+from tests.decoding.numpy_beam_search import numpy_beam_search
+from tests.models.compiled_function import compiled
+from tests.models.test_sequence_generator import to_numpy, without_padding
+
+TOKENS = SpecialTokens()
+VOCABULARY_SIZE = 12
+PROMPTS = np.array([[4, 5, 6], [8, 0, 0], [0, 0, 0]], "int32")
+LENGTHS = [3, 1, 0]
+VARIANTS = {
+    "post-norm": {},
+    "pre-norm": {"normalize_first": True, "use_bias": True},
+    "learned positions": {"positions": "learned", "max_length": 9, "final_norm": True},
+    "positions of words": {"positions": "words", "word_starts": (5, 6)},
+    "all that is new": {"activation": "swish", "layer_norm_epsilon": 1e-2, "tie_weights": False},
+}
+
+
+def build(seed=0, **overrides):
+    """A model small enough for whole passes per token, with an opinion on what comes next."""
+    keras.utils.set_random_seed(seed)
+    sizes = {"num_decoder_layers": 2, "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2}
+    sizes |= {"vocabulary_size": VOCABULARY_SIZE}
+    return with_opinion(build_language_model("tiny", **{**sizes, **overrides}), seed)
+
+
+def with_opinion(model, seed=0):
+    generator = np.random.default_rng(seed)
+    model.set_weights([w + generator.normal(0, 0.4, w.shape) for w in model.get_weights()])
+    return model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return build()
+
+
+def logits_of(model, token_ids):
+    return ops.convert_to_numpy(model({"token_ids": token_ids}))
+
+
+def log_probs(model, prefix):
+    """Log-probabilities after BOS and a prefix, in float64, from one whole pass."""
+    token_ids = np.full((1, 9), TOKENS.pad)  # one shape for every prefix: JAX compiles for each
+    token_ids[0, : len(prefix) + 1] = (TOKENS.bos, *prefix)
+    logits = logits_of(model, token_ids)[0, len(prefix)].astype("float64")
+    return logits - np.log(np.sum(np.exp(logits)))
+
+
+def is_output(tokens):
+    return ~np.isin(tokens, [TOKENS.pad, TOKENS.bos])
+
+
+@pytest.mark.parametrize("overrides", VARIANTS.values(), ids=VARIANTS)
+def test_steps_equal_the_model(overrides):
+    model = build(**overrides)
+    token_ids = np.random.default_rng(0).integers(4, VOCABULARY_SIZE, (3, 5)).astype("int32")
+    expected, layers = logits_of(model, token_ids), CausalStack.of(model)
+    state, cache = layers.start(token_ids, beam_size=2, length=6)
+    for index in range(5):
+        both = np.stack([token_ids[::-1, index], token_ids[:, index]], axis=1)
+        logits, cache = layers.step(ops.convert_to_tensor(both), index, state, cache)
+        actual = ops.convert_to_numpy(logits)[:, 1]
+        np.testing.assert_allclose(actual, expected[:, index], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["positions of words", "all that is new"])
+def test_saved_models_reload_and_generate(name, tmp_path):
+    model, options = build(**VARIANTS[name]), SearchOptions(beam_size=1, extra_length=2)
+    model.save(tmp_path / "model.keras")
+    reloaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=True)
+    np.testing.assert_allclose(logits_of(reloaded, PROMPTS), logits_of(model, PROMPTS), atol=1e-6)
+    ids, _ = to_numpy(SequenceGenerator(reloaded).search(PROMPTS, options=options))
+    expected, _ = to_numpy(SequenceGenerator(model).search(PROMPTS, options=options))
+    assert ids.tolist() == expected.tolist()
+
+
+def test_later_tokens_change_no_earlier_logits(model):
+    token_ids = np.array([[1, 4, 5, 6, 7]])
+    expected = logits_of(model, token_ids)
+    changed = logits_of(model, np.where(np.arange(5) < 3, token_ids, 9))
+    np.testing.assert_allclose(changed[:, :3], expected[:, :3], atol=1e-6)
+    assert np.abs(changed[:, 3:] - expected[:, 3:]).max() > 0.1
+
+
+def test_padding_is_masked_for_losses_where_its_id_is_given():
+    model = build(mask_id=0)
+    token_ids, labels = np.array([[1, 4, 0], [1, 4, 5]]), np.array([[4, 2, 0], [4, 5, 2]])
+    model.compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    losses = [
+        model.evaluate({"token_ids": token_ids[:1, :width]}, labels[:1, :width], verbose=0)
+        for width in (2, 3)
+    ]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+    np.testing.assert_allclose(
+        logits_of(model, token_ids)[0, :2], logits_of(model, token_ids[:1, :2])[0], atol=1e-5
+    )
+
+
+def test_greedy_takes_the_argmax_of_whole_passes(model):
+    options = SearchOptions(beam_size=1, alpha=0.0, extra_length=4)
+    ids, scores = to_numpy(SequenceGenerator(model).search(PROMPTS, options=options))
+    for prompt, length, row, score in zip(PROMPTS, LENGTHS, ids[:, 0], scores[:, 0], strict=True):
+        expected, total = (), 0.0
+        while not expected or expected[-1] != TOKENS.eos:
+            values, place = log_probs(model, expected), len(expected)
+            token = int(np.argmax(np.where(is_output(np.arange(12)), values, -99)))
+            token = int(prompt[place]) if place < length else token
+            token = TOKENS.eos if place == length + 4 else token
+            expected, total = (*expected, token), total + values[token]
+        assert without_padding(row) == expected
+        np.testing.assert_allclose(score, total, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["pre-norm", "learned positions"])
+def test_beam_search_equals_the_reference_on_whole_passes(name):
+    model, options = build(**VARIANTS[name]), SearchOptions(beam_size=3, extra_length=3)
+    ids, scores = to_numpy(SequenceGenerator(model).search(PROMPTS, options=options))
+
+    for row, length in enumerate(LENGTHS):
+        prompt, limit = PROMPTS[row, :length], length + 3
+
+        def may_follow(prefix, prompt=prompt, limit=limit):
+            if len(prefix) < len(prompt):
+                return {prompt[len(prefix)]}
+            return range(12) if len(prefix) < limit else {TOKENS.eos}
+
+        expected = numpy_beam_search(
+            lambda prefix: log_probs(model, prefix),
+            beam_size=3,
+            alpha=0.6,
+            limit=limit,
+            special_tokens=TOKENS,
+            allowed_after=may_follow,
+        )
+        assert [without_padding(i) for i in ids[row]] == [tokens for tokens, _ in expected]
+        np.testing.assert_allclose(scores[row], [score for _, score in expected], atol=1e-4)
+
+
+OPTIONS = SearchOptions(extra_length=5, min_length=5, no_repeat_ngram=2)
+SEARCHES = {
+    "greedy": dataclasses.replace(OPTIONS, beam_size=1),
+    "beam": dataclasses.replace(OPTIONS, beam_size=2),
+}
+
+
+def every_search(generator, prompts, uniforms):
+    outputs = {
+        name: generator.search(prompts, options=options) for name, options in SEARCHES.items()
+    }
+    outputs["sample"] = generator.sample(prompts, uniforms, top_k=6, options=OPTIONS)
+    return outputs
+
+
+def test_a_prompt_among_others_is_continued_as_alone(model):
+    generator = SequenceGenerator(model)
+    uniforms = np.random.default_rng(0).random((3, 2, 9), dtype="float32")
+    together = to_numpy(every_search(generator, PROMPTS, uniforms))
+    for row, length in enumerate(LENGTHS):
+        places = slice(row, row + 1)
+        alone = to_numpy(every_search(generator, PROMPTS[places, :length], uniforms[places]))
+        for name, (ids, scores) in alone.items():
+            width = ids.shape[2]
+            assert width == length + 6
+            assert together[name][0][places, :, :width].tolist() == ids.tolist(), name
+            np.testing.assert_allclose(together[name][1][places], scores, atol=1e-4)
+
+
+def test_options_hold_for_every_search(model):
+    generator = SequenceGenerator(model, vocabulary_size=11)
+    uniforms = np.random.default_rng(0).random((3, 3, 9), dtype="float32")
+    for name, (ids, _) in to_numpy(every_search(generator, PROMPTS, uniforms)).items():
+        for row, length in enumerate(LENGTHS):
+            for tokens in map(without_padding, ids[row]):
+                assert tokens[:length] == tuple(PROMPTS[row, :length]), name
+                assert tokens[-1] == TOKENS.eos
+                assert 5 <= len(tokens) - 1 <= length + 5
+                assert max(tokens) < 11
+                assert len(set(itertools.pairwise(tokens))) == len(tokens) - 1
+
+
+def test_samples_follow_their_numbers_in_whole_passes(model):
+    uniforms = np.random.default_rng(1).random((3, 1, 7), dtype="float32")
+    options = SearchOptions(extra_length=3)
+    ids, scores = to_numpy(SequenceGenerator(model).sample(PROMPTS, uniforms, options=options))
+    for row, length in enumerate(LENGTHS):
+        expected, total = (), 0.0
+        while not expected or expected[-1] != TOKENS.eos:
+            values, place = log_probs(model, expected), len(expected)
+            cumulative = np.cumsum(np.exp(values[2:]))
+            token = 2 + int(np.sum(cumulative <= uniforms[row, 0, place] * cumulative[-1]))
+            token = int(PROMPTS[row, place]) if place < length else token
+            token = TOKENS.eos if place == length + 3 else token
+            expected, total = (*expected, token), total + values[token]
+        assert without_padding(ids[row, 0]) == expected
+        np.testing.assert_allclose(scores[row, 0], total, atol=1e-4)
+
+
+def test_outputs_end_where_learned_positions_do():
+    model = build(positions="learned", max_length=6)
+    # So strong a penalty favors the longest output: five tokens behind BOS, and EOS.
+    ids, _ = to_numpy(SequenceGenerator(model).search(PROMPTS, options=SearchOptions(alpha=9.0)))
+    assert [len(without_padding(row)) for row in ids[:, 0]] == [6, 6, 6]
+
+
+def test_searches_run_compiled():
+    uniforms = np.random.default_rng(0).random((3, 2, 9), dtype="float32")
+    generator = SequenceGenerator(build(num_decoder_layers=1))
+
+    def beam_and_sample(prompts, uniforms):
+        beam = generator.search(prompts, options=SEARCHES["beam"])
+        return beam, generator.sample(prompts, uniforms, options=SearchOptions(extra_length=5))
+
+    expected = to_numpy(beam_and_sample(PROMPTS, uniforms))
+    found = compiled(beam_and_sample, PROMPTS, uniforms)
+    for (ids, scores), (expected_ids, expected_scores) in zip(found, expected, strict=True):
+        assert ids.tolist() == expected_ids.tolist()
+        np.testing.assert_allclose(scores, expected_scores, atol=1e-4)
+
+
+def test_an_ensemble_searches_with_the_mean_of_probabilities(model):
+    models, options = [model, build(seed=1)], SearchOptions(beam_size=1, extra_length=2)
+    ids, scores = to_numpy(SequenceGenerator(models).search(PROMPTS[:1], options=options))
+    tokens = without_padding(ids[0, 0])
+    expected = 0.0
+    for place, token in enumerate(tokens):
+        probs = np.mean([np.exp(log_probs(member, tokens[:place])) for member in models], axis=0)
+        expected += np.log(probs[token])
+    np.testing.assert_allclose(scores[0, 0] * ((5 + len(tokens)) / 6) ** 0.6, expected, atol=1e-4)
+
+
+def test_score_is_the_sum_of_log_softmax(model):
+    target_ids, labels = np.array([[1, 4, 5], [1, 7, 0]]), np.array([[4, 5, 2], [7, 2, 0]])
+    for generator in (SequenceGenerator(model), SequenceGenerator([model, model])):
+        scores = to_numpy(generator.score(None, target_ids, labels))
+        for row, tokens in enumerate([(4, 5, 2), (7, 2)]):
+            expected = sum(log_probs(model, tokens[:i])[t] for i, t in enumerate(tokens))
+            np.testing.assert_allclose(scores[row], expected, atol=1e-4)
+
+
+def test_a_model_made_by_hand_generates():
+    embedding = PositionalEmbedding(VOCABULARY_SIZE, 16, positions="learned", max_length=20)
+    layers = [TransformerDecoderLayer(32, 2, activation="gelu", name=f"mine_{i}") for i in "ab"]
+    norm = keras.layers.LayerNormalization()
+    inputs = keras.Input((None,), dtype="int32")
+    hidden = embedding(inputs)
+    for layer in layers:
+        hidden = layer(hidden)
+    model = with_opinion(keras.Model(inputs, embedding(norm(hidden), reverse=True)))
+    generator = SequenceGenerator(CausalStack(embedding, layers, norm))
+    ids, scores = to_numpy(generator.search(PROMPTS, options=SearchOptions(alpha=0.0)))
+    for row in range(3):
+        tokens = without_padding(ids[row, 0])
+        logits = ops.convert_to_numpy(model(np.array([[TOKENS.bos, *tokens[:-1]]])))[0]
+        values = logits - np.log(np.exp(logits.astype("float64")).sum(-1, keepdims=True))
+        expected = values[np.arange(len(tokens)), list(tokens)].sum()
+        np.testing.assert_allclose(scores[row, 0], expected, atol=1e-3)
+
+
+def test_what_needs_an_encoder_is_refused(model):
+    generator = SequenceGenerator(model)
+    with pytest.raises(ValueError, match="`prefix_ids` must be None for a language model"):
+        generator.search(PROMPTS, PROMPTS)
+    with pytest.raises(ValueError, match="without encoder has no attention to a source"):
+        generator.alignment(PROMPTS, PROMPTS)
+    with pytest.raises(ValueError, match="`source_ids` must be None"):
+        generator.score(PROMPTS, PROMPTS, PROMPTS)
+
+
+def test_models_of_other_kinds_are_refused(model):
+    sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1, "hidden_dim": 8, "num_heads": 2}
+    translator = build_transformer("tiny", vocabulary_size=VOCABULARY_SIZE, **sizes)
+    with pytest.raises(ValueError, match=r"the same `is_causal`. Received: \[True, False\]"):
+        SequenceGenerator([model, translator])
+    inputs = keras.Input((4,), name="mine")
+    for foreign in (translator, keras.Model(inputs, inputs + 1)):
+        with pytest.raises(ValueError, match="must come from .* Received: a model with the layers"):
+            CausalStack.of(foreign)
+
+
+def test_a_mask_with_another_padding_id_is_refused():
+    with pytest.raises(ValueError, match="`special_tokens.pad` must be the model's padding id"):
+        SequenceGenerator(build(mask_id=3))
