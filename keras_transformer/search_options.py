@@ -132,7 +132,8 @@ class SearchOptions:
 
 
 TRANSLATION = SearchOptions()  # section 6.1 of the paper
-PARSING = SearchOptions(beam_size=21, alpha=0.3, extra_length=300)  # section 6.3 of the paper
+# Section 6.3 of the paper; a sentence has one tree.
+PARSING = SearchOptions(beam_size=21, alpha=0.3, extra_length=300, num_results=1)
 EXPORT = SearchOptions(max_source_length=256)
 
 

@@ -1,6 +1,7 @@
 """Which source words a model looked at for each target word."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,10 +13,10 @@ class Alignment:
     """The cross-attention of one sentence pair.
 
     Args:
-        source_pieces: list of the source's pieces; the last one is the end of sentence.
-        target_pieces: list of the target's pieces, without end of sentence.
-        weights: float array (target pieces, source pieces), how much of the attention of each
-            target piece each source piece has; rows add up to 1.
+        source_pieces: pieces of the source; the last one is the end of sentence.
+        target_pieces: pieces of the target, without end of sentence.
+        weights: float array (target pieces, source pieces): the attention that each target piece
+            pays to each source piece. Every row sums to 1.
 
     Example:
         >>> weights = np.array([[0.1, 0.7, 0.2], [0.6, 0.3, 0.1]])
@@ -24,20 +25,20 @@ class Alignment:
         ([(0, 1), (1, 0)], '0-1 1-0')
     """
 
-    source_pieces: list
-    target_pieces: list
+    source_pieces: list[str]
+    target_pieces: list[str]
     weights: np.ndarray
 
-    def word_pairs(self):
+    def word_pairs(self) -> list[tuple[int, int]]:
         """The source word of every target word.
 
-        Words are what white space parts in the text as the tokenizer normalised it. A target word
-        takes the source word with the largest weight: the sum over the source word's pieces of the
-        mean over the target word's. The weight of the source's end of sentence counts for none.
+        Words are separated by white space in the text as the tokenizer normalizes it. A target word
+        goes with the source word of the largest weight: the mean over the target word's pieces,
+        summed over the source word's pieces. The source's end of sentence is ignored.
 
         Returns:
-            A sorted list of `(source word, target word)`, both counted from 0; empty if a side has
-            no words.
+            Sorted pairs `(source word, target word)`, both counted from 0; empty if a side is
+            without words.
         """
         from_source = _membership(self.source_pieces[:-1])  # (source words, source pieces)
         from_target = _membership(self.target_pieces)  # (target words, target pieces)
@@ -47,14 +48,15 @@ class Alignment:
         weights = from_target @ self.weights[:, :-1] @ from_source.T / pieces
         return sorted((int(source), target) for target, source in enumerate(weights.argmax(axis=1)))
 
-    def pharaoh(self):
+    def pharaoh(self) -> str:
         """The word pairs in the Pharaoh format, such as `"0-0 2-1"`."""
         return " ".join(f"{source}-{target}" for source, target in self.word_pairs())
 
 
-def _membership(pieces):
+def _membership(pieces: Sequence[str]) -> np.ndarray:
     """Which pieces belong to which word: float array (words, pieces) of zeros and ones."""
-    words, is_open = [], False
+    words: list[list[int]] = []
+    is_open = False
     for index, piece in enumerate(pieces):
         is_open = is_open and not piece.startswith(SPACE)
         if piece.strip(SPACE):  # a piece of spaces alone belongs to no word

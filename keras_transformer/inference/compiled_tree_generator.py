@@ -1,21 +1,32 @@
 """Search for linearised trees, compiled: NumPy arrays of ids in, NumPy arrays out."""
 
+from collections.abc import Sequence
+
+import keras
 import numpy as np
 
-from keras_transformer.decoding.tree_constraint import WellFormedTree
+from keras_transformer.decoding.tree_constraint import TreeTokens, WellFormedTree
 from keras_transformer.errors import UserInputError
 from keras_transformer.inference.graph_compilation import CompiledCalls
 from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.search_options import SearchOptions
+from keras_transformer.special_tokens import SpecialTokens
 
 
 class CompiledTreeGenerator:
     """Searches for trees over given numbers of words, or freely; compiled when first called.
 
-    Several models are an ensemble; changes of their weights are seen. `extra_length` is at least 2:
-    so the limit of a source with a token for each word fits a tree.
+    Several models are an ensemble; later changes of their weights count. `extra_length` is at least
+    2, so that a tree fits the limit of a source with one token per word.
     """
 
-    def __init__(self, models, special_tokens, tree_tokens, options):
+    def __init__(
+        self,
+        models: Sequence[keras.Model],
+        special_tokens: SpecialTokens,
+        tree_tokens: TreeTokens,
+        options: SearchOptions,
+    ) -> None:
         if options.extra_length < 2:
             raise UserInputError(
                 "`extra_length` must be an integer >= 2. "
@@ -31,20 +42,21 @@ class CompiledTreeGenerator:
         }
         self._call = CompiledCalls(models)
 
-    def search(self, source_ids, num_leaves=None):
+    def search(
+        self, source_ids: np.ndarray, num_leaves: Sequence[int] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The best outputs of each source.
 
         Args:
             source_ids: int array (batch, source_length): tokens, EOS, padding.
-            num_leaves: list of int, number of words of each sentence, of which each has a token or
-                more; rows of `source_ids` beyond the list are padding. Each output is a tree over
-                so many words: see `decoding.WellFormedTree`. None: an output is any tokens.
+            num_leaves: number of words of each sentence, each word with one token or more. Every
+                output is then a tree over that many words (see `decoding.WellFormedTree`). Rows of
+                `source_ids` beyond the list are padding. None: an output may be any tokens.
 
         Returns:
             ids int32 (batch, num_results, length), scores float32 (batch, num_results). Where fewer
-            trees were found, the score is -inf and the row padding. Where the limit fits no tree,
-            because `max_length` is less than the words and 3, the output is the beginning of a
-            flat one.
+            trees were found, the score is -inf and the row is padding. If `max_length` is less than
+            the number of words plus 3, the output is the beginning of a flat tree.
         """
         if num_leaves is None:
             return self._call(self.generator.search, source_ids, options=self._options)

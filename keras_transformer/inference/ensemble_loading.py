@@ -1,15 +1,23 @@
 """The models of a translator: from one run or several, with one checkpoint or several."""
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.types import PathLike
+
+Origin = tuple[RunDirectory, Path]  # of a model: its run and its file of weights
 
 
-def load_ensemble(run_directory, checkpoint):
-    """The models of a run, or of several, and their tokenizers: see `Translator.load`.
-
-    Returns `(models, source_tokenizer, tokenizer, origins)`; `origins` is a list with the
-    `RunDirectory` and the file of weights of each model.
-    """
+def load_ensemble(
+    run_directory: PathLike | Sequence[PathLike], checkpoint: PathLike | Sequence[PathLike] | None
+) -> tuple[list[keras.Model], SentencePieceTokenizer, SentencePieceTokenizer, list[Origin]]:
+    """The models of `Translator.load`, the tokenizers of source and target, the models' origins."""
     origins = [
         (run, run.find_weights(name)) for run, name in ensemble_members(run_directory, checkpoint)
     ]
@@ -25,10 +33,14 @@ def load_ensemble(run_directory, checkpoint):
     return models, *tokenizers[0], origins
 
 
-def ensemble_members(run_directory, checkpoint):
-    """Pairs of a `RunDirectory` and a checkpoint, one for each model of `Translator.load`."""
-    runs = run_directory if isinstance(run_directory, (list, tuple)) else [run_directory]
-    runs = [RunDirectory.open(path) for path in runs]
+def ensemble_members(
+    run_directory: PathLike | Sequence[PathLike], checkpoint: PathLike | Sequence[PathLike] | None
+) -> Iterator[tuple[RunDirectory, PathLike | None]]:
+    """The run and the checkpoint of each model of `Translator.load`."""
+    paths: Sequence[Any] = (
+        run_directory if isinstance(run_directory, (list, tuple)) else [run_directory]
+    )
+    runs = [RunDirectory.open(path) for path in paths]
     names = checkpoint if isinstance(checkpoint, (list, tuple)) else [checkpoint]
     if len(runs) == 1:
         runs = runs * len(names)

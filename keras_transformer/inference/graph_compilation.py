@@ -1,29 +1,36 @@
 """A function of batches of ids as one compiled graph, on TensorFlow and on JAX."""
 
 import functools
-import math
+import sys
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 
+from keras_transformer.types import Shape
+
 IDS = keras.InputSpec(shape=(None, None), dtype="int32")  # (batch, length)
 
 
-def compile_function(function, inputs, variables):
+def compile_function(
+    function: Callable[..., Any],
+    inputs: Sequence[keras.InputSpec],
+    variables: Sequence[keras.Variable],
+) -> Callable[..., Any]:
     """Compile a function of batches.
 
-    TensorFlow traces one graph for all shapes and reads the variables when it runs. JAX compiles
-    anew for each shape: pad the inputs to few of them. Either way, a change of the variables
-    between calls, by training for instance, is seen by the next call.
+    TensorFlow traces one graph for all shapes. JAX compiles one for each shape, so pad the inputs
+    to few of them. Changes of the variables between calls, such as by training, count.
 
     Args:
-        function: takes as many tensors as `inputs` has entries and returns a nest of tensors; it is
-            made of `keras.ops`.
-        inputs: list of `keras.InputSpec`, shape and dtype of each argument; `IDS` is that of ids.
-        variables: the `keras.Variable`s that the function reads; a model's are `model.variables`.
+        function: takes one tensor per entry of `inputs` and returns a nest of tensors; made of
+            `keras.ops`.
+        inputs: shape and dtype of each argument; `IDS` is the one of ids.
+        variables: the variables that the function reads, such as `model.variables`.
 
     Returns:
-        A function of as many arrays that returns a nest of NumPy arrays.
+        The same function of arrays; it returns a nest of NumPy arrays.
 
     Example:
         >>> from keras import ops
@@ -47,46 +54,50 @@ class CompiledCalls:
     """Calls functions of batches, each compiled when it is first called.
 
     Args:
-        models: list of the models whose variables the functions read.
+        models: the models whose variables the functions read.
     """
 
-    def __init__(self, models):
+    def __init__(self, models: Sequence[keras.Model]) -> None:
         self._variables = [variable for model in models for variable in model.variables]
-        self._compiled = {}
+        self._compiled: dict[tuple[Hashable, ...], Callable[..., Any]] = {}
 
-    def __call__(self, function, *arrays, **options):
-        """`function(*arrays, **options)` as NumPy arrays, by one graph for equal options.
+    def __call__(
+        self, function: Callable[..., Any], *arrays: np.ndarray | None, **options: Hashable
+    ) -> Any:
+        """`function(*arrays, **options)` as NumPy arrays; equal options share one graph.
 
         Args:
-            function: as `compile_function` takes it.
-            *arrays: of axes of which the first and the last vary, such as (batch, length); None
-                at the end is left out.
-            **options: values with a hash, the same ones for each `function`.
+            function: as in `compile_function`.
+            *arrays: arrays whose first and last axes vary, such as (batch, length); a None at the
+                end is left out.
+            **options: the names are the same in every call of `function`.
         """
-        arrays = [array for array in arrays if array is not None]
-        inputs = [keras.InputSpec(shape=_shape(array), dtype=str(array.dtype)) for array in arrays]
+        given = [array for array in arrays if array is not None]
+        inputs = [keras.InputSpec(shape=_shape(array), dtype=str(array.dtype)) for array in given]
         key = (function.__name__, *(spec.shape for spec in inputs), *options.values())
         if key not in self._compiled:
             function = functools.partial(function, **options)
             self._compiled[key] = compile_function(function, inputs, self._variables)
-        return self._compiled[key](*arrays)
+        return self._compiled[key](*given)
 
 
-def _shape(array):
+def _shape(array: np.ndarray) -> Shape:
     return (None, *array.shape[1:-1], None)[: array.ndim]
 
 
-def pad_ids(rows, padding_id, max_length=None):
+def pad_ids(
+    rows: Sequence[Sequence[int]], padding_id: int, max_length: int | None = None
+) -> np.ndarray:
     """Rows of ids as one array; on JAX in one of few shapes, because it compiles for each.
 
     Args:
-        rows: list of sequences of int.
-        padding_id: what fills up the rows.
-        max_length: most positions of a model, which no row exceeds, or None.
+        rows: the ids of each row.
+        padding_id: id that fills up the rows.
+        max_length: number of positions of the model, which no row exceeds; None if unlimited.
 
     Returns:
-        int32 array (batch, length) with a row for each of `rows`; on JAX rows of padding follow,
-        so that there are 1, 2, 4, ... of them, and the length is a multiple of 8 or `max_length`.
+        int32 array (batch, length), one row for each of `rows`. On JAX, rows of padding follow
+        until their number is a power of 2, and `length` is a multiple of 8, or `max_length`.
 
     Example:
         >>> pad_ids([[5, 4], [3]], padding_id=0)[:2, :2].tolist()
@@ -95,24 +106,32 @@ def pad_ids(rows, padding_id, max_length=None):
     num_rows, length = len(rows), max(1, *map(len, rows))
     if keras.backend.backend() == "jax":
         num_rows = 1 << (num_rows - 1).bit_length()
-        length = min(-(-length // 8) * 8, max_length or math.inf)
+        length = min(-(-length // 8) * 8, max_length or sys.maxsize)
     array = np.full((num_rows, length), padding_id, dtype="int32")
     for row, ids in zip(array, rows, strict=False):
         row[: len(ids)] = ids
     return array
 
 
-def _compile_with_tensorflow(function, inputs, variables):
+def _compile_with_tensorflow(
+    function: Callable[..., Any],
+    inputs: Sequence[keras.InputSpec],
+    variables: Sequence[keras.Variable],
+) -> Callable[..., Any]:
     import tensorflow as tf
 
     signature = [tf.TensorSpec(spec.shape, spec.dtype) for spec in inputs]
     return tf.function(function, input_signature=signature, autograph=False)
 
 
-def _compile_with_jax(function, inputs, variables):
+def _compile_with_jax(
+    function: Callable[..., Any],
+    inputs: Sequence[keras.InputSpec],
+    variables: Sequence[keras.Variable],
+) -> Callable[..., Any]:
     import jax
 
-    # Values that a compiled function closes over are constants of it: the weights must be inputs.
+    # What a compiled function closes over becomes a constant of it: the weights must be inputs.
     @jax.jit
     def compiled(values, inputs):
         with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):

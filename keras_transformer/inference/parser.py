@@ -3,9 +3,10 @@
 import dataclasses
 import math
 import re
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self, Unpack
 
+import keras
 import numpy as np
 
 from keras_transformer.argument_checks import check_positive_int
@@ -17,23 +18,30 @@ from keras_transformer.parsing import Tree, repair, source_text
 from keras_transformer.parsing.leaf import WHITE_SPACE
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer, tree_tokens
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.search_options import PARSING, HasSearchOptions, takes_search_options
+from keras_transformer.search_options import (
+    PARSING,
+    HasSearchOptions,
+    SearchKeywords,
+    takes_search_options,
+)
+from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_batches import batches_by_length
 from keras_transformer.text.sentence_encoding import encode_sentences
+from keras_transformer.types import PathLike
 
-# As in files of trees: a no-break space in a word does not part it.
+# As in files of trees: a no-break space does not end a word.
 _WORD = re.compile(rf"[^{WHITE_SPACE}]+")
 
 
 class Parse(NamedTuple):
-    """What a `Parser` found for a sentence.
+    """The result of a `Parser` for one sentence.
 
     Args:
-        tree: the `Tree` over exactly the sentence's words, with `XX` for each tag; None for a
-            sentence without words.
-        score: the log-probability of the tree's tokens divided by the length penalty; -inf where
-            the model overflows and no tree was found: `tree` is a flat one then.
-        repairs: number of repairs that made a tree of what was found; 0 where the search was
+        tree: tree over exactly the sentence's words, with `XX` for each tag; None for a sentence
+            without words.
+        score: log-probability of the tree's tokens divided by the length penalty; -inf if the model
+            overflows and finds no tree, in which case `tree` is flat.
+        repairs: number of repairs that turned the model's output into a tree; 0 if the search was
             constrained.
     """
 
@@ -42,26 +50,35 @@ class Parse(NamedTuple):
     repairs: int
 
 
+class ParserKeywords(SearchKeywords, total=False):
+    """Keyword arguments of a `Parser`."""
+
+    batch_size: int
+    constrained: bool
+
+
 class Parser(HasSearchOptions):
     """Parses lists of sentences.
 
-    Sentences are sorted by length, run in batches and returned in the order in which they came.
+    Sentences are sorted by length, run in batches and returned in their original order.
 
     Args:
-        model: a model from `build_transformer` with a vocabulary of its own for each side.
-        tokenizer: the `TreeTokenizer` of the target.
-        source_tokenizer: the `SentencePieceTokenizer` of the words.
-        batch_size: most sentences of a batch.
-        constrained: whether the search gives well-formed trees with the right number of words
-            alone. Else what it gives is repaired.
-        **options: fields of `SearchOptions`, such as `beam_size`, by default 21, `alpha`, 0.3, and
-            `extra_length`, 300, the most tokens of a linearised tree beyond the source's number. A
-            sentence of more tokens than `max_source_length` is refused.
+        model: a model from `build_transformer` with separate source and target vocabularies.
+        tokenizer: tokenizer of the target.
+        source_tokenizer: tokenizer of the words.
+        batch_size: maximum number of sentences in a batch.
+        constrained: whether the search is restricted to well-formed trees with the right number of
+            words. If not, its output is repaired.
+        **options: fields of `SearchOptions`, such as `beam_size` (defaults to 21), `alpha` (0.3)
+            and `extra_length` (300), the maximum number of tokens of a linearized tree beyond the
+            source's. Sentences with more tokens than `max_source_length` are refused.
 
-    The options are attributes, as `model`, `tokenizer`, `source_tokenizer` and `batch_size` are.
+    The options are attributes, and so are `model`, `tokenizer`, `source_tokenizer` and
+    `batch_size`.
 
     Raises:
-        ValueError: an argument breaks its rule, or the target has no tokens of trees.
+        ValueError: an argument breaks its rule, or the target vocabulary is without tokens of
+            trees.
 
     Example:
 
@@ -77,9 +94,16 @@ class Parser(HasSearchOptions):
 
     @takes_search_options(PARSING)
     def __init__(
-        self, model, tokenizer, source_tokenizer, *, batch_size=16, constrained=True, **options
-    ):
-        self.search_options = dataclasses.replace(PARSING, num_results=1, **options)
+        self,
+        model: keras.Model,
+        tokenizer: TreeTokenizer,
+        source_tokenizer: SentencePieceTokenizer,
+        *,
+        batch_size: int = 16,
+        constrained: bool = True,
+        **options: Unpack[SearchKeywords],
+    ) -> None:
+        self.search_options = dataclasses.replace(PARSING, **options)
         check_positive_int("batch_size", batch_size)
         self.tokenizer = tokenizer
         self.source_tokenizer = source_tokenizer
@@ -94,50 +118,58 @@ class Parser(HasSearchOptions):
         self._constrained = constrained
 
     @classmethod
-    def load(cls, run_directory, checkpoint=None, **options):
+    def load(
+        cls,
+        run_directory: PathLike,
+        checkpoint: PathLike | None = None,
+        **options: Unpack[ParserKeywords],
+    ) -> Self:
         """The parser of a run.
 
         Args:
             run_directory: path of the run.
-            checkpoint: name or path of the weights; None: those with which the run ended.
-            **options: the keyword arguments of `Parser`.
+            checkpoint: name or path of the weights; defaults to the run's final weights.
+            **options: keyword arguments of `Parser`.
 
         Raises:
-            UserInputError: no run is there, its files do not fit each other, or its outputs are
-                no trees.
+            UserInputError: `run_directory` holds no run, the run's files do not fit each other, or
+                it was not trained to produce trees.
         """
         run = RunDirectory.open(run_directory)
         source_tokenizer, tokenizer = run.load_tokenizers(TreeTokenizer)
         return cls(run.load_model(checkpoint), tokenizer, source_tokenizer, **options)
 
-    def parse(self, sentences, progress=False):
+    def parse(
+        self, sentences: Iterable[str | Iterable[str]], progress: bool = False
+    ) -> list[Tree | None]:
         """The tree of each sentence.
 
         Args:
-            sentences: iterable of strings, whose words have spaces between them, or of lists of
-                words. A word's brackets are read as the Penn Treebank's `-LRB-` and so on, half of
-                a surrogate pair as U+FFFD.
+            sentences: strings of words separated by spaces, or lists of words. Brackets in words
+                are read as the Penn Treebank's `-LRB-` and so on, unpaired surrogates as U+FFFD.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            A list of `Tree`, in the order of `sentences`; None for one without words.
+            The trees in the order of `sentences`; None for a sentence without words.
         """
         return [found.tree for found in self.parse_with_scores(sentences, progress)]
 
-    def parse_with_scores(self, sentences, progress=False):
-        """The `Parse` of each sentence: tree, score and number of repairs.
+    def parse_with_scores(
+        self, sentences: Iterable[str | Iterable[str]], progress: bool = False
+    ) -> list[Parse]:
+        """The tree, the score and the number of repairs of each sentence.
 
         Args:
             sentences, progress: as in `parse`.
 
         Returns:
-            A list of `Parse`, in the order of `sentences`.
+            The results in the order of `sentences`.
 
         Raises:
-            ValueError: `sentences` is one string, or an entry is no sentence.
-            SentenceTooLong: a sentence has more tokens than `max_source_length` or than the model
-                has learned positions, or a tree over its words has. It is a `UserInputError`.
-            UserInputError: the model has no finite score for a sentence, nor finite weights.
+            ValueError: `sentences` is a single string, or an entry is neither a string nor words.
+            SentenceTooLong: a sentence has more tokens than `max_source_length`, or it or a tree
+                over its words exceeds the model's learned positions. It is a `UserInputError`.
+            UserInputError: a score is not finite, because the model's weights are not.
         """
         if isinstance(sentences, (str, bytes)):
             raise ValueError(
@@ -161,11 +193,11 @@ class Parser(HasSearchOptions):
             self._check_weights()
         return parses
 
-    def _check_weights(self):
+    def _check_weights(self) -> None:
         if not all(np.isfinite(weight).all() for weight in self.model.get_weights()):
             raise UserInputError(f"The {SCORES_NOT_FINITE}")
 
-    def _encode(self, words):
+    def _encode(self, words: Sequence[list[str]]) -> list[list[int]]:
         """The ids of sentences, lists of words."""
         positions = self._generator.max_length
         limit = self.search_options.source_limit(positions)
@@ -173,7 +205,7 @@ class Parser(HasSearchOptions):
         rows = encode_sentences("sentences", texts, self.source_tokenizer, limit)
         if positions is None or not self._constrained:
             return rows
-        most = positions - 1 - 2  # BOS and the two brackets of a flat tree have theirs
+        most = positions - 1 - 2  # BOS and the two brackets of a flat tree take three
         for i, words_of_one in enumerate(words):
             if len(words_of_one) > most:
                 raise SentenceTooLong(
@@ -185,8 +217,8 @@ class Parser(HasSearchOptions):
         return rows
 
 
-def _parse(text, words, score):
-    """The `Parse` of what a search found: a linearised tree or anything else, and its score."""
+def _parse(text: str, words: list[str], score: float) -> Parse:
+    """The `Parse` of a search's output, which may be anything else than a linearised tree."""
     if not math.isfinite(score):
         flat, _ = repair([], words)
         return Parse(flat, -math.inf, 0)
@@ -194,11 +226,11 @@ def _parse(text, words, score):
     return Parse(tree, score, repairs)
 
 
-def _words(sentence):
+def _words(sentence: object) -> list[str]:
     """The words of a sentence, a string or a list of words."""
     if isinstance(sentence, str):
         return _WORD.findall(sentence)
-    words = list(sentence) if isinstance(sentence, Iterable) else [sentence]
+    words: list[Any] = list(sentence) if isinstance(sentence, Iterable) else [sentence]
     if not all(isinstance(word, str) and _WORD.fullmatch(word) for word in words):
         raise ValueError(
             f"`sentences` must be strings, or lists of words without spaces. Received: {sentence!r}"

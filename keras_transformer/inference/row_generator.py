@@ -1,7 +1,9 @@
 """Generation, scoring and alignment of rows of ids, compiled, in batches of similar lengths."""
 
 import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 
+import keras
 import numpy as np
 
 from keras_transformer.argument_checks import check_non_negative_int
@@ -9,20 +11,31 @@ from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
 from keras_transformer.inference.graph_compilation import CompiledCalls, pad_ids
 from keras_transformer.models import TransformerStacks
 from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.search_options import SearchOptions
+from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_batches import batches_by_length
 
 # A model's vocabulary may be padded to a multiple of 8.
 MOST_PADDING = 7
 
+Rows = Sequence[Sequence[int]]  # ids without BOS and EOS
+
 
 class RowGenerator:
-    """Runs a `SequenceGenerator` on lists of rows, which are lists of ids without BOS and EOS.
+    """Runs a `SequenceGenerator` on rows of ids without BOS and EOS.
 
-    The methods yield the rows' results with their indices, batch by batch. The options are for
-    searches and samples alike. Several models are an ensemble; changes of their weights are seen.
+    The methods yield the rows' results with their indices, batch by batch. The options apply to
+    searches and samples. Several models are an ensemble; later changes of their weights count.
     """
 
-    def __init__(self, models, source_tokenizer, tokenizer, options, batch_size):
+    def __init__(
+        self,
+        models: Sequence[keras.Model],
+        source_tokenizer: SentencePieceTokenizer,
+        tokenizer: SentencePieceTokenizer,
+        options: SearchOptions,
+        batch_size: int,
+    ) -> None:
         if not models:
             raise ValueError("`model` must be one model or several. Received: model=[]")
         layers = TransformerStacks.of(models[0])
@@ -36,7 +49,9 @@ class RowGenerator:
         self._call = CompiledCalls(models)
         self.max_length = self._generator.layers.max_length  # most positions, or None
 
-    def search(self, rows, prefix_rows, num_results, progress=False):
+    def search(
+        self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False
+    ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
         """Yield `(index, ids, scores)` of each row with tokens: its outputs, best first.
 
         Each begins with the prefix of its row. One without a finite score is a `UserInputError`.
@@ -49,12 +64,20 @@ class RowGenerator:
         return self._generate(search, rows, prefix_rows, progress)
 
     def sample(
-        self, rows, prefix_rows, num_samples, *, seed, first_index, progress=False, **filters
-    ):
+        self,
+        rows: Rows,
+        prefix_rows: Rows,
+        num_samples: int,
+        *,
+        seed: int,
+        first_index: int,
+        progress: bool = False,
+        **filters: float | None,
+    ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
         """Yield `(index, ids, log_probs)` of each row with tokens: its samples.
 
-        The seed decides them with a row's index, which counts from `first_index`. The filters are
-        `temperature`, `top_k` and `top_p` of `SequenceGenerator.sample`.
+        They depend on the seed and the row's index, which counts from `first_index`. The filters
+        are `temperature`, `top_k` and `top_p` of `SequenceGenerator.sample`.
         """
         check_non_negative_int("seed", seed)
         check_non_negative_int("first_index", first_index)
@@ -65,7 +88,7 @@ class RowGenerator:
                 length = max(length, prefix_ids.shape[1] + 1)
             uniforms = np.zeros((len(source_ids), num_samples, length), "float32")
             for row, i in zip(uniforms, indices, strict=False):
-                for j in range(num_samples):  # a stream of its own: begins alike at every length
+                for j in range(num_samples):  # its own stream, the same for every length
                     generator = np.random.default_rng([seed, first_index + i, j])
                     row[j] = generator.random(length, dtype="float32")
             inputs = source_ids, uniforms, prefix_ids
@@ -73,22 +96,32 @@ class RowGenerator:
 
         return self._generate(sample, rows, prefix_rows, progress)
 
-    def score(self, source_rows, target_rows, progress=False):
+    def score(
+        self, source_rows: Rows, target_rows: Rows, progress: bool = False
+    ) -> Iterator[tuple[int, float]]:
         """Yield `(index, log_prob)` of each pair of rows, EOS included."""
         for indices, *inputs in self._batches_of_pairs(source_rows, target_rows, progress):
             labels = self._pad([[*target_rows[i], self._tokens.eos] for i in indices])
             log_probs = self._call(self._generator.score, *inputs, labels)
             yield from zip(indices, log_probs.tolist(), strict=False)
 
-    def alignment(self, source_rows, target_rows, progress=False):
+    def alignment(
+        self, source_rows: Rows, target_rows: Rows, progress: bool = False
+    ) -> Iterator[tuple[int, np.ndarray]]:
         """Yield `(index, weights)` of each pair: float32 (target tokens, source tokens and EOS)."""
         for indices, *inputs in self._batches_of_pairs(source_rows, target_rows, progress):
             found = self._call(self._generator.alignment, *inputs)
             for i, weights in zip(indices, found, strict=False):
                 yield i, weights[: len(target_rows[i]), : len(source_rows[i]) + 1]
 
-    def _generate(self, generate, rows, prefix_rows, progress):
-        """What `generate(indices, source_ids, prefix_ids)` finds of each batch, row by row."""
+    def _generate(
+        self,
+        generate: Callable[..., tuple[np.ndarray, np.ndarray]],
+        rows: Rows,
+        prefix_rows: Rows,
+        progress: bool,
+    ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
+        """Yield the result of each row from `generate(indices, source_ids, prefix_ids)`."""
         not_empty = [i for i, row in enumerate(rows) if row]
         lengths = [1 + len(row) for row in rows]
         for indices in batches_by_length(not_empty, lengths, self._batch_size, progress):
@@ -102,22 +135,29 @@ class RowGenerator:
                     raise UserInputError(f"The {SCORES_NOT_FINITE}")
                 yield i, ids[is_output], scores[is_output].tolist()
 
-    def _batches_of_pairs(self, source_rows, target_rows, progress):
+    def _batches_of_pairs(
+        self, source_rows: Rows, target_rows: Rows, progress: bool
+    ) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
         """Yield indices with the encoder's and the decoder's input of these pairs."""
         lengths = [1 + max(map(len, pair)) for pair in zip(source_rows, target_rows, strict=True)]
         for indices in batches_by_length(range(len(lengths)), lengths, self._batch_size, progress):
             target_ids = self._pad([[self._tokens.bos, *target_rows[i]] for i in indices])
             yield indices, self._source_ids(source_rows, indices), target_ids
 
-    def _source_ids(self, rows, indices):
+    def _source_ids(self, rows: Rows, indices: Sequence[int]) -> np.ndarray:
         return self._pad([[*rows[i], self._source_eos] for i in indices])
 
-    def _pad(self, rows):
+    def _pad(self, rows: Rows) -> np.ndarray:
         return pad_ids(rows, self._tokens.pad, self.max_length)
 
 
-def _check_fit(side, tokenizer, vocabulary_size, layers):
-    """Require a tokenizer whose ids are the model's, up to its vocabulary's padding."""
+def _check_fit(
+    side: str,
+    tokenizer: SentencePieceTokenizer,
+    vocabulary_size: int,
+    layers: TransformerStacks,
+) -> None:
+    """Require a tokenizer with the model's ids; the model's vocabulary may be padded."""
     if not 0 <= vocabulary_size - tokenizer.vocabulary_size <= MOST_PADDING:
         raise UserInputError(
             f"The {side} tokenizer must have the model's vocabulary. Received: "

@@ -1,53 +1,72 @@
 """Strings in, strings out: trained models with their tokenizers."""
 
 import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Self, Unpack
+
+import keras
+import numpy as np
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.inference.alignment import Alignment
-from keras_transformer.inference.ensemble_loading import load_ensemble
-from keras_transformer.inference.row_generator import RowGenerator
-from keras_transformer.search_options import HasSearchOptions, SearchOptions, takes_search_options
+from keras_transformer.inference.ensemble_loading import Origin, load_ensemble
+from keras_transformer.inference.row_generator import RowGenerator, Rows
+from keras_transformer.search_options import (
+    HasSearchOptions,
+    SearchKeywords,
+    SearchOptions,
+    takes_search_options,
+)
+from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_batches import check_equal_numbers
 from keras_transformer.text.sentence_encoding import (
     LONG_SENTENCES,
+    LongSentences,
     encode_sentences,
     split_sentences,
 )
+from keras_transformer.types import PathLike
+
+
+class TranslatorKeywords(SearchKeywords, total=False):
+    """Keyword arguments of a `Translator` whose tokenizers are known."""
+
+    batch_size: int
+    long_sentences: LongSentences
+    source_language: str
 
 
 class Translator(HasSearchOptions):
     """Translates, scores and aligns lists of sentences.
 
-    Sentences are sorted by length, run in batches and returned in the order in which they came. An
-    empty sentence, or one of white space alone, has the empty translation (its prefix, if it has
-    one).
+    Sentences are sorted by length, run in batches and returned in their original order. The
+    translation of an empty or blank sentence is empty, or its prefix.
 
     Args:
-        model: a model from `build_transformer`, or one that was reloaded; or a list of several, an
-            ensemble, which takes the mean of their probabilities. What training changes in them
-            later, the translator sees.
-        tokenizer: the `SentencePieceTokenizer` of the target that the models were trained with.
-            Their vocabulary may be padded, to a size that is less than 8 larger.
-        source_tokenizer: that of the source; None: the same one.
-        batch_size: most sentences of a batch.
-        long_sentences: what becomes of a longer sentence: `"refuse"` raises `SentenceTooLong`,
-            `"cut"` drops what is beyond the limit, and `"split"` translates the sentences in it one
-            by one (`translate` alone, without prefixes). Both warn with a `LongSentenceWarning`.
-            Prefixes, and what is scored or aligned, are refused always.
-        source_language: code of the source's language, by whose rules `"split"` finds where a
-            sentence ends; general rules where that has none.
+        model: a model from `build_transformer` or a reloaded one, or a list of models: an ensemble,
+            whose probabilities are averaged. Later changes of their weights count.
+        tokenizer: tokenizer of the target that the models were trained with. The models' vocabulary
+            may be padded by up to 7 tokens.
+        source_tokenizer: tokenizer of the source; defaults to `tokenizer`.
+        batch_size: maximum number of sentences in a batch.
+        long_sentences: what to do with a sentence that is too long. `"refuse"` raises
+            `SentenceTooLong`; `"cut"` drops its end; `"split"` translates the sentences in it one
+            by one (`translate` only, without prefixes). `"cut"` and `"split"` warn with a
+            `LongSentenceWarning`. Prefixes and sentences to score or align are always refused.
+        source_language: code of the source language, whose rules `"split"` uses to find the ends of
+            sentences. Languages without rules of their own use general ones.
         **options: fields of `SearchOptions`: `beam_size`, `alpha`, `extra_length`, `min_length`,
-            `no_repeat_ngram` and so on. `max_source_length` is the limit of prefixes too, and of
-            targets that are scored or aligned.
+            `no_repeat_ngram` and so on. `max_source_length` also limits prefixes, and targets to
+            score or align.
 
-    The arguments are attributes, `models` always a list; so are `origins`, a list with the
-    `RunDirectory` and the file of weights of each model that was loaded from a run, and
-    `max_length`, the models' number of positions, None where they have no limit.
+    The arguments are attributes, and `models` is always a list. Further attributes: `origins`, the
+    `RunDirectory` and the file of weights of each model loaded from a run; `max_length`, the
+    models' number of positions, None if unlimited.
 
     Raises:
         ValueError: an argument breaks its rule.
-        UserInputError: model and tokenizer do not fit each other.
+        UserInputError: the models and the tokenizers do not fit each other.
 
     Example:
 
@@ -60,15 +79,15 @@ class Translator(HasSearchOptions):
     @takes_search_options()
     def __init__(
         self,
-        model,
-        tokenizer,
+        model: keras.Model | Sequence[keras.Model],
+        tokenizer: SentencePieceTokenizer,
         *,
-        source_tokenizer=None,
-        batch_size=32,
-        long_sentences="refuse",
-        source_language="en",
-        **options,
-    ):
+        source_tokenizer: SentencePieceTokenizer | None = None,
+        batch_size: int = 32,
+        long_sentences: LongSentences = "refuse",
+        source_language: str = "en",
+        **options: Unpack[SearchKeywords],
+    ) -> None:
         self.search_options = SearchOptions(**options)
         check_positive_int("batch_size", batch_size)
         check_one_of("long_sentences", long_sentences, LONG_SENTENCES)
@@ -77,8 +96,10 @@ class Translator(HasSearchOptions):
         self.batch_size = batch_size
         self.long_sentences = long_sentences
         self.source_language = source_language
-        self.origins = []
-        self.models = list(model) if isinstance(model, (list, tuple)) else [model]
+        self.origins: list[Origin] = []
+        self.models: list[keras.Model] = (
+            list(model) if isinstance(model, (list, tuple)) else [model]
+        )
         self._generator = RowGenerator(
             self.models, self.source_tokenizer, tokenizer, self.search_options, batch_size
         )
@@ -86,60 +107,76 @@ class Translator(HasSearchOptions):
         self._most_tokens = self.search_options.source_limit(self.max_length)
 
     @classmethod
-    def load(cls, run_directory, checkpoint=None, **options):
+    def load(
+        cls,
+        run_directory: PathLike | Sequence[PathLike],
+        checkpoint: PathLike | Sequence[PathLike] | None = None,
+        **options: Unpack[TranslatorKeywords],
+    ) -> Self:
         """The translator of a run, or of an ensemble.
 
         Args:
             run_directory: path of the run, or a list of paths.
-            checkpoint: name or path of the weights; None: those with which the run ended. A list:
-                several of one run, or one for each run.
-            **options: the keyword arguments of `Translator`.
+            checkpoint: name or path of the weights; defaults to the run's final weights. A list
+                names several checkpoints of one run, or one for each run.
+            **options: keyword arguments of `Translator`, except `source_tokenizer`.
 
         Raises:
-            UserInputError: no run is there, its files do not fit each other, or the members of an
-                ensemble have different vocabularies.
+            UserInputError: `run_directory` holds no run, its files do not fit each other, or the
+                members of an ensemble have different vocabularies.
         """
         models, source_tokenizer, tokenizer, origins = load_ensemble(run_directory, checkpoint)
         translator = cls(models, tokenizer, source_tokenizer=source_tokenizer, **options)
         translator.origins = origins
         return translator
 
-    def translate(self, sentences, prefixes=None, progress=False):
+    def translate(
+        self,
+        sentences: Iterable[str],
+        prefixes: Iterable[str] | None = None,
+        progress: bool = False,
+    ) -> list[str]:
         """The best translation of each sentence.
 
         Args:
-            sentences: iterable of strings.
-            prefixes: iterable of as many strings, with which the translations begin; an empty one
-                forces nothing. None: all are empty. A prefix may end within a word.
+            sentences: the sentences to translate.
+            prefixes: the beginning of each translation, which may end within a word. An empty
+                prefix leaves the translation free.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            A list of strings, in the order of `sentences`. A prefix is part of the translation, as
-            the tokenizer spells it. The translations of a split sentence's parts have a space
-            between them.
+            The translations in the order of `sentences`. A prefix is part of its translation, as
+            the tokenizer spells it. The translations of the parts of a split sentence are joined by
+            spaces.
 
         Raises:
-            SentenceTooLong: a sentence, or a prefix, is longer than `max_source_length` and is to
-                be refused. It is a `UserInputError`, and all methods raise it.
+            SentenceTooLong: a sentence or a prefix is longer than `max_source_length` and is to be
+                refused. It is a `UserInputError`; all methods raise it.
         """
         if self.long_sentences == "split" and prefixes is None:
             return self._translate_parts(sentences, progress)
         return [best[0] for best, *_ in self._search(sentences, 1, prefixes, progress)]
 
-    def translate_nbest(self, sentences, n, prefixes=None, progress=False):
+    def translate_nbest(
+        self,
+        sentences: Iterable[str],
+        n: int,
+        prefixes: Iterable[str] | None = None,
+        progress: bool = False,
+    ) -> list[list[tuple[str, float]]]:
         """The n best translations of each sentence, with their scores.
 
         Args:
-            sentences: iterable of strings.
-            n: how many translations, at most `beam_size`.
+            sentences: the sentences to translate.
+            n: number of translations, at most `beam_size`.
             prefixes: as in `translate`.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            A list of lists of `(text, score)`, best first; the score is the log-probability divided
-            by the length penalty. Different tokens may spell the same text. A list is shorter than
-            n where the search found fewer; that of an empty sentence is `[("", 0.0)]`, or its
-            prefix.
+            For each sentence its `(text, score)` pairs, best first; the score is the
+            log-probability divided by the length penalty. Two texts may be the same, spelled with
+            different tokens. A list is shorter than n if the search found fewer, and `[("", 0.0)]`
+            (or the prefix instead of `""`) for an empty sentence.
         """
         check_positive_int("n", n)
         if n > self.beam_size:
@@ -150,37 +187,38 @@ class Translator(HasSearchOptions):
 
     def sample(
         self,
-        sentences,
-        n=1,
+        sentences: Iterable[str],
+        n: int = 1,
         *,
-        temperature=1.0,
-        top_k=None,
-        top_p=None,
-        seed=0,
-        first_index=0,
-        prefixes=None,
-        progress=False,
-    ):
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int = 0,
+        first_index: int = 0,
+        prefixes: Iterable[str] | None = None,
+        progress: bool = False,
+    ) -> list[list[tuple[str, float]]]:
         """Translations of each sentence, drawn token by token from the model's distribution.
 
-        A result depends on the seed, the sentence and its index alone: not on the batch, nor on the
-        number of samples.
+        A sample depends only on the seed, the sentence and its index: the batch and the number of
+        samples do not change it.
 
         Args:
-            sentences: iterable of strings.
-            n: how many translations of each.
+            sentences: the sentences to translate.
+            n: number of samples of each sentence.
             temperature: number > 0 that divides the logits; below 1, likely tokens become likelier.
-            top_k: draw among so many of the likeliest tokens; None: all.
-            top_p: draw among the likeliest tokens that together have this probability, in (0, 1];
-                None: all.
-            seed: integer >= 0; another one gives other samples.
-            first_index: index of the first sentence, where `sentences` go on from an earlier call.
+            top_k: draw from this many of the most likely tokens; None draws from all.
+            top_p: draw from the most likely tokens that together have this probability, in (0, 1];
+                None draws from all.
+            seed: integer >= 0.
+            first_index: index of the first sentence, if `sentences` continue an earlier call.
             prefixes: as in `translate`.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            A list of lists of n `(text, log_prob)`, as drawn: the model's own log-probability, of
-            temperature 1 and all tokens. Those of an empty sentence are `("", 0.0)`, or its prefix.
+            For each sentence n pairs `(text, log_prob)` in the order drawn. The log-probability is
+            the model's own, at temperature 1 over all tokens. For an empty sentence all are
+            `("", 0.0)`, or the prefix instead of `""`.
         """
         check_positive_int("n", n)
 
@@ -198,36 +236,45 @@ class Translator(HasSearchOptions):
         )
         return self._texts(found, prefix_rows, n)
 
-    def score(self, sources, targets, *, normalize=False, progress=False):
+    def score(
+        self,
+        sources: Iterable[str],
+        targets: Iterable[str],
+        *,
+        normalize: bool = False,
+        progress: bool = False,
+    ) -> list[float]:
         """Natural-log probability of given translations, EOS included, without length penalty.
 
         Args:
-            sources: iterable of strings.
-            targets: iterable of as many strings, the translations.
+            sources: the source sentences.
+            targets: one translation of each source.
             normalize: whether to divide by the number of target tokens, EOS included.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            A list of floats, in the order of `sources`.
+            The log-probabilities in the order of `sources`.
         """
         source_rows, target_rows = self._encode_pairs(sources, targets)
         found = dict(self._generator.score(source_rows, target_rows, progress))
         return [found[i] / (len(row) + 1 if normalize else 1) for i, row in enumerate(target_rows)]
 
-    def align(self, sources, targets, *, progress=False):
-        """Which source pieces and words given translations go back to, by the cross-attention.
+    def align(
+        self, sources: Iterable[str], targets: Iterable[str], *, progress: bool = False
+    ) -> list[Alignment]:
+        """Alignment of given translations with their sources, from the cross-attention.
 
         Args:
-            sources: iterable of strings.
-            targets: iterable of as many strings, the translations.
+            sources: the source sentences.
+            targets: one translation of each source.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            A list of `Alignment`, in the order of `sources`.
+            The alignments in the order of `sources`.
 
         Reference:
             Garg et al., "Jointly Learning to Align and Translate with Transformer Models", 2019,
-            section 4.2: the attention of the last layer but one, as the mean of its heads.
+            section 4.2: the attention of the penultimate layer, averaged over its heads.
         """
         source_rows, target_rows = self._encode_pairs(sources, targets)
         found = dict(self._generator.alignment(source_rows, target_rows, progress))
@@ -241,33 +288,35 @@ class Translator(HasSearchOptions):
             for i, (source, target) in enumerate(zip(source_rows, target_rows, strict=True))
         ]
 
-    def check_lengths(self, sources, targets=()):
-        """Raise `SentenceTooLong` where a source, or one of the targets, would be refused.
+    def check_lengths(self, sources: Iterable[str], targets: Iterable[str] = ()) -> None:
+        """Raise `SentenceTooLong` if a source or a target is too long.
 
         Args:
-            sources: iterable of strings, of which none is cut or split here.
-            targets: iterable of strings: translations to be scored or aligned, or prefixes.
+            sources: source sentences, refused whatever `long_sentences` is.
+            targets: translations to score or align, or prefixes.
         """
         self._encode("sources", sources, self.source_tokenizer)
         self._encode("targets", targets, self.tokenizer)
 
-    def _translate_parts(self, sentences, progress):
-        """As `translate`, of sentences that are split where they are too long."""
+    def _translate_parts(self, sentences: Iterable[str], progress: bool) -> list[str]:
+        """Like `translate`, but splits sentences that are too long."""
         limit, language = self._most_tokens, self.source_language
         parts = split_sentences("sentences", sentences, self.source_tokenizer, limit, language)
         rows = list(itertools.chain(*parts))
-        prefix_rows = [[]] * len(rows)
+        prefix_rows: Rows = [[]] * len(rows)
         found = self._generator.search(rows, prefix_rows, 1, progress)
         best = iter(self._texts(found, prefix_rows))
         texts = [[next(best)[0][0] for _ in rows_of_one] for rows_of_one in parts]
         return [" ".join(filter(None, texts_of_one)) for texts_of_one in texts]
 
-    def _search(self, sentences, n, prefixes, progress):
+    def _search(
+        self, sentences: Iterable[str], n: int, prefixes: Iterable[str] | None, progress: bool
+    ) -> list[list[tuple[str, float]]]:
         """The n best `(text, score)` of each sentence."""
         rows, prefix_rows = self._rows(sentences, prefixes)
         return self._texts(self._generator.search(rows, prefix_rows, n, progress), prefix_rows)
 
-    def _rows(self, sentences, prefixes):
+    def _rows(self, sentences: Iterable[str], prefixes: Iterable[str] | None) -> tuple[Rows, Rows]:
         """The ids of sentences and of their prefixes."""
         if self.long_sentences == "split":
             raise UserInputError(
@@ -279,21 +328,34 @@ class Translator(HasSearchOptions):
             return rows, [[]] * len(rows)
         return rows, self._encode_beside(rows, "sentences", "prefixes", prefixes)
 
-    def _texts(self, found, prefix_rows, num_of_empty=1):
-        """Lists of `(text, score)` of what was found; an empty sentence has its prefix."""
+    def _texts(
+        self,
+        found: Iterator[tuple[int, np.ndarray, list[float]]],
+        prefix_rows: Rows,
+        num_of_empty: int = 1,
+    ) -> list[list[tuple[str, float]]]:
+        """The `(text, score)` pairs of each sentence; an empty one has its prefix."""
         results = [[(text, 0.0)] * num_of_empty for text in self.tokenizer.decode(prefix_rows)]
         for i, ids, scores in found:
             results[i] = list(zip(self.tokenizer.decode(ids), scores, strict=True))
         return results
 
-    def _encode(self, name, sentences, tokenizer, long_sentences="refuse"):
+    def _encode(
+        self,
+        name: str,
+        sentences: Iterable[str],
+        tokenizer: SentencePieceTokenizer,
+        long_sentences: LongSentences = "refuse",
+    ) -> list[list[int]]:
         return encode_sentences(name, sentences, tokenizer, self._most_tokens, long_sentences)
 
-    def _encode_pairs(self, sources, targets):
+    def _encode_pairs(self, sources: Iterable[str], targets: Iterable[str]) -> tuple[Rows, Rows]:
         rows = self._encode("sources", sources, self.source_tokenizer)
         return rows, self._encode_beside(rows, "sources", "targets", targets)
 
-    def _encode_beside(self, source_rows, source_name, name, texts):
+    def _encode_beside(
+        self, source_rows: Rows, source_name: str, name: str, texts: Iterable[str]
+    ) -> list[list[int]]:
         rows = self._encode(name, texts, self.tokenizer)
         check_equal_numbers(source_name, source_rows, name, rows)
         return rows
