@@ -1,1 +1,1 @@
-"""What is fast and what is not, measured."""
+"""Measurements of speed."""

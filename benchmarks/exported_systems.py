@@ -1,42 +1,51 @@
-"""A run's translator and its exports, each as something that translates a list of sentences."""
+"""A run's translator and its exports, each as a function that translates a list of sentences."""
 
+import argparse
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.evaluation import bleu, chrf
 from keras_transformer.inference.translator import Translator
+from keras_transformer.serving.export_contract import (
+    LITERT_PRECISIONS,
+    SAVED_MODEL_PRECISIONS,
+    CTranslate2Precision,
+)
 from keras_transformer.text.sentence_batches import batches_by_length
 
-TIE = 1e-4  # scores this close are equal: rounding decides which translation comes first
+CTRANSLATE2_COMPARED: tuple[CTranslate2Precision, ...] = ("float32", "int8")
+TIE = 1e-4  # scores this close count as equal: rounding decides which translation comes first
+
+Translate = Callable[[list[str]], list[str]]
 
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """Something that translates.
+    """A translator or one of its exports.
 
     Args:
-        runtime: what runs it.
+        runtime: the program that runs it.
         precision: number format of the weights.
-        search: which search, in words; systems of the same are compared.
-        path: file or directory of the weights, whose size counts.
-        translate: function of a list of strings, to a list of strings.
-        reference: the `Translator` it must agree with; None: it is that one.
+        search: the search in words; systems with the same search are compared.
+        path: file or directory of the weights, whose size is measured.
+        translate: function that translates a list of sentences.
+        reference: translator to compare with; None for that translator itself.
     """
 
     runtime: str
     precision: str
     search: str
     path: Path
-    translate: Callable
+    translate: Translate
     reference: Translator | None = None
 
 
 class Result(NamedTuple):
-    """What was measured of a system."""
+    """Measurements of a system."""
 
     system: System
     megabytes: float
@@ -44,27 +53,29 @@ class Result(NamedTuple):
     chrf: float
     sentences: int
     equal: int  # translations equal to the reference's
-    beyond_ties: int  # others whose score by the reference differs from its own by more than a tie
+    beyond_ties: int  # others whose scores by the reference differ by more than `TIE`
     sentences_per_second: float
-    ratio: float  # of the speed to that of the reference
+    ratio: float  # speed divided by the reference's
 
 
 class Measurement:
-    """Measures systems on one test set; a reference must come before what is compared with it.
+    """Measures systems on one test set, a reference before the systems compared with it.
 
     Args:
-        sources, references: lists of strings.
+        sources: sentences of the test set.
+        references: their translations.
         tokenize: sacrebleu's tokenizer.
     """
 
-    def __init__(self, sources, references, tokenize):
+    def __init__(self, sources: list[str], references: list[str], tokenize: str) -> None:
         self.sources, self.references, self.tokenize = sources, references, tokenize
-        self.bleu_signature = None
-        self._found = {}  # search -> (translations, sentences a second) of its reference
+        self.bleu_signature: str | None = None
+        # Translations and sentences per second of each search's reference.
+        self._found: dict[str, tuple[list[str], float]] = {}
 
-    def of(self, system):
-        """The `Result` of a `System`."""
-        system.translate(self.sources[:64])  # what is compiled or allocated once
+    def of(self, system: System) -> Result:
+        """Measure a system."""
+        system.translate(self.sources[:64])  # compiles and allocates
         start = time.perf_counter()
         found = system.translate(self.sources)
         speed = len(found) / (time.perf_counter() - start)
@@ -85,8 +96,14 @@ class Measurement:
             ratio=speed / expected_speed,
         )
 
-    def _beyond_ties(self, translator, different, found, expected):
-        if not different:
+    def _beyond_ties(
+        self,
+        translator: Translator | None,
+        different: Sequence[int],
+        found: Sequence[str],
+        expected: Sequence[str],
+    ) -> int:
+        if translator is None or not different:
             return 0
         sources = [self.sources[i] for i in different]
         scores = [
@@ -96,18 +113,18 @@ class Measurement:
         return sum(abs(score - other) > TIE for score, other in zip(*scores, strict=True))
 
 
-def size(path):
+def size(path: Path) -> int:
     """Bytes of a file, or of all files of a directory."""
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     return sum(file.stat().st_size for file in files)
 
 
-def systems(options, directory):
-    """Yield every `System` of a run, references first, exported into `directory` one by one.
+def systems(options: argparse.Namespace, directory: Path) -> Iterator[System]:
+    """Yield every system of a run, references first, exported into `directory` one by one.
 
     Args:
         options: the parsed command line of `benchmarks.exports`.
-        directory: a `Path`.
+        directory: an existing directory.
     """
     from keras_transformer import export
 
@@ -125,36 +142,34 @@ def systems(options, directory):
         ((_, weights),) = translator.origins
         yield System("Keras", "float32", search, weights, translator.translate)
     search, translator = next(iter(translators.items()))
-    for precision in ("float32", "bfloat16"):
+    for precision in SAVED_MODEL_PRECISIONS:
         path = export.export_saved_model(
             translator, directory / f"saved_model_{precision}", precision=precision
         )
         translate = saved_model_translate(path, options)
         yield System("SavedModel", precision, search, path, translate, translator)
-    for precision in ("float32", "float16", "int8"):
-        path = export.export_litert(
-            translator, directory / f"litert_{precision}", precision=precision
-        )
+    for stored in LITERT_PRECISIONS:
+        path = export.export_litert(translator, directory / f"litert_{stored}", precision=stored)
         translate = litert_translate(path, options)
-        yield System("LiteRT", precision, search, path, translate, translator)
-    for precision in ("float32", "int8"):
+        yield System("LiteRT", stored, search, path, translate, translator)
+    for computed in CTRANSLATE2_COMPARED:
         path = export.export_ctranslate2(
-            translator, directory / f"ctranslate2_{precision}", precision=precision
+            translator, directory / f"ctranslate2_{computed}", precision=computed
         )
         for search in list(searches)[1:]:
             translate = ctranslate2_translate(path, searches[search][0], translator, options)
             reference = translators[search]
-            yield System("CTranslate2", precision, search, path, translate, reference)
+            yield System("CTranslate2", computed, search, path, translate, reference)
 
 
-def saved_model_translate(path, options):
+def saved_model_translate(path: Path, options: argparse.Namespace) -> Translate:
     """A SavedModel's `translate` for lists of strings, in batches of similar lengths."""
     import tensorflow as tf
 
     signature = tf.saved_model.load(path).signatures["translate"]
 
     def translate(sentences):
-        texts = [None] * len(sentences)
+        texts = [""] * len(sentences)
         lengths = [len(sentence) for sentence in sentences]
         for indices in batches_by_length(range(len(sentences)), lengths, options.batch_size):
             outputs = signature(inputs=tf.constant([sentences[i] for i in indices]))["outputs"]
@@ -165,14 +180,16 @@ def saved_model_translate(path, options):
     return translate
 
 
-def litert_translate(path, options):
+def litert_translate(path: Path, options: argparse.Namespace) -> Translate:
     """`LiteRTTranslator.translate` of an export."""
     from keras_transformer.serving import LiteRTTranslator
 
     return LiteRTTranslator(path, num_threads=options.threads).translate
 
 
-def ctranslate2_translate(path, beam_size, translator, options):
+def ctranslate2_translate(
+    path: Path, beam_size: int, translator: Translator, options: argparse.Namespace
+) -> Translate:
     """CTranslate2's translation of lists of strings, without a length penalty."""
     import ctranslate2
     import sentencepiece
@@ -191,7 +208,7 @@ def ctranslate2_translate(path, beam_size, translator, options):
     return translate
 
 
-def _scores(translator, sources, targets):
+def _scores(translator: Translator, sources: list[str], targets: list[str]) -> list[float]:
     """The penalised scores of given translations."""
     lengths = [len(ids) + 1 for ids in translator.tokenizer.encode(targets)]
     log_probs = translator.score(sources, targets)

@@ -1,8 +1,11 @@
-"""What exporting does to a model: its size, its speed beside the model's own, its BLEU."""
+"""Size, BLEU and speed of a model's exports, compared with the model."""
 
+import argparse
 import pathlib
 import sys
 import tempfile
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.command_errors import (
@@ -11,6 +14,9 @@ from keras_transformer.command_line.command_errors import (
     positive_int,
     run_command,
 )
+
+if TYPE_CHECKING:
+    from benchmarks.exported_systems import Result
 
 COLUMNS = "{:<12} {:<10} {:<16} {:>9} {:>7} {:>7} {:>11} {:>7} {:>12} {:>7}"
 HEADER = (
@@ -27,15 +33,15 @@ HEADER = (
 )
 
 
-def main(arguments=None):
-    """Export a run in every way, translate a test set, print a table."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Export a run in every format, translate a test set, print a table."""
     options = _parser().parse_args(arguments)
     start_backend_quietly()
     from benchmarks.exported_systems import Measurement, systems
     from keras_transformer.data.text_files import read_parallel_text
     from keras_transformer.evaluation.bleu import bleu_metric
 
-    bleu_metric(options.tokenize)  # a tokenizer that is not there is told at once
+    bleu_metric(options.tokenize)  # an unknown tokenizer is reported at once
     sources, references = read_parallel_text(options.source, options.reference)
     print(COLUMNS.format(*HEADER))
     with tempfile.TemporaryDirectory() as directory:
@@ -45,7 +51,7 @@ def main(arguments=None):
     print(f"\nBLEU {measurement.bleu_signature}")
 
 
-def _parser():
+def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="python -m benchmarks.exports", description=__doc__)
     add = parser.add_argument
     add("run", metavar="RUN", help="run directory of a training")
@@ -59,7 +65,7 @@ def _parser():
     return parser
 
 
-def _figures(result):
+def _figures(result: "Result") -> tuple[str, ...]:
     return (
         result.system.runtime,
         result.system.precision,

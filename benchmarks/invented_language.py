@@ -1,4 +1,4 @@
-"""A corpus of invented sentences whose translation can be learned."""
+"""A corpus of invented sentences with a learnable translation."""
 
 import numpy as np
 
@@ -9,21 +9,23 @@ from keras_transformer.special_tokens import SpecialTokens
 FIRST_WORD = max(vars(SpecialTokens()).values()) + 1
 
 
-def invented_corpus(pairs, vocabulary_size, longest, seed=1):
+def invented_corpus(
+    pairs: int, vocabulary_size: int, longest: int, seed: int = 1
+) -> ParallelCorpus:
     """Draw sentence pairs.
 
-    A source is words with the frequencies of Zipf's law. Its target is the same words in another
-    spelling (a permutation of the vocabulary), from the start again where the target is longer. So
-    a loss falls as on text: first to the words' entropy, then as the spelling is learned.
+    Source words have the frequencies of Zipf's law. The target is the same words in another
+    spelling (a permutation of the vocabulary), repeated if the target is longer. So a loss falls as
+    on text: first to the entropy of the words, then as the spelling is learned.
 
     Args:
         pairs: number of pairs.
         vocabulary_size: number of ids, special tokens included.
-        longest: most tokens of a sentence.
-        seed: of the draws.
+        longest: maximum number of tokens of a sentence.
+        seed: random seed.
 
     Returns:
-        A `ParallelCorpus`.
+        The corpus.
     """
     generator = np.random.default_rng(seed)
     sources, targets = (np.minimum(lengths, longest) for lengths in wmt_lengths(pairs, seed))
@@ -45,8 +47,8 @@ def invented_corpus(pairs, vocabulary_size, longest, seed=1):
     )
 
 
-def _zipf_draws(words, number, generator):
-    """Draw `number` of so many words, from 0, the n-th most frequent with a share of 1 / n."""
+def _zipf_draws(words: int, number: int, generator: np.random.Generator) -> np.ndarray:
+    """Draw `number` words in [0, words); the frequency of the n-th is proportional to 1 / n."""
     bounds = np.cumsum(1 / np.arange(1, words + 1))
     draws = np.searchsorted(bounds / bounds[-1], generator.random(number), side="right")
-    return np.minimum(draws, words - 1)  # the last bound may be 1 less a rounding
+    return np.minimum(draws, words - 1)  # rounding may leave the last bound below 1

@@ -1,10 +1,12 @@
-"""How many target tokens a second are read from a prepared corpus, as training reads them."""
+"""Target tokens per second that training can read from a prepared corpus."""
 
 import argparse
 import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from benchmarks.wmt_lengths import wmt_lengths
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.command_errors import run_command
 from keras_transformer.data import (
+    BatchPlan,
     ParallelText,
     batch_stream,
     fit_batches,
@@ -21,7 +24,7 @@ from keras_transformer.data import (
 from keras_transformer.special_tokens import SpecialTokens
 
 VOCABULARY_SIZE = 32_000
-# The paper's for each step, and one that suits two cores.
+# The paper's number per step, and one that suits two cores.
 BATCH_TOKENS = (25_000, 4_096)
 ROW = "{:>12}  {:<17}  {:>17}  {:>21}  {:>8}"
 
@@ -29,43 +32,43 @@ ROW = "{:>12}  {:<17}  {:>17}  {:>21}  {:>8}"
 class InventedText(ParallelText):
     """Pairs with the lengths of `wmt_lengths`.
 
-    Only lengths decide the speed, so they stand in the place of the sentences.
+    Only lengths affect the speed, so they take the place of the sentences.
     """
 
-    def __init__(self, pairs):
+    def __init__(self, pairs: int) -> None:
         super().__init__("invented pairs")
         self._pairs = pairs
 
     @property
-    def num_pairs(self):
+    def num_pairs(self) -> int:
         """Number of pairs."""
         return self._pairs
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[str, str]]:
         sources, targets = wmt_lengths(self._pairs)
         return zip(map(str, sources), map(str, targets), strict=True)
 
-    def fingerprint(self):
-        """Another one for each number of pairs."""
+    def fingerprint(self) -> str:
+        """A string that differs for each number of pairs."""
         return f"invented {self._pairs}"
 
 
 class InventedTokenizer:
-    """Gives a line that holds a number so many random ids."""
+    """Turns a number in a line into that many random ids."""
 
     vocabulary_size = VOCABULARY_SIZE
     fingerprint = "invented"
     special_tokens = SpecialTokens()
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._generator = np.random.default_rng(2)
 
-    def encode(self, lines):
-        """Random ids, a list for each line."""
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Random ids for each line."""
         return [self._generator.integers(4, VOCABULARY_SIZE, int(line)).tolist() for line in lines]
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> None:
     """Build the corpus, read it in each way, print a table; `arguments` as on the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reading", description=__doc__)
     parser.add_argument("--data-pairs", type=int, default=500_000, metavar="N")
@@ -89,16 +92,17 @@ def main(arguments=None):
                 print(ROW.format(f"{batch_tokens:,}", name, *figures, share), flush=True)
 
 
-def measure(batches, plan, seconds):
-    """Target tokens a second, and a second of CPU time, of reading for so many seconds.
+def measure(batches: Iterable[Any], plan: BatchPlan, seconds: float) -> tuple[float, float]:
+    """Read batches and measure the speed.
 
     Args:
-        batches: iterable of the batches of a plan from step 0.
-        plan: a `BatchPlan`.
-        seconds: how long to read. The first batch, which starts everything, is not counted.
+        batches: batches of the plan from step 0.
+        plan: the plan of the batches.
+        seconds: duration. The first batch, which starts everything, does not count.
 
     Returns:
-        Two floats. On a busy machine the second tells about what the first would be on a quiet one.
+        Target tokens per second, and per second of CPU time. On a busy machine, the latter is about
+        what the former would be on an idle one.
     """
     batches = iter(batches)
     next(batches)

@@ -1,11 +1,14 @@
 """Some steps of a training, timed."""
 
+import argparse
 import dataclasses
 import functools
 import gc
 import platform
 import resource
 import time
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -19,25 +22,24 @@ from keras_transformer.runs.environment import machine, package_versions
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.training.devices.device_memory import peak_device_memory
 
-SHAPES = 16  # where each is compiled
-TOKENS_A_PAIR = 25  # fewer than invented pairs have on average, so that there are enough of them
+SHAPES = 16  # if each is compiled
+TOKENS_A_PAIR = 25  # fewer than the average of invented pairs, so that there are enough pairs
 SEED = 1
 
 
 @dataclasses.dataclass(frozen=True)
 class StepTimes:
-    """What was measured.
+    """Measurements of a training.
 
     Args:
-        seconds: median time of a step, from the end of the one before: reading included, and
-            steps not counted that compile.
-        middle_half: the first and the third quartile of these times.
-        target_tokens_per_second: of the steps counted, padding not.
-        utilisation: share of the devices' peak that went into products of real tokens, or None
-            where the peak is not known.
-        peak_bytes: most memory in use; on a CPU that of the process.
-        start_seconds: time of the steps that are not counted.
-        losses: list of floats, one a step.
+        seconds: median time of a step, including reading; steps that compile do not count.
+        middle_half: first and third quartile of these times.
+        target_tokens_per_second: speed of the counted steps, without padding.
+        utilisation: share of the devices' peak FLOP/s spent on products of real tokens; None if the
+            peak is unknown.
+        peak_bytes: peak memory; on a CPU, that of the process.
+        start_seconds: time of the steps that do not count.
+        losses: loss of each step.
     """
 
     seconds: float
@@ -53,11 +55,11 @@ class TimedTraining:
     """A training on invented sentences that can be run in several precisions.
 
     Args:
-        options: the command line of `benchmarks.training_step`.
-        devices: `training.Devices`.
+        options: the parsed command line of `benchmarks.training_step`.
+        devices: the devices to train on.
     """
 
-    def __init__(self, options, devices):
+    def __init__(self, options: argparse.Namespace, devices: training.Devices) -> None:
         if options.preset not in PRESETS:
             raise UserInputError(
                 f"--preset must be one of {', '.join(PRESETS)}. Received: {options.preset}"
@@ -76,8 +78,8 @@ class TimedTraining:
             shapes=options.shapes or (SHAPES if self.compiles else None),
         )
 
-    def description(self):
-        """What is measured and on which machine: list of lines."""
+    def description(self) -> list[str]:
+        """Lines about the training and the machine."""
         options, plan, here = self.options, self.reader.plan, machine()
         versions = package_versions()
         backend = versions["backend"]
@@ -92,14 +94,14 @@ class TimedTraining:
             f"{slices}, {plan.padding_share:.1%} padding, {len(set(self._shapes))} shapes",
         ]
 
-    def run(self, precision):
+    def run(self, precision: str) -> StepTimes:
         """Train a new model; every run starts from the same weights and reads the same batches.
 
         Args:
             precision: dtype policy of the layers.
 
         Returns:
-            `StepTimes`.
+            The measurements.
         """
         training.make_reproducible(SEED, deterministic=False)
         options, devices = self.options, self.devices
@@ -110,17 +112,17 @@ class TimedTraining:
             devices.batches(self.reader, accumulate=options.accumulate),
             steps_per_epoch=options.steps,
             callbacks=[clock],
-            shuffle=False,  # the batches come in the order of their plan
+            shuffle=False,  # the plan has shuffled the batches
             verbose=0,
         )
         speed = training.DeviceSpeed.of(devices, precision, options.device_tflops)
         work = training.StepWork.of(self.reader.plan, model, speed.total_peak_flops)
         result = step_times(clock.ends, clock.losses, work, self._compiling_steps())
         del model, clock, work
-        gc.collect()  # a model is full of cycles, and the next one wants its memory
+        gc.collect()  # a model is full of cycles, and the next one needs its memory
         return result
 
-    def _build(self, precision):
+    def _build(self, precision: str) -> keras.Model:
         layers = self.options.num_layers
         sizes = {"num_encoder_layers": layers, "num_decoder_layers": layers} if layers else {}
         size = models.padded_vocabulary_size(self.options.vocabulary_size)
@@ -128,8 +130,8 @@ class TimedTraining:
             self.options.preset, vocabulary_size=size, dtype=precision, **sizes
         )
 
-    def _compiled_model(self, precision):
-        """As the recipes compile theirs, with the same values in the logs."""
+    def _compiled_model(self, precision: str) -> keras.Model:
+        """A model compiled like the recipes' models, with the same values in the logs."""
         preset, size = PRESETS[self.options.preset], self.options.vocabulary_size
         trainer = training.training_model(self._build(precision), self.options.accumulate)
         loss = losses.LabelSmoothingCrossEntropy(preset.label_smoothing, vocabulary_size=size)
@@ -149,33 +151,38 @@ class TimedTraining:
         return trainer
 
     @functools.cached_property
-    def _shapes(self):
-        """Each step's padded shape."""
+    def _shapes(self) -> list[tuple[int, ...]]:
+        """The padded shape of each step."""
         return [self._shape(step) for step in range(self.options.steps)]
 
-    def _shape(self, step):
+    def _shape(self, step: int) -> tuple[int, ...]:
         multiple = self.devices.replicas * self.options.accumulate
         inputs, labels, _ = self.reader.batch(step, multiple)
         return inputs["source_ids"].shape + labels.shape
 
-    def _compiling_steps(self):
-        """The first step of each shape; where any shape will do, the first step alone."""
+    def _compiling_steps(self) -> list[int]:
+        """The first step of each shape, or step 0 if one graph serves all shapes."""
         if not self.compiles:
             return [0]
         return [self._shapes.index(shape) for shape in set(self._shapes)]
 
 
-def step_times(ends, losses, work, compiling):
-    """Put the measured times together.
+def step_times(
+    ends: Sequence[float],
+    losses: list[float],
+    work: training.StepWork,
+    compiling: Iterable[int],
+) -> StepTimes:
+    """Summarize the measured times.
 
     Args:
-        ends: list of seconds on a clock: when the training began, and when each step ended.
-        losses: list of floats, one a step.
-        work: `training.StepWork` of the steps.
-        compiling: steps that are not counted, from 0. If these are all, all are counted.
+        ends: times at which the training began and each step ended, in seconds on a clock.
+        losses: loss of each step.
+        work: work of the steps.
+        compiling: steps, from 0, that do not count. If these are all steps, all count.
 
     Returns:
-        `StepTimes`.
+        The measurements.
     """
     seconds = np.diff(ends)
     steps = range(len(seconds))
@@ -197,19 +204,20 @@ def step_times(ends, losses, work, compiling):
 
 
 class _Clock(keras.callbacks.Callback):
-    """Notes when each step ended, and its loss, which makes the device finish it."""
+    """Records the end of each step and its loss, which makes the device finish the step."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.ends, self.losses = [], []
+        self.ends: list[float] = []
+        self.losses: list[float] = []
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Any = None) -> None:
         self.ends.append(time.perf_counter())
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self.losses.append(float(logs["step_loss"]))
         self.ends.append(time.perf_counter())
 
 
-def _process_peak():
+def _process_peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts kibibytes

@@ -1,8 +1,10 @@
-"""How long a training step takes, and what a lower precision does to the loss."""
+"""Time of a training step, and the effect of a lower precision on the loss."""
 
 import argparse
 import os
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from benchmarks.wmt_lengths import LONGEST
 from keras_transformer.backend_start import start_backend_quietly
@@ -14,13 +16,16 @@ from keras_transformer.command_line.command_errors import (
 )
 from keras_transformer.files.whole_files import write_text
 
+if TYPE_CHECKING:
+    from benchmarks.timed_training import StepTimes
+
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 COLUMNS = "{:<15} {:>10}  {:<15} {:>13} {:>7} {:>12} {:>8}"
 HEADER = ("precision", "ms a step", "(middle half)", "tokens/s", "MFU", "memory", "start")
 LOSS_ROWS = 10
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> None:
     """Train some steps on invented sentences, print a table; `arguments` as on the command line."""
     options = _parser().parse_args(arguments)
     if options.backend:
@@ -45,14 +50,14 @@ def main(arguments=None):
         _write_losses(options.losses, losses)
 
 
-def comparison(losses):
-    """Losses of two precisions beside each other, for people.
+def comparison(losses: Mapping[str, list[float]]) -> list[str]:
+    """Losses of two precisions side by side.
 
     Args:
-        losses: dict from the precisions' names to lists of as many losses, one a step.
+        losses: loss of each step by name of the precision.
 
     Returns:
-        List of lines.
+        Lines of a table.
     """
     (name, values), (other_name, other_values) = losses.items()
     differences = [value - other for value, other in zip(values, other_values, strict=True)]
@@ -71,7 +76,7 @@ def comparison(losses):
     return lines
 
 
-def _figures(result):
+def _figures(result: "StepTimes") -> tuple[str, ...]:
     low, high = result.middle_half
     return (
         f"{1000 * result.seconds:,.1f}",
@@ -83,13 +88,13 @@ def _figures(result):
     )
 
 
-def _write_losses(path, losses):
+def _write_losses(path: str, losses: Mapping[str, list[float]]) -> None:
     rows = zip(*losses.values(), strict=True)
     table = [["step", *losses], *([step, *row] for step, row in enumerate(rows, start=1))]
     write_text(path, "".join(",".join(map(str, row)) + "\n" for row in table))
 
 
-def _parser():
+def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="python -m benchmarks.training_step", description=__doc__)
     add = parser.add_argument
     add("--preset", default="base", metavar="NAME", help="size of the model: base, big, tiny, ...")

@@ -1,20 +1,20 @@
-"""Sentence lengths as those of WMT's English and German, invented."""
+"""Random sentence lengths, distributed like those of WMT's English and German."""
 
 import numpy as np
 
 LONGEST = 200
 
 
-def wmt_lengths(pairs, seed=1):
+def wmt_lengths(pairs: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Draw lengths of sentence pairs: log-normal, 28 target tokens on average, at most 200.
 
     Args:
         pairs: number of pairs.
-        seed: of the draws.
+        seed: random seed.
 
     Returns:
-        Two int64 arrays `(pairs,)`: source and target tokens without end of sentence. They go
-        together: a long source has a long target.
+        Two int64 arrays `(pairs,)`: source and target tokens without end of sentence. The lengths
+        of a pair are correlated.
     """
     generator = np.random.default_rng(seed)
     sources = np.clip(generator.lognormal(3.15, 0.6, pairs), 1, LONGEST).astype("int64")
