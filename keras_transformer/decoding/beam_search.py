@@ -1,94 +1,99 @@
-"""Beam search over a stepwise model: finds the outputs of highest penalised log-probability.
+"""Beam search with a stepwise model, for the outputs of highest penalised log-probability.
 
 Axes in the shape comments:
     batch        sentences
     beams        `beam_size` hypotheses of a sentence, best first
     candidates   2 * `beam_size` extensions of a sentence's live hypotheses, best first
     length       `max_length` + 1 output positions
-    n            places for the next tokens of one hypothesis (see next_token_candidates)
+    n            entries for the next tokens of a hypothesis (see next_token_candidates)
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
+from keras_transformer.decoding.autoregression import Step
+from keras_transformer.decoding.constraints import Constraint
 from keras_transformer.decoding.hypothesis_arrays import choose, empty_ids, write_at
 from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules, next_token_candidates
 from keras_transformer.search_options import SearchOptions
+from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import Tensor
 
 
 class BeamState(NamedTuple):
-    """What one step of the search hands to the next; a place with score -inf is empty."""
+    """The state between two steps of the search; a score of -inf marks an empty place."""
 
-    index: Any  # () position of `tokens` in the decoder's input, where BOS is at 0
-    tokens: Any  # (batch, beams) last token of each live hypothesis
-    live_ids: Any  # (batch, beams, length)
-    live_log_probs: Any  # (batch, beams)
-    finished_ids: Any  # (batch, beams, length)
-    finished_scores: Any  # (batch, beams) log-probabilities divided by the length penalty
+    index: Tensor  # () position of `tokens` in the decoder's input, where BOS is at 0
+    tokens: Tensor  # (batch, beams) last token of each live hypothesis
+    live_ids: Tensor  # (batch, beams, length)
+    live_log_probs: Tensor  # (batch, beams)
+    finished_ids: Tensor  # (batch, beams, length)
+    finished_scores: Tensor  # (batch, beams) log-probabilities divided by the length penalty
     model_state: Any  # nest of (batch, beams, ...)
 
 
 class Candidates(NamedTuple):
     """Live hypotheses extended by one token each."""
 
-    tokens: Any  # (batch, candidates) the new token
-    ids: Any  # (batch, candidates, length)
-    log_probs: Any  # (batch, candidates)
-    parents: Any  # (batch, candidates) place in the beam of the hypothesis that was extended
+    tokens: Tensor  # (batch, candidates) the new token
+    ids: Tensor  # (batch, candidates, length)
+    log_probs: Tensor  # (batch, candidates)
+    parents: Tensor  # (batch, candidates) place in the beam of the hypothesis that was extended
 
 
 def beam_search(
-    step,
-    state,
+    step: Step,
+    state: Any,
     *,
-    batch_size,
-    beam_size,
-    alpha,
-    limits,
-    special_tokens,
-    max_length,
-    num_results=None,
-    vocabulary_size=None,
-    constraints=(),
-):
+    batch_size: Tensor,
+    beam_size: int,
+    alpha: float,
+    limits: Tensor,
+    special_tokens: SpecialTokens,
+    max_length: Tensor,
+    num_results: int | None = None,
+    vocabulary_size: int | None = None,
+    constraints: Sequence[Constraint] = (),
+) -> tuple[Tensor, Tensor]:
     """Search for the n best outputs of each sentence.
 
-    Finished hypotheses live in a pool of their own, and pay nothing after EOS. Each step expands
-    twice as many candidates as there are beams, so that `beam_size` of them go on even if as many
-    end. The search stops when no sentence can improve its results any more, which changes none of
-    them; nor does a sentence's result depend on the others of its batch.
+    Finished hypotheses move to a pool of their own, where their scores stay as they are. Each step
+    takes twice as many candidates as there are beams, so that `beam_size` of them remain even if
+    as many end. The search stops as soon as the results of all sentences are final. The results of
+    a sentence do not depend on the others of its batch.
 
     Args:
-        step: callable `(tokens, index, state) -> (logits, state)`: int32 (batch, beam_size) tokens
-            at position `index` (int32 scalar; BOS is at 0) to logits (batch, beam_size,
-            vocabulary) for the position after it.
-        state: what `step` needs besides: a nest of tensors (batch, beam_size, ...) whose shapes
-            stay, reordered by the search as hypotheses fork and die.
-        batch_size: number of sentences, an int or an int32 scalar.
-        beam_size: number of hypotheses kept.
+        step: callable `(tokens, index, state) -> (logits, state)`: from the tokens at position
+            `index`, int32 (batch, beam_size), to the logits of the next position, (batch,
+            beam_size, vocabulary). `index` is an int32 scalar; BOS is at 0.
+        state: further state of `step`, a nest of tensors (batch, beam_size, ...) of constant
+            shapes. The search reorders it together with the hypotheses.
+        batch_size: int or int32 scalar, number of sentences.
+        beam_size: number of hypotheses of a sentence.
         alpha: exponent of the length penalty, at least 0.
-        limits: int32 (batch,), most output tokens of each sentence, EOS not counted. A hypothesis
-            that reaches its limit ends with EOS.
+        limits: int32 (batch,), maximum number of output tokens of each sentence, EOS excluded. A
+            hypothesis that reaches its limit ends with EOS.
         special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
-        max_length: an int or an int32 scalar, at least the largest of `limits`.
-        num_results: how many outputs are wanted, at most `beam_size`; None: all. The fewer, the
-            sooner the search can stop; the best one is the same.
-        vocabulary_size: number of tokens; logits from there on are padding of the vocabulary and
+        max_length: int or int32 scalar, at least the largest of `limits`.
+        num_results: number of outputs, at most `beam_size`; None: `beam_size`. With fewer the
+            search may stop earlier; the best output is the same.
+        vocabulary_size: number of tokens; further logits are padding of the vocabulary, which is
             never produced. None: every logit is a token's.
-        constraints: what may be produced besides, as in `decoding.constraints`. Where they leave no
-            token together, the later ones give way; the limit outranks them all.
+        constraints: callables, see `decoding.constraints`; the strongest first. Where they allow no
+            token together, the later ones give way; the limit is stronger than all.
 
     Returns:
         `(ids, scores)`, best first: int32 (batch, num_results, max_length + 1), without BOS, with
-        EOS, then padding; float32 (batch, num_results), the log-probability divided by
-        `length_penalty`, EOS counted. A place that no hypothesis took has padding and -inf.
+        EOS, then padding; float32 (batch, num_results), the natural-log probability divided by
+        `length_penalty`, EOS included. Empty places have padding and -inf.
 
     Raises:
-        ValueError: `beam_size` or `num_results` is no positive integer, `num_results` is more than
-            `beam_size`, or `alpha` is no number >= 0.
+        ValueError: `beam_size` or `num_results` is not a positive integer, `num_results` is greater
+            than `beam_size`, or `alpha` is negative or not a number.
 
     Example:
         >>> import keras
@@ -113,7 +118,7 @@ def beam_search(
     num_results = beam_size if num_results is None else num_results
     rules = OutputRules(ops.cast(limits, "int32"), special_tokens, vocabulary_size, constraints)
 
-    def advance(beams):
+    def advance(beams: BeamState) -> BeamState:
         logits, model_state = step(beams.tokens, beams.index, beams.model_state)
         candidates = expand(beams, logits, rules)
         finished_ids, finished_scores = merge_finished(beams, candidates, alpha, special_tokens)
@@ -136,7 +141,13 @@ def beam_search(
     return beams.finished_ids[:, :num_results], beams.finished_scores[:, :num_results]
 
 
-def start(model_state, batch_size, beam_size, max_length, special_tokens):
+def start(
+    model_state: Any,
+    batch_size: Tensor,
+    beam_size: int,
+    max_length: Tensor,
+    special_tokens: SpecialTokens,
+) -> BeamState:
     """The state before the first step: an empty pool, and BOS as the only live hypothesis."""
     ids = empty_ids((batch_size, beam_size), max_length, special_tokens)  # (batch, beams, length)
     empty = ops.full((batch_size, beam_size), NEVER, dtype="float32")  # (batch, beams)
@@ -151,19 +162,18 @@ def start(model_state, batch_size, beam_size, max_length, special_tokens):
     )
 
 
-def should_continue(beams, limits, alpha, num_results):
+def should_continue(beams: BeamState, limits: Tensor, alpha: float, num_results: int) -> Tensor:
     """Whether a live hypothesis of any sentence could still become one of its results.
 
-    Its log-probability can only fall, and no penalty it can get is more favorable than the one at
-    its sentence's limit.
+    Its log-probability can only fall, and the penalty is most favorable at the sentence's limit.
     """
     penalty = length_penalty(ops.cast(limits + 1, "float32"), alpha)  # (batch,)
     best_possible = beams.live_log_probs[:, 0] / penalty  # (batch,)
     return ops.any(beams.finished_scores[:, num_results - 1] < best_possible)
 
 
-def expand(beams, logits, rules):
-    """The best extensions by one token of a sentence's live hypotheses, as `Candidates`."""
+def expand(beams: BeamState, logits: Tensor, rules: OutputRules) -> Candidates:
+    """The best extensions of a sentence's live hypotheses by one token."""
     beam_size = beams.tokens.shape[1]
     log_probs, tokens = next_token_candidates(  # (batch, beams, n)
         logits, 2 * beam_size, beams.live_ids, beams.index, rules
@@ -179,8 +189,10 @@ def expand(beams, logits, rules):
     return Candidates(tokens, write_at(ids, beams.index, tokens), log_probs, parents)
 
 
-def merge_finished(beams, candidates, alpha, special_tokens):
-    """The pool's best with the candidates that end here: ids (batch, beams, length) and scores."""
+def merge_finished(
+    beams: BeamState, candidates: Candidates, alpha: float, special_tokens: SpecialTokens
+) -> tuple[Tensor, Tensor]:
+    """The pool after the candidates that end here: ids (batch, beams, length) and scores."""
     penalty = length_penalty(ops.cast(beams.index + 1, "float32"), alpha)
     has_ended = candidates.tokens == special_tokens.eos  # (batch, candidates)
     scores = ops.where(has_ended, candidates.log_probs / penalty, NEVER)  # (batch, candidates)
@@ -190,8 +202,8 @@ def merge_finished(beams, candidates, alpha, special_tokens):
     return choose(ids, places), scores
 
 
-def keep_live(candidates, beam_size, special_tokens):
-    """The best candidates that go on, as `Candidates` of shape (batch, beams, ...)."""
+def keep_live(candidates: Candidates, beam_size: int, special_tokens: SpecialTokens) -> Candidates:
+    """The best candidates that continue, of shape (batch, beams, ...)."""
     has_ended = candidates.tokens == special_tokens.eos  # (batch, candidates)
     log_probs = ops.where(has_ended, NEVER, candidates.log_probs)  # (batch, candidates)
     log_probs, places = ops.top_k(log_probs, beam_size)  # (batch, beams)

@@ -1,9 +1,8 @@
 """Constraints on what a search may produce.
 
-A constraint is a callable `(ids, index) -> bool tensor` that broadcasts to (batch, beams,
-vocabulary), true where a token may be the next one of a hypothesis. `ids` is int32 (batch, beams,
-length), filled before position `index`, an int32 scalar. It is made of core operations only, as
-the searches are.
+A constraint is a callable `(ids, index) -> bool tensor`. The result broadcasts to (batch, beams,
+vocabulary) and is True where a token may come next. `ids` is int32 (batch, beams, length), filled
+before position `index`, an int32 scalar. Like the searches it uses core operations only.
 
 Axes in the shape comments:
     batch        sentences
@@ -12,22 +11,32 @@ Axes in the shape comments:
     vocabulary   logits
 """
 
+from collections.abc import Callable, Sequence
+
 from keras import ops
 
 from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import Tensor
+
+Constraint = Callable[[Tensor, Tensor], Tensor]
 
 
-def allowed_by(constraints, ids, index, is_allowed):
-    """Which tokens several constraints leave; where they leave none, the later one gives way.
+def allowed_by(
+    constraints: Sequence[Constraint], ids: Tensor, index: Tensor, is_allowed: Tensor
+) -> Tensor:
+    """The tokens that all constraints allow.
+
+    Where the constraints together allow none, the later ones give way.
 
     Args:
-        constraints: sequence of constraints, those first that hold first.
-        ids, index: what a constraint takes.
-        is_allowed: bool tensor that broadcasts to (batch, beams, vocabulary), what is allowed
-            without them.
+        constraints: sequence of constraints, the strongest first.
+        ids, index: arguments of the constraints.
+        is_allowed: bool tensor that broadcasts to (batch, beams, vocabulary), True where a token is
+            allowed without them.
 
     Returns:
-        Bool tensor of that kind, in whose every row a token is allowed if `is_allowed` has one.
+        Bool tensor of the same kind, with a True in each row where `is_allowed` has one.
     """
     for constraint in constraints:
         both = ops.logical_and(is_allowed, constraint(ids, index))
@@ -36,10 +45,10 @@ def allowed_by(constraints, ids, index, is_allowed):
 
 
 class MinimumLength:
-    """An output ends only after so many tokens.
+    """An output has a minimum number of tokens.
 
     Args:
-        lengths: int or int32 (batch,), least number of tokens, EOS not counted.
+        lengths: int or int32 (batch,), minimum number of tokens, EOS excluded.
         special_tokens: the `SpecialTokens` of the vocabulary.
         vocabulary_size: number of logits.
 
@@ -50,28 +59,28 @@ class MinimumLength:
         [[[True, True, False, True, True]]]
     """
 
-    def __init__(self, lengths, special_tokens, vocabulary_size):
+    def __init__(
+        self, lengths: Tensor, special_tokens: SpecialTokens, vocabulary_size: int
+    ) -> None:
         self.lengths = lengths
         self.special_tokens = special_tokens
         self.vocabulary_size = vocabulary_size
 
-    def __call__(self, ids, index):
+    def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         lengths = ops.reshape(ops.cast(self.lengths, "int32"), (-1, 1, 1))  # (batch, 1, 1)
         is_eos = ops.arange(self.vocabulary_size) == self.special_tokens.eos  # (vocabulary,)
         return ops.logical_or(index >= lengths, ops.logical_not(is_eos))  # (batch, 1, vocabulary)
 
 
 class NoRepeatNgrams:
-    """No n-gram occurs twice in an output.
-
-    EOS stands in no hypothesis that goes on, so it is never forbidden.
+    """Each n-gram occurs at most once in an output. EOS is always allowed.
 
     Args:
-        n: number of tokens, at least 1.
+        n: positive integer, number of tokens of an n-gram.
         vocabulary_size: number of logits.
 
     Raises:
-        ValueError: `n` is no positive integer.
+        ValueError: `n` is not a positive integer.
 
     Example:
         >>> may_follow = NoRepeatNgrams(2, vocabulary_size=6)
@@ -82,17 +91,17 @@ class NoRepeatNgrams:
         Paulus et al., "A Deep Reinforced Model for Abstractive Summarization", 2017, section 2.5.
     """
 
-    def __init__(self, n, vocabulary_size):
+    def __init__(self, n: int, vocabulary_size: int) -> None:
         check_positive_int("n", n)
         self.n = n
         self.vocabulary_size = vocabulary_size
 
-    def __call__(self, ids, index):
+    def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         ids = ops.convert_to_tensor(ids, dtype="int32")
         batch_size, beams, length = ops.shape(ids)
         repeats = self._would_repeat(ids, index, length)  # (batch, beams, length)
-        # Scattered into rows of a flat array: a one-hot of every position would take length times
-        # the memory.
+        # Scattered into a flat array: one-hot rows of all positions would take `length` times the
+        # memory.
         rows = ops.reshape(ops.arange(batch_size * beams), (-1, beams, 1))
         places = ops.reshape(rows * self.vocabulary_size + ids, (-1, 1))
         counts = ops.scatter(
@@ -102,8 +111,8 @@ class NoRepeatNgrams:
         )
         return ops.reshape(counts == 0, (-1, beams, self.vocabulary_size))
 
-    def _would_repeat(self, ids, index, length):
-        """Whether the token at a position follows the same n - 1 tokens as the next one would."""
+    def _would_repeat(self, ids: Tensor, index: Tensor, length: Tensor) -> Tensor:
+        """Whether the n - 1 tokens before a position are the last n - 1: (batch, beams, length)."""
         positions = ops.arange(length)
         repeats = ops.logical_and(positions >= self.n - 1, positions < index)  # (length,)
         repeats = ops.broadcast_to(repeats, ops.shape(ids))  # (batch, beams, length)
@@ -121,8 +130,8 @@ class ForcedPrefix:
     """An output begins with given tokens.
 
     Args:
-        prefix_ids: integer tensor (batch, prefix_length), padded behind; a row of padding alone
-            forces nothing. A token that is no output (BOS, padding of the vocabulary) neither.
+        prefix_ids: integer tensor (batch, prefix_length), padded at the end. Padding forces
+            nothing, nor do tokens that are never produced: BOS and the padding of the vocabulary.
         special_tokens: the `SpecialTokens` of the vocabulary.
         vocabulary_size: number of logits.
 
@@ -133,21 +142,23 @@ class ForcedPrefix:
         [[[False, False, False, True, False]], [[True, True, True, True, True]]]
     """
 
-    def __init__(self, prefix_ids, special_tokens, vocabulary_size):
+    def __init__(
+        self, prefix_ids: Tensor, special_tokens: SpecialTokens, vocabulary_size: int
+    ) -> None:
         self.prefix_ids = prefix_ids
         self.special_tokens = special_tokens
         self.vocabulary_size = vocabulary_size
 
     @property
-    def lengths(self):
-        """Number of tokens of each row: int32 (batch,)."""
+    def lengths(self) -> Tensor:
+        """Number of tokens of each row, int32 (batch,)."""
         is_token = ops.convert_to_tensor(self.prefix_ids) != self.special_tokens.pad
         return ops.sum(ops.cast(is_token, "int32"), axis=1)
 
-    def __call__(self, ids, index):
+    def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         pad = self.special_tokens.pad
         prefix_ids = ops.cast(self.prefix_ids, "int32")
-        # A column of padding stands for every position behind the prefixes.
+        # A last column of padding serves all positions after the prefixes.
         prefix_ids = ops.pad(prefix_ids, ((0, 0), (0, 1)), constant_values=pad)
         last = ops.shape(prefix_ids)[1] - 1
         tokens = ops.take(prefix_ids, ops.minimum(index, last), axis=1)  # (batch,)

@@ -1,43 +1,46 @@
-"""Greedy search over a stepwise model: the most probable token, position by position."""
+"""Greedy search with a stepwise model: the most probable token at each position."""
+
+from collections.abc import Sequence
+from typing import Any
 
 from keras import ops
 
-from keras_transformer.decoding.autoregression import generate
+from keras_transformer.decoding.autoregression import Step, generate
+from keras_transformer.decoding.constraints import Constraint
 from keras_transformer.decoding.hypothesis_arrays import choose
 from keras_transformer.decoding.next_tokens import OutputRules, next_token_candidates
+from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import Tensor
 
 
 def greedy_search(
-    step,
-    state,
+    step: Step,
+    state: Any,
     *,
-    batch_size,
-    limits,
-    special_tokens,
-    max_length,
-    vocabulary_size=None,
-    constraints=(),
-):
+    batch_size: Tensor,
+    limits: Tensor,
+    special_tokens: SpecialTokens,
+    max_length: Tensor,
+    vocabulary_size: int | None = None,
+    constraints: Sequence[Constraint] = (),
+) -> tuple[Tensor, Tensor]:
     """Take the most probable token at each position until EOS.
 
     Args:
-        step: callable `(tokens, index, state) -> (logits, state)`: int32 (batch, 1) tokens at
-            position `index` (int32 scalar; BOS is at 0) to logits (batch, 1, vocabulary) for the
-            position after it.
-        state: what `step` needs besides: a nest of tensors (batch, 1, ...) whose shapes stay.
-        batch_size: number of sentences, an int or an int32 scalar.
-        limits: int32 (batch,), most output tokens of each sentence, EOS not counted. An output that
-            reaches its limit ends with EOS.
+        step, state: as in `beam_search`, with one beam.
+        batch_size: int or int32 scalar, number of sentences.
+        limits: int32 (batch,), maximum number of output tokens of each sentence, EOS excluded. An
+            output that reaches its limit ends with EOS.
         special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
-        max_length: an int or an int32 scalar, at least the largest of `limits`.
-        vocabulary_size: number of tokens; logits from there on are padding of the vocabulary and
+        max_length: int or int32 scalar, at least the largest of `limits`.
+        vocabulary_size: number of tokens; further logits are padding of the vocabulary, which is
             never produced. None: every logit is a token's.
-        constraints: what may be produced besides, as in `decoding.constraints`. Where they leave no
-            token together, the later ones give way; the limit outranks them all.
+        constraints: callables, see `decoding.constraints`; the strongest first. Where they allow no
+            token together, the later ones give way; the limit is stronger than all.
 
     Returns:
         `(ids, log_probs)`: int32 (batch, max_length + 1), without BOS, with EOS, then padding;
-        float32 (batch,), the log-probability of the output, EOS included.
+        natural-log probabilities, float32 (batch,), EOS included.
 
     Example:
         >>> import keras
@@ -56,7 +59,7 @@ def greedy_search(
     """
     rules = OutputRules(ops.cast(limits, "int32"), special_tokens, vocabulary_size, constraints)
 
-    def choose_best(logits, ids, index):
+    def choose_best(logits: Tensor, ids: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         log_probs, tokens = next_token_candidates(logits, 1, ids, index, rules)
         best, places = ops.top_k(log_probs[:, 0, :], 1)  # (batch, 1) of (batch, n)
         return choose(tokens[:, 0, :], places), best

@@ -1,26 +1,33 @@
-"""Arrays that hold a search's hypotheses: made empty, written position by position, reordered.
+"""Arrays of hypotheses: creation, writing at a position, reordering.
 
-Core operations with static ranks only, so that an exported graph runs wherever TensorFlow does.
+Only core operations with static ranks, so that an exported graph runs wherever TensorFlow does.
 """
+
+from collections.abc import Sequence
 
 from keras import ops
 
+from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import Tensor
 
-def empty_ids(leading_shape, max_length, special_tokens):
+
+def empty_ids(
+    leading_shape: Sequence[Tensor], max_length: Tensor, special_tokens: SpecialTokens
+) -> Tensor:
     """Padding, int32 (*leading_shape, max_length + 1): room for `max_length` tokens and EOS."""
     return ops.full((*leading_shape, max_length + 1), special_tokens.pad, dtype="int32")
 
 
-def write_at(ids, index, tokens):
+def write_at(ids: Tensor, index: Tensor, tokens: Tensor) -> Tensor:
     """`ids` (..., length) with `tokens` (...) at position `index`."""
     is_here = ops.arange(ops.shape(ids)[-1]) == index
     return ops.where(is_here, ops.expand_dims(tokens, -1), ids)
 
 
-def choose(values, places):
-    """Each row's own entries of `values` (batch, m, ...) at `places` (batch, n): (batch, n, ...).
+def choose(values: Tensor, places: Tensor) -> Tensor:
+    """The entries of `values` (batch, m, ...) at each row's `places` (batch, n): (batch, n, ...).
 
-    A gather of whole rows; `take_along_axis` would first spread the indices over all other axes.
+    Whole rows are gathered; `take_along_axis` would first broadcast the indices over all axes.
     """
     batch_size, m, *rest = ops.shape(values)
     rows = ops.expand_dims(ops.arange(batch_size) * m, 1) + places

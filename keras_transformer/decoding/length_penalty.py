@@ -1,12 +1,14 @@
-"""The length penalty of GNMT, by which hypotheses of different lengths are compared."""
+"""The length penalty of GNMT, for comparing hypotheses of different lengths."""
+
+from keras_transformer.types import Tensor
 
 
-def length_penalty(length, alpha):
+def length_penalty(length: Tensor, alpha: float) -> Tensor:
     """Divisor of a log-probability: `((5 + length) / 6) ** alpha`.
 
     Args:
-        length: number of output tokens, EOS counted; a number, an array or a float tensor.
-        alpha: 0 compares plain log-probabilities; the larger, the longer the favored outputs.
+        length: number of output tokens, EOS included; a number, an array or a float tensor.
+        alpha: exponent; 0 for plain log-probabilities, larger values favor longer outputs.
 
     Returns:
         The penalty, of the shape of `length`.

@@ -1,36 +1,40 @@
-"""From logits to candidates for the next token: how every search begins a step."""
+"""From logits to candidates for the next token: the start of every step of a search."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from keras import ops
 
-from keras_transformer.decoding.constraints import allowed_by
+from keras_transformer.decoding.constraints import Constraint, allowed_by
+from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import Tensor
 
 NEVER = -float("inf")  # log-probability of what must not be chosen
 
 
 class OutputRules(NamedTuple):
-    """What may be produced, whatever the search.
+    """The tokens that any search may produce.
 
     Args:
-        limits: int32 (batch,), most output tokens of each sentence, EOS not counted. An output that
-            reaches its limit ends with EOS, whatever the constraints say.
+        limits: int32 (batch,), maximum number of output tokens of each sentence, EOS excluded. An
+            output that reaches its limit ends with EOS, whatever the constraints say.
         special_tokens: the `SpecialTokens` of the vocabulary. Padding and BOS are never produced.
-        vocabulary_size: number of tokens, of which no other is produced; None: as many as logits.
-        constraints: callables as in `decoding.constraints`, those first that hold first.
+        vocabulary_size: number of tokens; ids from there on are never produced. None: the number of
+            logits.
+        constraints: see `decoding.constraints`; the strongest first.
     """
 
-    limits: Any
-    special_tokens: Any
-    vocabulary_size: Any = None
-    constraints: Any = ()
+    limits: Tensor
+    special_tokens: SpecialTokens
+    vocabulary_size: int | None = None
+    constraints: Sequence[Constraint] = ()
 
-    def must_end(self, index):
-        """Whether EOS is all that may be at position `index`: bool (batch, 1, 1)."""
+    def must_end(self, index: Tensor) -> Tensor:
+        """Whether position `index` is for EOS: bool (batch, 1, 1)."""
         return ops.reshape(index >= self.limits, (-1, 1, 1))
 
-    def is_output(self, tokens):
-        """Whether tokens may be produced at all; of the shape of `tokens`."""
+    def is_output(self, tokens: Tensor) -> Tensor:
+        """Whether tokens are ever produced; of the shape of `tokens`."""
         is_output = ops.logical_and(
             tokens != self.special_tokens.pad, tokens != self.special_tokens.bos
         )
@@ -38,7 +42,7 @@ class OutputRules(NamedTuple):
             is_output = ops.logical_and(is_output, tokens < self.vocabulary_size)
         return is_output
 
-    def may_follow(self, ids, index, num_logits):
+    def may_follow(self, ids: Tensor, index: Tensor, num_logits: int) -> Tensor:
         """Whether a token may be at position `index`, by the constraints and the limits.
 
         Args:
@@ -47,8 +51,7 @@ class OutputRules(NamedTuple):
             num_logits: number of logits.
 
         Returns:
-            Bool tensor that broadcasts to (batch, beams, num_logits); at least one is true in each
-            row.
+            Bool tensor that broadcasts to (batch, beams, num_logits), with a True in each row.
         """
         tokens = ops.arange(num_logits, dtype="int32")  # (vocabulary,)
         is_allowed = ops.reshape(self.is_output(tokens), (1, 1, -1))  # (1, 1, vocabulary)
@@ -56,26 +59,28 @@ class OutputRules(NamedTuple):
         return ops.where(self.must_end(index), tokens == self.special_tokens.eos, is_allowed)
 
 
-def next_token_candidates(logits, count, ids, index, rules):
+def next_token_candidates(
+    logits: Tensor, count: int, ids: Tensor, index: Tensor, rules: OutputRules
+) -> tuple[Tensor, Tensor]:
     """The most probable next tokens, best first, with their log-probabilities.
 
-    Padding and BOS are no output: they are never a candidate, but keep their share of the
-    probability, so that every score is the model's own; so is the padding of the vocabulary, and
-    what a constraint forbids. They are dropped after the top-k, which reads the logits once and
-    copies none; constraints alone need a mask of the logits.
+    Padding, BOS, the padding of the vocabulary and what a constraint forbids are never candidates.
+    They keep their share of the probability, so that each score is the model's own. They are
+    dropped after the top-k, which reads the logits once without a copy; only constraints need a
+    mask of the logits.
 
     Args:
         logits: float tensor (batch, beams, vocabulary), unnormalised.
-        count: how many candidates are wanted.
+        count: number of candidates.
         ids: int32 (batch, beams, length), the hypotheses, filled before `index`.
         index: int32 scalar, the position of the next token.
         rules: the `OutputRules`.
 
     Returns:
-        `(log_probs, tokens)`, float32 and int32 (batch, beams, n), n = `count` + the number of
-        tokens that are no output, or the number of logits if that is less. Entries with
-        log-probability -inf are no candidates; the `count` best ones are among the others, or all
-        there are. Of equally probable tokens the lower id comes first.
+        `(log_probs, tokens)`, float32 and int32 (batch, beams, n): n is `count` plus the number of
+        tokens that are never produced, but at most the number of logits. Entries with
+        log-probability -inf stand for none; the others have the `count` best candidates, or all if
+        they are fewer. Of equally probable tokens the lower id comes first.
     """
     logits = ops.cast(logits, "float32")
     num_logits = logits.shape[-1]

@@ -1,4 +1,4 @@
-"""Sampling from a stepwise model: each next token is drawn by its probability.
+"""Sampling from a stepwise model: each next token is drawn from its distribution.
 
 Axes in the shape comments:
     batch        sentences
@@ -7,55 +7,61 @@ Axes in the shape comments:
     n            candidates: the vocabulary, or its `top_k` most probable tokens
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 from keras import ops
 
 from keras_transformer.argument_checks import check_positive_int, check_positive_number, is_number
-from keras_transformer.decoding.autoregression import generate
+from keras_transformer.decoding.autoregression import Step, generate
+from keras_transformer.decoding.constraints import Constraint
 from keras_transformer.decoding.hypothesis_arrays import choose
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules
+from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import Tensor
 
-BELOW_ONE = 1 - 2**-24  # the largest float32 under 1
+BELOW_ONE = 1 - 2**-24  # the largest float32 below 1
 
 
 def sample(
-    step,
-    state,
-    uniforms,
+    step: Step,
+    state: Any,
+    uniforms: Tensor,
     *,
-    batch_size,
-    num_samples,
-    limits,
-    special_tokens,
-    max_length,
-    temperature=1.0,
-    top_k=None,
-    top_p=None,
-    vocabulary_size=None,
-    constraints=(),
-):
+    batch_size: Tensor,
+    num_samples: Tensor,
+    limits: Tensor,
+    special_tokens: SpecialTokens,
+    max_length: Tensor,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    vocabulary_size: int | None = None,
+    constraints: Sequence[Constraint] = (),
+) -> tuple[Tensor, Tensor]:
     """Draw outputs token by token.
 
-    Every token takes one given number and inverts the cumulative distribution with it. So an output
-    depends on its own numbers alone: not on a generator, its batch or the backend.
+    Each token is drawn with a number from `uniforms`, by inverting the cumulative distribution. So
+    an output depends only on its own numbers, and not on its batch or the backend.
 
     Args:
-        step, state: as in `beam_search`, with `num_samples` in the place of the beams.
-        uniforms: float32 (batch, num_samples, at least max_length + 1), drawn evenly from [0, 1).
+        step, state: as in `beam_search`, with `num_samples` for the beams.
+        uniforms: float32 (batch, num_samples, at least max_length + 1), uniform in [0, 1).
         batch_size, num_samples: ints or int32 scalars.
         limits, special_tokens, max_length, vocabulary_size, constraints: as in `beam_search`.
-        temperature: divisor of the logits; less than 1 favors what is probable.
-        top_k: only the so many most probable tokens are drawn; None: all.
-        top_p: only the fewest most probable tokens that together (after temperature and `top_k`)
-            reach this probability are drawn; None: all.
+        temperature: divisor of the logits; below 1 probable tokens become more probable.
+        top_k: draw from this many most probable tokens; None: from all.
+        top_p: draw from the smallest set of most probable tokens that (after temperature and
+            `top_k`) has at least this probability; None: from all.
 
     Returns:
         `(ids, log_probs)`: int32 (batch, num_samples, max_length + 1), without BOS, with EOS, then
-        padding; float32 (batch, num_samples), the model's own log-probability, EOS included:
-        neither temperature nor filters count.
+        padding; float32 (batch, num_samples), the model's own natural-log probability, before
+        temperature and filters, EOS included.
 
     Raises:
-        ValueError: `temperature` is no number > 0, `top_k` no positive integer, or `top_p` no
-            number in (0, 1].
+        ValueError: `temperature` is not positive, `top_k` is not a positive integer, or `top_p` is
+            outside (0, 1].
 
     Example:
         >>> import keras
@@ -79,14 +85,14 @@ def sample(
     rules = OutputRules(ops.cast(limits, "int32"), special_tokens, vocabulary_size, constraints)
     uniforms = ops.minimum(ops.cast(uniforms, "float32"), BELOW_ONE)
 
-    def draw_next(logits, ids, index):
+    def draw_next(logits: Tensor, ids: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         logits = ops.cast(logits, "float32")
         may_follow = rules.may_follow(ids, index, logits.shape[-1])
         logits_of_outputs = ops.where(may_follow, logits, NEVER)  # (batch, samples, vocabulary)
         tokens, chosen = draw(
             logits_of_outputs, ops.take(uniforms, index, axis=2), temperature, top_k, top_p
         )
-        # Logits that are no numbers have no token to draw: the output ends all the same.
+        # An output ends at its limit even if its logits are NaN, from which nothing can be drawn.
         tokens = ops.where(rules.must_end(index)[:, :, 0], special_tokens.eos, tokens)
         return tokens, chosen - ops.logsumexp(logits, axis=-1)
 
@@ -101,7 +107,9 @@ def sample(
     )
 
 
-def check_sampling(temperature=1.0, top_k=None, top_p=None):
+def check_sampling(
+    temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+) -> None:
     """Require a number > 0, None or an integer >= 1, and None or a number in (0, 1]."""
     check_positive_number("temperature", temperature)
     if top_k is not None:
@@ -110,11 +118,13 @@ def check_sampling(temperature=1.0, top_k=None, top_p=None):
         raise ValueError(f"`top_p` must be a number in (0, 1]. Received: top_p={top_p!r}")
 
 
-def draw(logits, uniforms, temperature, top_k, top_p):
-    """One token a row.
+def draw(
+    logits: Tensor, uniforms: Tensor, temperature: float, top_k: int | None, top_p: float | None
+) -> tuple[Tensor, Tensor]:
+    """Draw one token for each row.
 
-    Filtered candidates are in the order of their probability; else they stay in that of their ids,
-    because to sort a vocabulary takes longer than the model's step.
+    With a filter candidates are sorted by probability; otherwise they stay in the order of their
+    ids, because sorting a vocabulary takes longer than the model's step.
 
     Args:
         logits: float32 (batch, samples, vocabulary), -inf where a token must not be drawn.
@@ -137,14 +147,14 @@ def draw(logits, uniforms, temperature, top_k, top_p):
         is_candidate = ops.logical_and(is_candidate, cumulative - weights < top_p * total)
     total = ops.max(ops.where(is_candidate, cumulative, 0.0), axis=-1, keepdims=True)
     is_reached = cumulative > ops.expand_dims(uniforms, -1) * total
-    # The first candidate that is reached. Below 1 a number times the total is always less than it.
+    # The first candidate that is reached. A number below 1 times the total is always less than it.
     is_reached = ops.cast(ops.logical_and(is_candidate, is_reached), "int32")
     places = ops.cast(ops.argmax(is_reached, axis=-1), "int32")  # (batch, samples)
     chosen = _at(values, places)
     return places if tokens is None else _at(ops.cast(tokens, "int32"), places), chosen
 
 
-def _at(values, places):
+def _at(values: Tensor, places: Tensor) -> Tensor:
     """The entries of `values` (batch, samples, n) at `places` (batch, samples)."""
     batch_size, num_samples = ops.shape(places)
     rows = ops.reshape(values, (-1, values.shape[-1]))

@@ -1,39 +1,43 @@
 """The constraint that an output is a linearised tree over a given number of words.
 
-A tree is written depth first, `(S (NP XX XX )NP (VP XX )VP )S`: a token that opens a constituent,
-one that closes it, and one that stands for any word.
+A tree is written depth first, as `(S (NP XX XX )NP (VP XX )VP )S`: tokens that open a constituent,
+tokens that close it, and one token that stands for any word.
 
 Axes in the shape comments: as in `decoding.constraints`.
 """
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 from keras import ops
 
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.decoding.hypothesis_arrays import choose
+from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import Tensor
 
-NO_LABEL = -1  # of a token that is no such bracket
-# In the trees of the Penn Treebank's sample at most 6 constituents begin at one word (and at most 4
-# of them are a chain of only children), once in 49,000 places; the rest is a margin.
+NO_LABEL = -1  # of a token that is not a bracket of that kind
+# In the sample of the Penn Treebank at most 6 constituents begin at a word (at most 4 of them a
+# chain of only children), once in 49,000 places; the rest is a margin.
 MAX_OPENINGS = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class TreeTokens:
-    """What the tokens of a vocabulary are in a linearised tree; most of them may be nothing.
+    """Roles of the tokens of a vocabulary in a linearised tree.
 
     Args:
         opening: tuple of int, for each id the number of the label whose constituent the token
-            begins, or -1.
-        closing: tuple of int, for each id the number of the label whose constituent the token ends,
-            or -1.
+            opens, or -1.
+        closing: tuple of int, for each id the number of the label whose constituent the token
+            closes, or -1.
         leaf: id of the token that stands for a word.
 
     Raises:
-        ValueError: there is no opening bracket, or one that no token closes; a token has several
-            roles; the leaf is no token; or the tuples differ in length.
+        ValueError: the tuples differ in length or have no opening bracket, an opening bracket lacks
+            its closing one, a token has several roles, or `leaf` is outside the vocabulary.
 
     Example:
         >>> TreeTokens.of(["<pad>", "<s>", "</s>", "<unk>", "(S", ")S", "XX"])
@@ -43,11 +47,11 @@ class TreeTokens:
         Vinyals et al., "Grammar as a Foreign Language", 2015, section 2.2.
     """
 
-    opening: tuple
-    closing: tuple
+    opening: tuple[int, ...]
+    closing: tuple[int, ...]
     leaf: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if len(self.opening) != len(self.closing):
             raise ValueError(
                 "`opening` and `closing` must have the same length. Received: lengths "
@@ -67,15 +71,15 @@ class TreeTokens:
                 raise ValueError(f"A token must have one role. Received: several of id {token}")
 
     @classmethod
-    def of(cls, tokens):
-        """The roles of tokens by how they are written: `(NP` opens, `)NP` closes, `XX` is a word.
+    def of(cls, tokens: Sequence[str]) -> Self:
+        """The roles of tokens by their text: `(NP` opens, `)NP` closes, `XX` stands for a word.
 
         Args:
-            tokens: list of strings in the order of their ids; others than these, such as a bracket
-                without a label, have no role.
+            tokens: list of strings in the order of their ids; any other text, such as a bracket
+                without a label, has no role.
 
         Raises:
-            ValueError: there is no `XX` or no bracket, or a bracket that nothing closes.
+            ValueError: `XX` or brackets are missing, or an opening bracket lacks its closing one.
         """
         if "XX" not in tokens:
             raise ValueError("`tokens` must have the leaf `XX`. Received: none")
@@ -91,25 +95,26 @@ class TreeTokens:
 class WellFormedTree:
     """An output is one linearised tree over a given number of words, then EOS.
 
-    A token may follow exactly if some tree that fits into the limit goes on with it: each bracket
-    closes with its own label, no constituent is empty, the root is open until the last word, and
-    before each word at most `max_openings` constituents begin, which bounds chains of only
-    children too. So no search ends in a dead end.
+    A token is allowed exactly if some tree within the limit continues with it: each bracket closes
+    with its own label, constituents are not empty, the root is open until the last word, and at
+    most `max_openings` constituents begin at a word, which bounds chains of only children too. So
+    a search never runs into a dead end.
 
-    It must be the first constraint of a search: it reads every token of a hypothesis that is no
-    bracket as a word. A row of no words is EOS. A limit below `num_leaves + 2` fits no tree: the
-    output is then the beginning of a flat one, as far as the search lets it.
+    It must be the first constraint of a search, because it counts all tokens but brackets as words.
+    The output of a sentence without words is EOS. A limit below `num_leaves + 2` is too short for
+    any tree: the output is then the beginning of a flat one.
 
     Args:
         num_leaves: int32 (batch,), number of words of each sentence.
-        limits: int32 (batch,), most output tokens of each sentence, EOS not counted.
+        limits: int32 (batch,), maximum number of output tokens of each sentence, EOS excluded.
         tree_tokens: the `TreeTokens` of the vocabulary.
         special_tokens: the `SpecialTokens` of the vocabulary.
         vocabulary_size: number of logits.
-        max_openings: most constituents that begin at one word.
+        max_openings: maximum number of constituents that begin at a word.
 
     Raises:
-        ValueError: `max_openings` is no positive integer, or there are fewer logits than tokens.
+        ValueError: `max_openings` is not a positive integer, or `vocabulary_size` is less than the
+            number of tokens.
 
     Example:
         >>> from keras_transformer.special_tokens import SpecialTokens
@@ -122,13 +127,13 @@ class WellFormedTree:
 
     def __init__(
         self,
-        num_leaves,
-        limits,
-        tree_tokens,
-        special_tokens,
-        vocabulary_size,
-        max_openings=MAX_OPENINGS,
-    ):
+        num_leaves: Tensor,
+        limits: Tensor,
+        tree_tokens: TreeTokens,
+        special_tokens: SpecialTokens,
+        vocabulary_size: int,
+        max_openings: int = MAX_OPENINGS,
+    ) -> None:
         check_positive_int("max_openings", max_openings)
         missing = vocabulary_size - len(tree_tokens.opening)
         if missing < 0:
@@ -139,7 +144,7 @@ class WellFormedTree:
         self.num_leaves = num_leaves
         self.limits = limits
         self.max_openings = max_openings
-        # float32 counts exactly here; TensorFlow sums and compares int32 on the CPU alone.
+        # Exact in float32; TensorFlow has sums and comparisons of int32 on the CPU only.
         opening, closing = (
             np.pad(np.array(labels, "float32"), (0, missing), constant_values=NO_LABEL)
             for labels in (tree_tokens.opening, tree_tokens.closing)
@@ -150,22 +155,22 @@ class WellFormedTree:
         self._is_leaf = ids == tree_tokens.leaf
         self._is_eos = ids == special_tokens.eos
 
-    def __call__(self, ids, index):
+    def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         ids = ops.convert_to_tensor(ids, dtype="int32")
         index = ops.cast(index, "float32")
         depth, num_out, openings, label = self._read(ids, index)  # each (batch, beams)
         num_leaves = ops.reshape(ops.cast(self.num_leaves, "float32"), (-1, 1))  # (batch, 1)
         limits = ops.reshape(ops.cast(self.limits, "float32"), (-1, 1))  # (batch, 1)
         left = num_leaves - num_out  # (batch, beams)
-        # What the limit spares when each word that is left and a bracket for each open one follow.
+        # What the limit leaves after the remaining words and a bracket for each open constituent.
         spare = ops.maximum(limits, num_leaves + 2) - index - left - depth  # (batch, beams)
         has_left = left > 0
         may_open = _all(has_left, openings < self.max_openings, spare >= 2)
         may_be_leaf = _all(has_left, depth > 0)
-        # The root closes behind the last word.
+        # The root closes after the last word.
         may_close = _all(depth > 0, openings == 0, ops.logical_or(depth > 1, left == 0))
         may_end = _all(depth == 0, left == 0)
-        label = ops.where(may_close, label, NO_LABEL - 1)  # which no token closes
+        label = ops.where(may_close, label, NO_LABEL - 1)  # a label that no token closes
         return _any(  # (batch, beams, vocabulary)
             ops.logical_and(_column(may_open), self._opening != NO_LABEL),
             ops.logical_and(_column(may_be_leaf), self._is_leaf),
@@ -173,14 +178,14 @@ class WellFormedTree:
             _column(label) == self._closing,
         )
 
-    def _read(self, ids, index):
-        """What the tokens before `index` make, each float32 (batch, beams).
+    def _read(self, ids: Tensor, index: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The state of the tree after the tokens before `index`, each float32 (batch, beams).
 
         Returns:
-            depth: how many constituents are open.
-            num_out: how many words there are.
-            openings: how many opening brackets the last tokens are.
-            label: number of the label of the innermost open constituent; any, where none is open.
+            depth: number of open constituents.
+            num_out: number of words.
+            openings: number of opening brackets since the last other token.
+            label: number of the innermost open constituent's label; arbitrary where none is open.
         """
         batch_size, beams, length = ops.shape(ids)
         positions = ops.cast(ops.arange(length), "float32")  # (length,)
@@ -193,7 +198,7 @@ class WellFormedTree:
         is_opening = steps > 0
         is_other = ops.logical_and(is_before, ops.logical_not(is_opening))
         openings = index - 1 - _last(is_other, positions)
-        # Since the innermost open bracket, no other has led to the same depth.
+        # The innermost open bracket is the last one that led to the current depth.
         is_level = ops.logical_and(is_opening, depths == ops.expand_dims(depth, 2))
         place = ops.cast(ops.maximum(_last(is_level, positions), 0.0), "int32")
         innermost = choose(ops.reshape(ids, (-1, length)), ops.reshape(place, (-1, 1)))
@@ -201,25 +206,25 @@ class WellFormedTree:
         return depth, num_out, openings, ops.reshape(label, (batch_size, beams))
 
 
-def _last(is_there, positions):
-    """The last position (...) where `is_there` (..., length), or -1."""
+def _last(is_there: Tensor, positions: Tensor) -> Tensor:
+    """The last position (...) where `is_there` (..., length) is True, or -1."""
     return ops.max(ops.where(is_there, positions, -1.0), axis=-1)
 
 
-def _column(values):
-    """`values` (batch, beams) beside a vocabulary: (batch, beams, 1)."""
+def _column(values: Tensor) -> Tensor:
+    """`values` (batch, beams) as (batch, beams, 1), to broadcast over the vocabulary."""
     return ops.expand_dims(values, 2)
 
 
-def _all(first, *others):
-    """Where all are true."""
+def _all(first: Tensor, *others: Tensor) -> Tensor:
+    """Where all are True."""
     for other in others:
         first = ops.logical_and(first, other)
     return first
 
 
-def _any(first, *others):
-    """Where one is true."""
+def _any(first: Tensor, *others: Tensor) -> Tensor:
+    """Where at least one is True."""
     for other in others:
         first = ops.logical_or(first, other)
     return first

@@ -4,66 +4,72 @@ Every function reads the logits through the same few reductions, so a compiled t
 holds the loss, perplexity and accuracy computes each of them once.
 """
 
+from collections.abc import Callable
+
 from keras import ops
 
+from keras_transformer.types import Tensor
 
-def to_ids(labels):
-    """Return token ids as int32; they are never compared or looked up in a float type."""
+
+def to_ids(labels: Tensor) -> Tensor:
+    """Return token ids as int32: a float type does not tell large ids apart."""
     return ops.cast(ops.convert_to_tensor(labels), "int32")
 
 
-def to_logits(logits):
+def to_logits(logits: Tensor) -> Tensor:
     """Return logits as float32, whatever the dtype policy."""
     return ops.cast(ops.convert_to_tensor(logits), "float32")
 
 
-def gold_logits(labels, logits):
+def gold_logits(labels: Tensor, logits: Tensor) -> Tensor:
     """Return the logit of each label, (batch, length)."""
     return ops.squeeze(ops.take_along_axis(logits, ops.expand_dims(labels, -1), axis=-1), axis=-1)
 
 
-def largest_logits(logits):
+def largest_logits(logits: Tensor) -> Tensor:
     """Return the largest logit of each token, (batch, length)."""
     return ops.squeeze(ops.max(logits, axis=-1, keepdims=True), axis=-1)
 
 
-def negative_log_likelihood(labels, logits):
+def negative_log_likelihood(labels: Tensor, logits: Tensor) -> Tensor:
     """Return `-log softmax(logits)[label]` for each token, float32, (batch, length)."""
     _, _, normalizer = _exponentials(logits)
     return normalizer - gold_logits(labels, logits)
 
 
-def smoothed_cross_entropy(labels, logits, label_smoothing, vocabulary_size=None):
+def smoothed_cross_entropy(
+    labels: Tensor, logits: Tensor, label_smoothing: float, vocabulary_size: int | None = None
+) -> Tensor:
     """Return each token's cross entropy with its smoothed target distribution, (batch, length).
 
-    The target holds `1 - label_smoothing` on the label and `share = label_smoothing /
-    (vocabulary_size - 1)` on every other token. Written out, it needs no target matrix: with the
-    logits x it is `logsumexp(x) - (1 - label_smoothing) * gold - share * (sum(x) - gold)`, where
-    `sum` leaves the padding of the vocabulary, from `vocabulary_size` on, out. The logits are
-    float32, (batch, length, padded_vocabulary_size).
+    The target is `1 - label_smoothing` at the label and `share = label_smoothing /
+    (vocabulary_size - 1)` at every other token. It is computed without a target matrix, from the
+    logits x: `logsumexp(x) - (1 - label_smoothing) * gold - share * (sum(x) - gold)`. The sum skips
+    the padding of the vocabulary, which starts at `vocabulary_size`. The logits are float32,
+    (batch, length, padded_vocabulary_size).
 
-    Its gradient, softmax minus target, is written by hand: it uses the exponentials of the forward
-    pass again. In a TensorFlow graph on a CPU, forward and backward then take half the time.
+    The gradient, softmax minus target, is a custom one that reuses the exponentials of the forward
+    pass: both passes together take half the time in a TensorFlow graph on a CPU.
     """
     padded_size = logits.shape[-1]
     vocabulary_size = padded_size if vocabulary_size is None else vocabulary_size
     on_label, share = 1 - label_smoothing, label_smoothing / (vocabulary_size - 1)
 
-    def on_real_tokens(values):
-        """Put 0 in place of the values at padding, where there is any."""
+    def on_real_tokens(values: Tensor) -> Tensor:
+        """Set the values at the padding of the vocabulary to 0."""
         if vocabulary_size == padded_size:
             return values
         is_real = ops.less(ops.arange(padded_size, dtype="int32"), vocabulary_size)
         return ops.where(is_real, values, 0.0)
 
     @ops.custom_gradient
-    def cross_entropy(logits):
+    def cross_entropy(logits: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
         exponentials, total, normalizer = _exponentials(logits)
         losses = normalizer - (on_label - share) * gold_logits(labels, logits)
         if label_smoothing:
             losses = losses - share * ops.sum(on_real_tokens(logits), axis=-1)
 
-        def gradient(upstream):
+        def gradient(upstream: Tensor) -> Tensor:
             upstream = ops.expand_dims(upstream, -1)
             ids = ops.arange(padded_size, dtype="int32")
             is_label = ops.equal(ids, ops.expand_dims(labels, -1))
@@ -75,7 +81,7 @@ def smoothed_cross_entropy(labels, logits, label_smoothing, vocabulary_size=None
     return cross_entropy(logits)
 
 
-def _exponentials(logits):
+def _exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return exp(logits - largest), its sum (both keep the last axis) and logsumexp(logits)."""
     largest = ops.max(logits, axis=-1, keepdims=True)
     exponentials = ops.exp(logits - largest)

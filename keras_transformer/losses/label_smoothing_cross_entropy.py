@@ -1,30 +1,34 @@
 """The training loss: cross entropy with smoothed labels, per target token."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_transformer.argument_checks import check_positive_int, check_rate
 from keras_transformer.losses.cross_entropy import smoothed_cross_entropy, to_ids, to_logits
 from keras_transformer.losses.replicas import replica_share
+from keras_transformer.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class LabelSmoothingCrossEntropy(keras.losses.Loss):
-    """Cross entropy against `1 - label_smoothing` on the label, the rest spread over all others.
+    """Cross entropy with smoothed labels, for target tokens.
 
-    Every other token of the vocabulary gets `label_smoothing / (vocabulary_size - 1)`. Padding of
-    the vocabulary gets nothing: it takes part in the softmax, and training makes it improbable.
+    The target is `1 - label_smoothing` at the label and `label_smoothing / (vocabulary_size - 1)`
+    at every other token. The padding of the vocabulary has target 0: it takes part in the softmax,
+    and training makes it improbable.
 
-    Called without `sample_weight` the loss is the mean over the tokens that are no padding. Called
-    with it, as `fit` does, it is the plain sum of token loss times weight: weights `mask / tokens
-    of the global batch` then give the mean over real tokens exactly, also over replicas and
-    micro-batches. The arithmetic is float32 under every dtype policy, and ids stay integers.
+    Without `sample_weight` the loss is the mean over real tokens. With it, as in `fit`, it is the
+    sum of token loss times weight: the weights `mask / tokens of the global batch` then give the
+    exact mean over real tokens, also over replicas and micro-batches. The loss is computed in
+    float32 under every dtype policy.
 
     Args:
         label_smoothing: float in [0, 1), the probability taken from the label.
-        padding_id: integer, the label that never counts.
-        vocabulary_size: integer >= 2, number of tokens of the tokenizer; logits from there on are
-            padding of the vocabulary (see `models.padded_vocabulary_size`). None: there is none.
+        padding_id: integer, the label to ignore.
+        vocabulary_size: integer >= 2, number of tokens of the tokenizer; further logits are padding
+            of the vocabulary (see `models.padded_vocabulary_size`). None: every logit is a token's.
         name: name of the loss.
 
     Call arguments:
@@ -33,7 +37,7 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         sample_weight: optional floats, (batch, target_length); padding must weigh 0.
 
     Returns:
-        A float32 scalar.
+        A float32 scalar, in nats.
 
     Raises:
         ValueError: an argument is out of its range, or `vocabulary_size` exceeds the logits.
@@ -50,11 +54,11 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
 
     def __init__(
         self,
-        label_smoothing=0.1,
-        padding_id=0,
-        vocabulary_size=None,
-        name="label_smoothing_cross_entropy",
-    ):
+        label_smoothing: float = 0.1,
+        padding_id: int = 0,
+        vocabulary_size: int | None = None,
+        name: str = "label_smoothing_cross_entropy",
+    ) -> None:
         check_rate("label_smoothing", label_smoothing)
         if vocabulary_size is not None:
             _check_vocabulary_size(vocabulary_size)
@@ -63,7 +67,7 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         self.padding_id = padding_id
         self.vocabulary_size = vocabulary_size
 
-    def __call__(self, labels, logits, sample_weight=None):
+    def __call__(self, labels: Tensor, logits: Tensor, sample_weight: Tensor = None) -> Tensor:
         # Keras's own __call__ would cast the ids to the dtype of the loss.
         labels = to_ids(labels)
         token_losses = self.call(labels, logits)
@@ -73,7 +77,7 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
             return mean * replica_share()
         return ops.sum(token_losses * ops.cast(sample_weight, "float32"))
 
-    def call(self, labels, logits):
+    def call(self, labels: Tensor, logits: Tensor) -> Tensor:
         logits = to_logits(logits)
         if self.vocabulary_size is not None and self.vocabulary_size > logits.shape[-1]:
             raise ValueError(
@@ -84,7 +88,7 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
             to_ids(labels), logits, self.label_smoothing, self.vocabulary_size
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "label_smoothing": self.label_smoothing,
             "padding_id": self.padding_id,
@@ -93,7 +97,7 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         }
 
 
-def _check_vocabulary_size(vocabulary_size):
+def _check_vocabulary_size(vocabulary_size: int) -> None:
     check_positive_int("vocabulary_size", vocabulary_size)
     if vocabulary_size < 2:
         raise ValueError(

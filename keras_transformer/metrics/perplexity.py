@@ -5,21 +5,22 @@ from keras import ops
 
 from keras_transformer.losses.cross_entropy import negative_log_likelihood
 from keras_transformer.metrics.token_mean import TokenMean
+from keras_transformer.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class Perplexity(TokenMean):
-    """`exp` of the plain negative log-likelihood per target token; label smoothing plays no part.
+    """Perplexity per target token: `exp` of the mean negative log-likelihood, without smoothing.
 
     Args:
-        padding_id: integer, the label that never counts.
+        padding_id: integer, the label to ignore.
         name: name of the metric.
 
     Call arguments:
         labels: integers, (batch, target_length).
         logits: floats, (batch, target_length, vocabulary_size).
-        sample_weight: optional floats, (batch, target_length). Leave it away (`metrics=` and not
-            `weighted_metrics=` in `compile`) to let every token count alike.
+        sample_weight: optional floats, (batch, target_length). Without it every real token counts
+            once: pass the metric to `compile` as `metrics`, not as `weighted_metrics`.
 
     Returns:
         A float32 scalar.
@@ -31,11 +32,11 @@ class Perplexity(TokenMean):
         '4.0000'
     """
 
-    def __init__(self, padding_id=0, name="perplexity"):
+    def __init__(self, padding_id: int = 0, name: str = "perplexity") -> None:
         super().__init__(padding_id, name)
 
-    def token_values(self, labels, logits):
+    def token_values(self, labels: Tensor, logits: Tensor) -> Tensor:
         return negative_log_likelihood(labels, logits)
 
-    def result(self):
+    def result(self) -> Tensor:
         return ops.exp(super().result())

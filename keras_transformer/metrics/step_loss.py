@@ -1,22 +1,25 @@
-"""The loss of the last step alone."""
+"""The loss of the last step."""
 
 import contextlib
+from collections.abc import Iterator
+from typing import Any, Self
 
 import keras
 from keras import ops
 
 from keras_transformer.losses.replicas import replica_share
+from keras_transformer.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class StepLoss(keras.metrics.Metric):
-    """The loss of the last step, not the running mean that Keras reports as `loss`.
+    """The loss of the last step, where Keras reports a running mean as `loss`.
 
-    Goes into `weighted_metrics` of `compile`, so that it sees the data's weights as the loss does.
-    Under replicas it is the loss of the global batch.
+    Pass it to `compile` as one of `weighted_metrics`, so that it gets the sample weights as the
+    loss does. With several replicas it is the loss of the global batch.
 
     Args:
-        loss: the `keras.losses.Loss` given to `compile`.
+        loss: the `keras.losses.Loss` passed to `compile`.
         name: name of the metric.
 
     Call arguments:
@@ -37,21 +40,18 @@ class StepLoss(keras.metrics.Metric):
         '2.0794'
     """
 
-    def __init__(self, loss, name="step_loss"):
+    def __init__(self, loss: keras.losses.Loss, name: str = "step_loss") -> None:
         super().__init__(name=name, dtype="float32")
         self.loss = loss
-        # Keras shows the mean of the replicas' results after a step, so each holds its part of the
-        # loss times their number.
+        # Keras reports the mean of the replicas' results after a step: each holds its part of the
+        # loss times the number of replicas.
         self.last = self.add_variable((), "zeros", "float32", aggregation="mean", name="last")
         self._sums = 0
 
     @contextlib.contextmanager
-    def sum_of_updates(self):
-        """Within it the updates add up: a step reads its batch in slices.
-
-        Keras traces a step once for each replica, one trace within another where they meet, so
-        entries are counted.
-        """
+    def sum_of_updates(self) -> Iterator[None]:
+        """Context in which updates add up, for a step that reads its batch in slices."""
+        # Entries are counted, because Keras traces the replicas' steps within one another.
         self.last.assign(0.0)
         self._sums += 1
         try:
@@ -59,16 +59,16 @@ class StepLoss(keras.metrics.Metric):
         finally:
             self._sums -= 1
 
-    def update_state(self, labels, logits, sample_weight=None):
+    def update_state(self, labels: Tensor, logits: Tensor, sample_weight: Tensor = None) -> None:
         loss = self.loss(labels, logits, sample_weight) / replica_share()
         self.last.assign(self.last + loss if self._sums else loss)
 
-    def result(self):
-        return ops.add(self.last, 0.0)  # a tensor: what `fit` hands on must be no variable
+    def result(self) -> Tensor:
+        return ops.add(self.last, 0.0)  # `fit` needs a tensor, not the variable
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"loss": keras.saving.serialize_keras_object(self.loss), "name": self.name}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> Self:
         return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})

@@ -5,14 +5,15 @@ from keras import ops
 
 from keras_transformer.losses.cross_entropy import gold_logits, largest_logits
 from keras_transformer.metrics.token_mean import TokenMean
+from keras_transformer.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class TokenAccuracy(TokenMean):
-    """Share of target tokens predicted right; a label that ties for the largest logit is right.
+    """Share of target tokens whose label has the largest logit, alone or tied.
 
     Args:
-        padding_id: integer, the label that never counts.
+        padding_id: integer, the label to ignore.
         name: name of the metric.
 
     Call arguments:
@@ -30,9 +31,9 @@ class TokenAccuracy(TokenMean):
         0.5
     """
 
-    def __init__(self, padding_id=0, name="accuracy"):
+    def __init__(self, padding_id: int = 0, name: str = "accuracy") -> None:
         super().__init__(padding_id, name)
 
-    def token_values(self, labels, logits):
-        # One reduction that the loss needs as well; an argmax would be one more pass.
+    def token_values(self, labels: Tensor, logits: Tensor) -> Tensor:
+        # The loss needs this reduction as well; an argmax would be one more pass.
         return ops.greater_equal(gold_logits(labels, logits), largest_logits(logits))

@@ -1,20 +1,23 @@
 """The smoothed loss as a mean over all tokens."""
 
+from typing import Any, Self
+
 import keras
 
 from keras_transformer.metrics.token_mean import TokenMean
+from keras_transformer.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class TokenLoss(TokenMean):
-    """The training loss per target token, over all batches.
+    """Mean of the training loss over all target tokens.
 
-    Keras's own `loss` is a mean of batches weighted by their sentences. Batches of one number of
-    tokens hold many short or few long sentences, so that is not the mean of the tokens.
+    Keras's own `loss` is a mean over batches, weighted by their number of sentences. Batches of
+    equally many tokens have many short or few long sentences, so it is not the mean over tokens.
 
     Args:
-        loss: a `keras.losses.Loss` whose `call` gives one loss a token.
-        padding_id: integer, the label that never counts.
+        loss: a `keras.losses.Loss` whose `call` returns one loss for each token.
+        padding_id: integer, the label to ignore.
         name: name of the metric.
 
     Call arguments:
@@ -33,16 +36,18 @@ class TokenLoss(TokenMean):
         '1.3863'
     """
 
-    def __init__(self, loss, padding_id=0, name="token_loss"):
+    def __init__(
+        self, loss: keras.losses.Loss, padding_id: int = 0, name: str = "token_loss"
+    ) -> None:
         super().__init__(padding_id, name)
         self.loss = loss
 
-    def token_values(self, labels, logits):
+    def token_values(self, labels: Tensor, logits: Tensor) -> Tensor:
         return self.loss.call(labels, logits)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> Self:
         return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})

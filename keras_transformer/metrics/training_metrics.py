@@ -1,4 +1,6 @@
-"""What trainings log about their loss."""
+"""The metrics that trainings log."""
+
+from typing import Any
 
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics.perplexity import Perplexity
@@ -7,14 +9,18 @@ from keras_transformer.metrics.token_accuracy import TokenAccuracy
 from keras_transformer.metrics.token_loss import TokenLoss
 
 
-def training_metrics(loss):
-    """Return the arguments `metrics` and `weighted_metrics` of `compile`, a dictionary.
+def training_metrics(loss: LabelSmoothingCrossEntropy) -> dict[str, list[Any]]:
+    """Return `metrics` and `weighted_metrics`, as keyword arguments of `compile`.
 
-    Per real token: the loss, the perplexity and the accuracy, which an epoch adds up; and of each
-    step by itself: the loss, and the loss without label smoothing ("step_nll").
+    `metrics` are means over the real tokens of an epoch: loss, perplexity and accuracy.
+    `weighted_metrics` are those of the last step: its loss, and its loss without label smoothing
+    ("step_nll").
 
     Args:
-        loss: a `LabelSmoothingCrossEntropy`.
+        loss: the `LabelSmoothingCrossEntropy` passed to `compile`.
+
+    Returns:
+        A dict with two lists of metrics.
 
     Example:
         >>> import keras

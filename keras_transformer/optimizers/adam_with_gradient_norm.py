@@ -1,28 +1,32 @@
-"""Adam that tells how large the gradients were."""
+"""Adam that keeps the norm of the gradients."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import ops
+
+from keras_transformer.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class AdamWithGradientNorm(keras.optimizers.Adam):
     """`keras.optimizers.Adam` that keeps the global norm of the last update's gradients.
 
-    The norm is taken of all gradients together, in float32, before any clipping. Under
-    `tf.distribute` the replicas' gradients are added up first, so that norm and clipping are those
-    of the whole batch. Keras clips each replica's own gradients and then adds them up. The same
-    goes for the gradients of a row that is looked up several times, whose squares Keras takes one
-    by one under TensorFlow, in Adam as in clipping.
+    The norm is that of all gradients together, in float32, before clipping. Two sums are taken
+    earlier than in Keras, so that norm and clipping are those of the whole batch: under
+    `tf.distribute` the sum over replicas, which Keras takes after clipping; and under TensorFlow
+    the sum over the lookups of a row, whose gradients Keras squares one by one.
 
     Args:
-        *args, **kwargs: as of `keras.optimizers.Adam`.
+        learning_rate: float or schedule.
+        **kwargs: other arguments of `keras.optimizers.Adam`.
 
     Attributes:
         gradient_norm: variable, a float32 scalar; None until the optimizer is built.
-        gradients_are_summed: whether `apply` is given gradients that were added up over the
-            replicas already. A `keras.optimizers.LossScaleOptimizer` around this one needs such, or
-            it would look for overflow in one replica's gradients alone;
-            `training.training_model` hands them on.
+        gradients_are_summed: whether `apply` gets gradients that have been summed over replicas.
+            `training.training_model` sums them earlier for a `keras.optimizers.LossScaleOptimizer`,
+            which would otherwise look for overflow in one replica's gradients only.
 
     Example:
         >>> optimizer = AdamWithGradientNorm(0.1, global_clipnorm=1.0)
@@ -32,12 +36,12 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
         5.0
     """
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.gradient_norm = None
+    def __init__(self, learning_rate: Any = 0.001, **kwargs: Any) -> None:
+        super().__init__(learning_rate, **kwargs)
+        self.gradient_norm: Any = None
         self.gradients_are_summed = False
 
-    def build(self, var_list):
+    def build(self, var_list: Sequence[keras.Variable]) -> None:
         if self.built:
             return
         super().build(var_list)
@@ -45,7 +49,11 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
             (), dtype="float32", aggregation="only_first_replica", name="gradient_norm"
         )
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(
+        self,
+        grads: Sequence[Tensor],
+        trainable_variables: Sequence[keras.Variable] | None = None,
+    ) -> None:
         grads = list(grads)
         if not self.gradients_are_summed:
             grads = self._sum_over_replicas(grads)
@@ -59,20 +67,22 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
         if squares:
             self.gradient_norm.assign(ops.sqrt(sum(squares)) / (self.loss_scale_factor or 1.0))
 
-    def _sum_over_replicas(self, grads):
+    def _sum_over_replicas(self, grads: list[Tensor]) -> list[Tensor]:
         if not hasattr(super(), "_all_reduce_sum_gradients"):
-            return grads  # a backend without replicas
+            return grads  # the backend has no replicas
         present = [(gradient, None) for gradient in grads if gradient is not None]
         sums = iter(super()._all_reduce_sum_gradients(present))
         return [None if gradient is None else next(sums)[0] for gradient in grads]
 
-    def _all_reduce_sum_gradients(self, grads_and_vars):
-        # Keras adds up here, after clipping; `apply` has done it before.
+    def _all_reduce_sum_gradients(
+        self, grads_and_vars: Sequence[tuple[Tensor, keras.Variable]]
+    ) -> list[tuple[Tensor, keras.Variable]]:
+        # Keras would sum here, after clipping; `apply` has done so before it.
         return list(grads_and_vars)
 
 
-def _with_equal_rows_summed(gradient):
-    """A tensor of `tf.IndexedSlices`, the rows that a lookup read; anything else as it is."""
+def _with_equal_rows_summed(gradient: Tensor) -> Tensor:
+    """A dense tensor of `tf.IndexedSlices`, the gradient of a lookup; others as they are."""
     if hasattr(gradient, "indices"):
         return ops.add(gradient, ops.zeros(gradient.shape, gradient.dtype))
     return gradient

@@ -1,14 +1,15 @@
-"""What scales the loss, as float16 needs it, around the optimizer that updates."""
+"""Optimizers that scale the loss, as float16 needs."""
+
+import keras
 
 
-def inner_optimizer(optimizer):
-    """Return the optimizer that updates: a `LossScaleOptimizer` hands on to another.
+def inner_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
+    """Return the optimizer inside a `LossScaleOptimizer`, and any other as it is.
 
     Args:
         optimizer: a `keras.optimizers.Optimizer`.
 
     Example:
-        >>> import keras
         >>> adam = keras.optimizers.Adam()
         >>> inner_optimizer(keras.optimizers.LossScaleOptimizer(adam)) is adam
         True

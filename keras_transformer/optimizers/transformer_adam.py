@@ -1,23 +1,31 @@
 """The paper's optimizer."""
 
+from typing import Any
+
 import keras
 
 from keras_transformer.optimizers.adam_with_gradient_norm import AdamWithGradientNorm
 from keras_transformer.schedules import TransformerSchedule
 
 
-def transformer_adam(hidden_dim, warmup_steps=4000, scale=1.0, dtype="float32", **overrides):
-    """Return the paper's Adam: beta 0.9 and 0.98, epsilon 1e-9, the warm-up schedule.
+def transformer_adam(
+    hidden_dim: int,
+    warmup_steps: int = 4000,
+    scale: float = 1.0,
+    dtype: Any = "float32",
+    **overrides: Any,
+) -> keras.optimizers.Optimizer:
+    """Return the paper's Adam: beta 0.9 and 0.98, epsilon 1e-9, `TransformerSchedule`.
 
     Args:
         hidden_dim: positive integer, the model's width.
-        warmup_steps: positive integer, updates until the learning rate's peak.
+        warmup_steps: positive integer, number of updates until the learning rate's peak.
         scale: positive number, factor of the learning rate.
-        dtype: dtype policy or compute dtype of the model's layers. With "mixed_float16" or
-            "float16" the loss is scaled, which small gradients need in that type. (Keras does it by
-            itself only where the model as a whole has that policy.)
-        **overrides: further arguments of `keras.optimizers.Adam`, such as `global_clipnorm`, or
-            other values of these.
+        dtype: dtype policy or compute dtype of the model's layers. "mixed_float16" and "float16"
+            turn on loss scaling, without which small gradients would be 0. (Keras turns it on only
+            if the policy is the model's own.)
+        **overrides: arguments of `keras.optimizers.Adam`, such as `global_clipnorm`; they replace
+            the paper's.
 
     Returns:
         An `AdamWithGradientNorm`, for float16 inside a `keras.optimizers.LossScaleOptimizer`.

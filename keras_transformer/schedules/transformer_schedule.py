@@ -1,16 +1,19 @@
 """The paper's learning rate: linear warm-up, then inverse square root decay."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_transformer.argument_checks import check_positive_int, check_positive_number
+from keras_transformer.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """`scale * hidden_dim^-0.5 * min(n^-0.5, n * warmup_steps^-1.5)` at the n-th update, n from 1.
 
-    Keras hands over the number of updates already done, which starts at 0: n is that plus 1.
+    Keras calls it with the number of earlier updates, so n is that plus 1.
 
     Args:
         hidden_dim: positive integer, the model's width.
@@ -18,10 +21,13 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
         scale: positive number, factor of the whole curve.
 
     Call arguments:
-        step: integer, updates already done.
+        step: integer, number of earlier updates.
 
     Returns:
         A float32 scalar.
+
+    Raises:
+        ValueError: an argument is not positive.
 
     Example:
         >>> schedule = TransformerSchedule(hidden_dim=512)
@@ -32,7 +38,7 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
         [Attention Is All You Need](https://arxiv.org/abs/1706.03762), section 5.3.
     """
 
-    def __init__(self, hidden_dim, warmup_steps=4000, scale=1.0):
+    def __init__(self, hidden_dim: int, warmup_steps: int = 4000, scale: float = 1.0) -> None:
         super().__init__()
         check_positive_int("hidden_dim", hidden_dim)
         check_positive_int("warmup_steps", warmup_steps)
@@ -41,12 +47,12 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
         self.warmup_steps = warmup_steps
         self.scale = scale
 
-    def __call__(self, step):
+    def __call__(self, step: Tensor) -> Tensor:
         update = ops.cast(step, "float32") + 1.0
         curve = ops.minimum(ops.rsqrt(update), update * self.warmup_steps**-1.5)
         return self.scale * self.hidden_dim**-0.5 * curve
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "hidden_dim": self.hidden_dim,
             "warmup_steps": self.warmup_steps,
