@@ -10,7 +10,10 @@ from types import ModuleType
 from typing import Any
 
 # Their classes are what the file of a model, compiled or not, can name.
-_ROOMS = ("layers", "losses", "metrics", "optimizers", "schedules")
+_ROOM_NAMES = tuple(
+    f"keras_transformer.{room}"
+    for room in ("layers", "losses", "metrics", "optimizers", "schedules")
+)
 
 
 def register_with_keras() -> None:
@@ -19,19 +22,25 @@ def register_with_keras() -> None:
     So `keras.models.load_model` knows them in every program that imports `keras_transformer`, which
     itself need not load Keras.
     """
-    if "keras" in sys.modules:
+    if sys.modules.get("keras") is not None:  # None forbids its import
         _register()
     elif not any(isinstance(finder, _FinderOfKeras) for finder in sys.meta_path):
         sys.meta_path.insert(0, _FinderOfKeras())
 
 
 def _register() -> None:
-    for room in _ROOMS:
-        importlib.import_module(f"keras_transformer.{room}")
+    for name in _ROOM_NAMES:
+        importlib.import_module(name)
 
 
 class _FinderOfKeras(importlib.abc.MetaPathFinder):
-    """Finds Keras as the other finders do, and has the classes registered after its import."""
+    """Finds Keras and the rooms as other finders do; registers the classes after their import.
+
+    A room that imports Keras is itself half imported then: the registration waits for its end.
+    """
+
+    def __init__(self) -> None:
+        self.loading = 0  # imports of Keras and of rooms that have begun
 
     def find_spec(
         self,
@@ -39,7 +48,7 @@ class _FinderOfKeras(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None = None,
         target: ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        if name != "keras":
+        if name != "keras" and name not in _ROOM_NAMES:
             return None
         sys.meta_path.remove(self)
         try:
@@ -52,7 +61,7 @@ class _FinderOfKeras(importlib.abc.MetaPathFinder):
 
 
 class _LoaderOfKeras(importlib.abc.Loader):
-    """Stands for Keras's loader until Keras is imported."""
+    """Takes the place of a module's loader until the module is imported."""
 
     def __init__(self, loader: Any, finder: _FinderOfKeras) -> None:
         self.loader = loader
@@ -65,6 +74,11 @@ class _LoaderOfKeras(importlib.abc.Loader):
         module.__loader__ = self.loader
         if module.__spec__ is not None:
             module.__spec__.loader = self.loader
-        self.loader.exec_module(module)
-        sys.meta_path.remove(self.finder)
-        _register()
+        self.finder.loading += 1
+        try:
+            self.loader.exec_module(module)
+        finally:
+            self.finder.loading -= 1
+        if not self.finder.loading and "keras" in sys.modules:
+            sys.meta_path.remove(self.finder)
+            _register()
