@@ -47,7 +47,13 @@ def run(program, *arguments, options=()):
 
 @pytest.mark.parametrize(
     "imports",
-    ["keras_transformer, keras", "keras, keras_transformer", "keras_transformer.metrics, keras"],
+    [
+        "keras_transformer, keras",
+        "keras, keras_transformer",
+        "keras_transformer.metrics, keras",
+        "keras_transformer.losses, keras",
+        "keras_transformer.schedules, keras",
+    ],
 )
 def test_a_saved_model_loads(imports, saved_model):
     assert run(f"import sys, {imports}; {LOAD}", saved_model) == "AdamWithGradientNorm"
