@@ -16,8 +16,10 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
   $$python $(NEW_ENOUGH) 2> /dev/null && echo $$python && break; done)
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
-# With `worksteal` the tests of a file stay together, so their fixtures are made once.
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist worksteal --durations 5
+# With `loadfile` the tests of a file stay together, so their fixtures are made once.
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 5
+# Each of the processes has a core to itself: threads beyond one would wait for each other.
+ONE_THREAD := TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 OMP_NUM_THREADS=1
 # JAX compiles every operation of every test: code that is less optimised is there in half the time.
 QUICK_XLA := XLA_FLAGS='--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false'
 
@@ -32,7 +34,7 @@ demo: .venv/installed
 	@$(BIN)/python -m recipes.number_words.train --export saved_models/number_words
 
 test: lint
-	$(PYTEST) --doctest-modules tests keras_transformer
+	$(ONE_THREAD) $(PYTEST) --doctest-modules tests keras_transformer
 	KERAS_BACKEND=jax $(QUICK_XLA) $(PYTEST) -m core tests
 
 test-full: lint

@@ -11,6 +11,7 @@ import keras
 import pytest
 
 TESTS = pathlib.Path(__file__).parent
+TRAININGS = {"export", "pages", "recipes", "training", "translation_training"}
 # What runs on every backend: ranks 0 to 3 of the import order (see test_architecture.py).
 CORE = {"layers", "losses", "metrics", "schedules", "optimizers", "decoding", "models"}
 
@@ -27,6 +28,8 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    # The files of a process come in this order: none that takes long is left for the end.
+    items.sort(key=lambda item: not TRAININGS.intersection(item.path.parts))
     for item in items:
         if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in CORE:
             item.add_marker("core")
@@ -34,6 +37,13 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="slow: run by `make test-full`"))
         if item.get_closest_marker("tensorflow") and keras.backend.backend() != "tensorflow":
             item.add_marker(pytest.mark.skip(reason="needs the TensorFlow backend"))
+
+
+def pytest_collection_finish():
+    """Spare the collector what lives to the end; graphs make garbage by the hundred thousand."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
 
 
 @pytest.fixture(scope="session")

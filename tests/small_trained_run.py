@@ -3,14 +3,9 @@
 import contextlib
 import io
 
-from keras_transformer.data import ParallelFiles
+from keras_transformer import cli
 from keras_transformer.files.file_lock import file_lock
-from keras_transformer.translation_training import (
-    TranslationData,
-    TranslationSettings,
-    train_translation,
-)
-from tests.translation_training.number_text import SMALL, write_pairs
+from tests.translation_training.number_text import SMALL, flags, write_pairs
 
 SETTINGS = SMALL | {
     "num_layers": 2,
@@ -25,6 +20,7 @@ SETTINGS = SMALL | {
     "learning_rate_scale": 0.3,
     "save_every": 80,
     "log_every": 40,
+    "bleu_sentences": 20,
     "beam_size": 4,
     "normalize_first": True,
 }
@@ -37,12 +33,8 @@ def small_trained_run(directory):
     with file_lock(directory / "lock", on_wait=lambda: None):
         if not (directory / "done").is_file():
             source, target = write_pairs(directory, "train", length=4)
+            command = ["train", "--source", source, "--target", target, "--run", str(run)]
             with contextlib.redirect_stdout(io.StringIO()):
-                train_translation(
-                    TranslationSettings(**SETTINGS),
-                    TranslationData([ParallelFiles(source, target)]),
-                    run,
-                    overwrite=True,
-                )
+                assert cli.main([*command, "--overwrite", *flags(**SETTINGS)]) == 0
             (directory / "done").touch()
     return run

@@ -79,6 +79,7 @@ def check_table(out, path, steps):
     assert any(row["mixed_bfloat16"] != row["float32"] for row in losses)
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_prints_a_table_on_tensorflow(capsys, tmp_path):
     path = tmp_path / "losses.csv"

@@ -41,6 +41,7 @@ def test_a_saved_model_translates_with_the_options_of_the_command(trained_run, t
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_litert_model_translates(trained_run, tmp_path, capfd):
     from keras_transformer.serving import LiteRTTranslator
 

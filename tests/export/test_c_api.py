@@ -99,15 +99,15 @@ def translator(trained_run):
 @pytest.fixture(scope="module")
 def found(translator, tmp_path_factory):
     """All answers of one process, by what was asked."""
-    sentences = pairs()[0][::6][:100]
-    assert len(sentences) == 100
+    sentences = pairs()[0][::15][:40]
+    assert len(sentences) == 40
     sentences[::9] = [text.rpartition(" ")[0] for text in sentences[::9]]  # other lengths
     version = export_saved_model(
         translator,
         tmp_path_factory.mktemp("c_api") / "digits",
         max_source_length=48,  # the nasty ones are quick
     )
-    pieces = [sentences[i : i + 10] for i in range(0, 100, 10)]
+    pieces = [sentences[i : i + 10] for i in range(0, 40, 10)]
     calls = {
         "default": [("serving_default", {"inputs": strings(sentences)})],
         "pieces": [("translate", {"inputs": strings(piece)}) for piece in pieces],
@@ -115,7 +115,7 @@ def found(translator, tmp_path_factory):
         "score": [("score", {"inputs": strings(pieces[0]), "targets": strings(pieces[1])})],
         "tokenize": [("tokenize", {"inputs": strings(pieces[0])})],
         "nasty": [("translate", {"inputs": strings(NASTY)})],
-        "nasty alone": [("translate", {"inputs": strings([text])}) for text in NASTY],
+        "nasty alone": [("translate", {"inputs": strings([text])}) for text in NASTY[::5]],
         "empty": [
             ("translate", {"inputs": strings([])}),
             ("translate_nbest", {"inputs": strings([])}),
@@ -148,7 +148,7 @@ def texts(outputs):
 def test_the_strings_are_the_translators(translator, found):
     expected = translator.translate(found["sentences"])
     (answer,) = found["default"]
-    assert len(set(expected)) > 50
+    assert len(set(expected)) > 20
     assert texts(answer["outputs"]) == expected
     assert texts(np.concatenate([piece["outputs"] for piece in found["pieces"]])) == expected
 
@@ -208,7 +208,7 @@ def test_an_empty_batch_has_an_empty_answer(found):
 def test_nasty_inputs_have_the_same_answer_alone_and_together(found):
     (together,) = found["nasty"]
     assert [texts(answer["outputs"])[0] for answer in found["nasty alone"]] == texts(
-        together["outputs"]
+        together["outputs"][::5]
     )
     assert together["outputs"][0] == b""  # of the empty string
 

@@ -50,16 +50,15 @@ def test_a_pipe_may_be_compressed(pipe):
 def test_a_pipe_without_a_writer_is_told_and_left(tmp_path, monkeypatch):
     monkeypatch.setattr(input_files, "WRITER_SECONDS", 0.05)
     os.mkfifo(tmp_path / "pipe")
-    threads = threading.active_count()
+    before = set(threading.enumerate())
     message = error_of(lambda: read_input(tmp_path / "pipe", 4))
     assert message == (
         f"Cannot read {tmp_path / 'pipe'}: it is a pipe, and nobody opened it for writing within "
         "0.05 seconds."
     )
-    for thread in threading.enumerate():  # nothing waits for a writer any more
-        if thread.daemon and thread is not threading.current_thread():
-            thread.join(10)
-    assert threading.active_count() <= threads
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
+        assert not thread.is_alive()  # nothing waits for a writer any more
 
 
 @pytest.mark.parametrize("name", ["none", "."])

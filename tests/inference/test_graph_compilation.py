@@ -51,6 +51,7 @@ def test_both_searches_and_the_score_run_compiled():
             np.testing.assert_allclose(actual, expected, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_they_run_compiled_under_a_mixed_policy():
     for name, compiled, eager in compiled_and_eager("mixed_bfloat16"):
         for actual, expected in zip(compiled, eager, strict=True):

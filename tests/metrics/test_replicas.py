@@ -55,6 +55,7 @@ print(json.dumps([
 """
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_two_replicas_report_and_learn_what_one_does():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

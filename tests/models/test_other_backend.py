@@ -27,6 +27,7 @@ for name in names:
 """
 
 
+@pytest.mark.slow
 def test_saved_models_give_the_same_logits_on_the_other_backend(tmp_path):
     pytest.importorskip(OTHER)
     models, inputs = {name: small_model(**options) for name, options in MODELS.items()}, batch()

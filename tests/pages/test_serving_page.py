@@ -137,6 +137,7 @@ def test_the_code_runs_from_top_to_bottom(place, server, expected, monkeypatch, 
     assert [len(lines), lines[-3:]] == [8, [str([second]), *[str([first])] * 2]]
 
 
+@pytest.mark.slow
 def test_saved_model_cli_shows_and_runs(place, expected):
     (show, run) = (
         subprocess.run(

@@ -88,6 +88,7 @@ def test_a_run_leaves_what_the_readme_promises(train, tmp_path, capsys):
     assert (run / "model.weights.h5").is_file()
 
 
+@pytest.mark.slow
 def test_an_existing_run_is_refused_or_replaced(train, tmp_path, capsys):
     assert train("--steps", "2") == 0
     before = (tmp_path / "run" / "metrics.csv").read_text()
@@ -98,6 +99,7 @@ def test_an_existing_run_is_refused_or_replaced(train, tmp_path, capsys):
     assert (tmp_path / "run" / "metrics.csv").read_text() != before
 
 
+@pytest.mark.slow
 def test_a_given_tokenizer_is_used(train, tmp_path):
     sources, targets = captions(120)
     path = tmp_path / "own.model"

@@ -119,11 +119,10 @@ def test_it_ends_with_an_export_that_translates_as_the_run_does(trained):
         assert re.search(rf"^ *\d+  {re.escape(source)}  +{output}( |$)", samples, re.MULTILINE)
 
 
-def test_an_existing_run_is_kept(trained):
-    done = train("--run", str(trained[0]), *SMALL)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "--overwrite" in done.stderr
+def test_an_existing_run_is_kept(trained, capsys):
+    assert run_command(lambda: main(["--run", str(trained[0]), *SMALL])) == 2
+    (error,) = capsys.readouterr().err.splitlines()
+    assert "--overwrite" in error
     assert (trained[0] / "scores.json").is_file()
 
 
@@ -143,6 +142,7 @@ def test_a_setting_that_cannot_be_is_one_line(tmp_path, monkeypatch, capsys, fla
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_interrupting_leaves_a_checkpoint_that_translates(tmp_path):
     path = tmp_path / "run"
     command = train_command("--run", str(path), *SMALL, "--steps=100000", "--save-every=10")

@@ -41,7 +41,7 @@ def train(language, data_dir, run, *arguments, **settings):
     return run_command(lambda: RECIPES[language].main([*command, *flags(**small)]))
 
 
-@pytest.mark.parametrize("language", RECIPES)
+@pytest.mark.parametrize("language", ["de", pytest.param("fr", marks=pytest.mark.slow)])
 def test_a_recipe_runs_from_tfds_to_scores(language, data_dir, tmp_path, capsys):
     run = RunDirectory(tmp_path / "run")
     assert train(language, data_dir, run.path) == 0
@@ -60,6 +60,7 @@ def test_a_recipe_runs_from_tfds_to_scores(language, data_dir, tmp_path, capsys)
     assert len(Translator.load(run.path).translate(["one two three"])) == 1
 
 
+@pytest.mark.slow
 def test_the_readmes_evaluation_gives_the_scores_of_the_training(data_dir, tmp_path, capsys):
     run = RunDirectory(tmp_path / "run")
     assert train("de", data_dir, run.path, steps=1, save_every=1, average=1, beam_size=4) == 0

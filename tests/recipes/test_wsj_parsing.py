@@ -128,6 +128,7 @@ def test_the_command_line_parses_with_the_run(trained, data, capsys, monkeypatch
     assert trees == parsed[:5]
 
 
+@pytest.mark.slow
 def test_resuming_a_finished_training_changes_nothing(trained, data):
     before = scores_of(trained)
     parsed = (trained / "dev.parsed.mrg").read_text()
@@ -136,6 +137,7 @@ def test_resuming_a_finished_training_changes_nothing(trained, data):
     assert (trained / "dev.parsed.mrg").read_text() == parsed
 
 
+@pytest.mark.slow
 def test_a_resumed_training_ends_as_one_without_a_break(data, tmp_path):
     few = {
         **FEW,
@@ -232,6 +234,7 @@ def test_bad_data_ends_in_one_line_and_leaves_no_run(tmp_path, name, content, sa
     assert not run.exists()
 
 
+@pytest.mark.slow
 def test_further_trees_are_trained_on_and_a_label_nobody_taught_is_named(tmp_path, capsys):
     data, run = write_treebank(tmp_path / "data"), tmp_path / "run"
     more = tmp_path / "more.mrg"

@@ -16,6 +16,7 @@ from keras_transformer.training.probe import ProbeRecord, is_out_of_memory, prob
 from tests.training.probed_training import corpus, trainer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow)])
 def test_two_replicas_with_and_without_a_probe_and_without_memory(tmp_path, backend):
     environment = {

@@ -26,6 +26,7 @@ def test_stopped_in_an_epoch_in_a_validation_and_between_them(trainings, whole, 
     assert_equal_runs(path, whole)
 
 
+@pytest.mark.slow
 def test_a_closed_terminal_leaves_a_state(trainings, whole, tmp_path):
     """Nothing can be written to stderr from then on."""
     run, path = trainings().run, tmp_path / "run"
@@ -51,6 +52,7 @@ def test_a_signal_in_the_middle_of_a_write_is_no_error(monkeypatch):
     assert interrupt.stopped_because == "terminated"
 
 
+@pytest.mark.slow
 def test_nohup_keeps_a_training_from_the_end_of_its_terminal(trainings, whole, tmp_path):
     run, path = trainings().run, tmp_path / "run"
     at = ["train_batch_end", 6, "closed terminal"]
@@ -58,6 +60,7 @@ def test_nohup_keeps_a_training_from_the_end_of_its_terminal(trainings, whole, t
     assert_equal_runs(path, whole)
 
 
+@pytest.mark.slow
 def test_a_stop_changes_nothing_and_is_no_time_of_the_training(trainings, whole, tmp_path):
     run, path = trainings().run, tmp_path / "run"
     assert run(path, ema=True, at=["train_batch_begin", 7, "stop"])[0] == 0
@@ -69,9 +72,9 @@ def test_a_stop_changes_nothing_and_is_no_time_of_the_training(trainings, whole,
 @pytest.mark.parametrize(
     ("happening", "reason"),
     [
-        ("deleted", "No such file or directory"),
+        pytest.param("deleted", "No such file or directory", marks=pytest.mark.slow),
         ("replaced", "Not a directory"),
-        ("read-only", "Read-only file system"),
+        pytest.param("read-only", "Read-only file system", marks=pytest.mark.slow),
     ],
 )
 def test_a_run_that_goes_is_one_line(trainings, whole, tmp_path, happening, reason):

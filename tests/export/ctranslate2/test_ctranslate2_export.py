@@ -106,6 +106,7 @@ for precision in ("float32", "int8"):
 """
 
 
+@pytest.mark.slow
 def test_it_is_written_on_jax_without_tensorflow_and_torch(trained_run, tmp_path):
     pytest.importorskip("jax")
     translator = Translator.load(trained_run, beam_size=1, alpha=0.0)

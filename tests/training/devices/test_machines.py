@@ -84,7 +84,7 @@ def validations(run):
 
 
 @pytest.mark.tensorflow  # once, not again in the run of JAX
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow)])
 def test_two_processes_train_as_one_does(backend, tmp_path):
     alone, together, nowhere = (tmp_path / name for name in ("alone", "together", "nowhere"))
     chief, worker = (
