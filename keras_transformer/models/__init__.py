@@ -3,7 +3,7 @@
 from keras_transformer.models.causal_stack import CausalStack
 from keras_transformer.models.ensemble import TransformerEnsemble
 from keras_transformer.models.language_model import build_language_model
-from keras_transformer.models.presets import PRESETS, Preset, check_heads
+from keras_transformer.models.presets import PRESETS, Preset
 from keras_transformer.models.transformer import build_transformer, check_model_fits
 from keras_transformer.models.transformer_stacks import TransformerStacks
 from keras_transformer.models.vocabulary_padding import (
@@ -19,7 +19,6 @@ __all__ = [
     "TransformerStacks",
     "build_language_model",
     "build_transformer",
-    "check_heads",
     "check_model_fits",
     "padded_vocabulary_size",
     "vocabulary_options",

@@ -1,6 +1,7 @@
 """Several Transformers that decode as one."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from keras import ops
@@ -12,11 +13,11 @@ from keras_transformer.types import Tensor
 MUST_AGREE = ("is_causal", "vocabulary_size", "source_vocabulary_size", "padding_id")
 
 
-def average_probabilities(logits: list[Tensor]) -> Tensor:
+def average_probabilities(logits: Sequence[Tensor]) -> Tensor:
     """The logarithm of the mean of several models' probabilities.
 
     Args:
-        logits: list of float tensors (..., vocabulary), one for each model, unnormalised.
+        logits: float tensors (..., vocabulary), one for each model, unnormalised.
 
     Returns:
         float32 tensor (..., vocabulary) of log-probabilities, which are logits of the mean too.
@@ -52,7 +53,7 @@ class TransformerEnsemble:
         (1, 2, 20)
     """
 
-    members: list[TransformerStacks] | list[CausalStack]
+    members: Sequence[TransformerStacks | CausalStack]
 
     def __post_init__(self) -> None:
         if not self.members:
@@ -109,7 +110,9 @@ class TransformerEnsemble:
         self, token_ids: Tensor, index: Tensor, memory_state: tuple, cache: tuple
     ) -> tuple[Tensor, tuple]:
         """As the members' `step`; the logits are log-probabilities."""
-        members = zip(self.members, memory_state, cache, strict=True)
-        stepped = [m.step(token_ids, index, *state) for m, *state in members]
-        logits, caches = zip(*stepped, strict=True)
-        return average_probabilities(logits), caches
+        logits, caches = [], []
+        for member, own_state, own_cache in zip(self.members, memory_state, cache, strict=True):
+            own_logits, own_cache = member.step(token_ids, index, own_state, own_cache)
+            logits.append(own_logits)
+            caches.append(own_cache)
+        return average_probabilities(logits), tuple(caches)

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 
 from keras_transformer.layers import TransformerDecoderLayer
+from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
 from keras_transformer.models import layer_names
 from keras_transformer.models.causal_stack import CausalStack
 from keras_transformer.models.layer_creation import (
@@ -32,7 +33,7 @@ def build_language_model(
     attention_dropout: float = 0.0,
     activation_dropout: float = 0.0,
     activation: str | Callable = "relu",
-    layer_norm_epsilon: float = 1e-6,
+    layer_norm_epsilon: float = LAYER_NORM_EPSILON,
     kernel_initializer: Any = "glorot_uniform",
     bias_initializer: Any = "zeros",
     normalize_first: bool = False,

@@ -10,6 +10,7 @@ from keras_transformer.argument_checks import (
     check_positive_number,
 )
 from keras_transformer.layers.positions import positions_class
+from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
 from keras_transformer.models.presets import PRESETS, Sizes, check_heads
 
 _COUNTS = (
@@ -32,7 +33,7 @@ class ModelOptions(Sizes):
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
     activation: str | Callable = "relu"
-    layer_norm_epsilon: float = 1e-6
+    layer_norm_epsilon: float = LAYER_NORM_EPSILON
     kernel_initializer: Any = "glorot_uniform"
     bias_initializer: Any = "zeros"
     normalize_first: bool = False

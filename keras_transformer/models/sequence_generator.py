@@ -252,11 +252,11 @@ class SequenceGenerator:
         batch_size, source_length = ops.shape(source_ids)
         max_length = source_length - self._num_ends + options.extra_length
         limits = self._source_limits(source_ids, options.extra_length)
-        vocabulary = {
+        vocabulary: dict[str, Any] = {
             "special_tokens": self.special_tokens,
             "vocabulary_size": self.layers.vocabulary_size,
         }
-        by_options = []  # constraints, those first that hold first
+        by_options: list[Callable] = []  # constraints, those first that hold first
         if prefix_ids is not None:
             prefix = ForcedPrefix(ops.convert_to_tensor(prefix_ids), **vocabulary)
             by_options.append(prefix)

@@ -12,6 +12,7 @@ from keras_transformer.layers import (
     TransformerEncoderLayer,
 )
 from keras_transformer.layers.positions import positions_class
+from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
 from keras_transformer.models import layer_names
 from keras_transformer.models.layer_creation import (
     create_embedding,
@@ -39,7 +40,7 @@ def build_transformer(
     attention_dropout: float = 0.0,
     activation_dropout: float = 0.0,
     activation: str | Callable = "relu",
-    layer_norm_epsilon: float = 1e-6,
+    layer_norm_epsilon: float = LAYER_NORM_EPSILON,
     kernel_initializer: Any = "glorot_uniform",
     bias_initializer: Any = "zeros",
     normalize_first: bool = False,

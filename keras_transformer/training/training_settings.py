@@ -261,7 +261,8 @@ class TrainingSettings(Settings):
             return self.accumulate
         if self.device_tokens is None:
             return 1
-        return -(-self.batch_tokens // (replicas * self.device_tokens))
+        batch_tokens = typing.cast(int, self.batch_tokens)  # the preset's where None is given
+        return -(-batch_tokens // (replicas * self.device_tokens))
 
     def jit_compile(self) -> bool:
         """Whether XLA compiles the step.
