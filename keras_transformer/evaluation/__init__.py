@@ -1,4 +1,4 @@
-"""Scores of translations: everything here works on lists of strings."""
+"""Scores of translations, computed from lists of strings."""
 
 from keras_transformer.evaluation.bleu import bleu
 from keras_transformer.evaluation.chrf import chrf

@@ -2,29 +2,35 @@
 
 import contextlib
 import socket
+from collections.abc import Iterator, Sequence
 
 import sacrebleu
 
 from keras_transformer.errors import UserInputError
 
-_NETWORK_SECONDS = 30  # how long a server may say nothing
+_NETWORK_SECONDS = 30  # how long to wait for a silent server
 
 
-def bleu(hypotheses, references, tokenize="13a", lowercase=False):
-    """Corpus BLEU and the signature that says how it was computed.
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    tokenize: str = "13a",
+    lowercase: bool = False,
+) -> tuple[float, str]:
+    """Compute corpus BLEU with sacrebleu.
 
     Args:
-        hypotheses: list of strings, the translations.
-        references: list of strings, one a hypothesis.
+        hypotheses: the translations.
+        references: the references, one for each translation.
         tokenize: sacrebleu's tokenizer: `"13a"` for plain text, `"none"` for text in Moses tokens.
-        lowercase: compare without case.
+        lowercase: whether to ignore case.
 
     Returns:
-        `(score, signature)`: BLEU from 0 to 100, and sacrebleu's signature.
+        `(score, signature)`: BLEU from 0 to 100, and sacrebleu's signature of how it was computed.
 
     Raises:
-        UserInputError: there is nothing to score, the lists differ in length, or sacrebleu has no
-            such tokenizer.
+        UserInputError: the lists are empty or differ in length, or sacrebleu does not know the
+            tokenizer.
 
     Example:
         >>> score, signature = bleu(["ein kleines Haus am See"], ["ein kleines Haus am See"])
@@ -40,26 +46,26 @@ def bleu(hypotheses, references, tokenize="13a", lowercase=False):
     return score, str(metric.get_signature())
 
 
-def bleu_metric(tokenize="13a", lowercase=False):
-    """Sacrebleu's metric as `bleu` uses it; UserInputError for a tokenizer it cannot give."""
+def bleu_metric(tokenize: str = "13a", lowercase: bool = False) -> sacrebleu.BLEU:
+    """Return sacrebleu's metric for `bleu`; unavailable tokenizers raise a UserInputError."""
     if tokenize not in sacrebleu.BLEU.TOKENIZERS:
         names = ", ".join(sacrebleu.BLEU.TOKENIZERS)
         raise UserInputError(f"`tokenize` must be one of {names}. Received: tokenize={tokenize!r}")
     try:
         with _network_timeout(_NETWORK_SECONDS):
-            # `force` only drops sacrebleu's advice to detokenize, which "none" has decided already.
+            # `force` only silences sacrebleu's advice to detokenize.
             return sacrebleu.BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
-    except (ImportError, RuntimeError) as error:  # a tokenizer of another package: it says which
+    except (ImportError, RuntimeError) as error:  # names the package that has the tokenizer
         raise UserInputError(f"tokenize={tokenize!r}: {' '.join(str(error).split())}") from error
     except (OSError, SystemExit) as error:
         raise UserInputError(
-            f"tokenize={tokenize!r}: sacrebleu cannot download its model, or not read it: {error}"
+            f"tokenize={tokenize!r}: sacrebleu cannot download or read its model: {error}"
         ) from error
 
 
 @contextlib.contextmanager
-def _network_timeout(seconds):
-    """Let no connection that is opened here wait for ever: sacrebleu sets no limit of its own."""
+def _network_timeout(seconds: float) -> Iterator[None]:
+    """Limit the waiting time of new connections, for which sacrebleu sets no limit."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(seconds)
     try:
@@ -68,7 +74,7 @@ def _network_timeout(seconds):
         socket.setdefaulttimeout(before)
 
 
-def check_paired(hypotheses, references):
+def check_paired(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     """Require as many hypotheses as references, and at least one."""
     if len(hypotheses) != len(references) or not hypotheses:
         raise UserInputError(

@@ -1,24 +1,26 @@
 """The character n-gram score chrF as sacrebleu computes it."""
 
+from collections.abc import Sequence
+
 import sacrebleu
 
 from keras_transformer.evaluation.bleu import check_paired
 
 
-def chrf(hypotheses, references):
-    """Corpus chrF2 (characters alone, beta 2, cased) and the signature that says so.
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
+    """Compute corpus chrF2 (only characters, beta 2, cased) with sacrebleu.
 
-    White space is not counted, so text in Moses tokens gets the score that plain text gets.
+    White space is ignored, so text in Moses tokens gets the same score as plain text.
 
     Args:
-        hypotheses: list of strings, the translations.
-        references: list of strings, one a hypothesis.
+        hypotheses: the translations.
+        references: the references, one for each translation.
 
     Returns:
-        `(score, signature)`: chrF from 0 to 100, and sacrebleu's signature.
+        `(score, signature)`: chrF from 0 to 100, and sacrebleu's signature of how it was computed.
 
     Raises:
-        UserInputError: there is nothing to score, or the lists differ in length.
+        UserInputError: the lists are empty or differ in length.
 
     Example:
         >>> score, signature = chrf(["ein Haus am See ."], ["ein Haus am See."])

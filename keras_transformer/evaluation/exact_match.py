@@ -1,14 +1,16 @@
 """Share of translations that equal their reference."""
 
+from collections.abc import Sequence
+
 from keras_transformer.evaluation.bleu import check_paired
 
 
-def exact_match(hypotheses, references):
-    """Share of hypotheses that equal their reference, from 0 to 1.
+def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """Compute the share of translations that equal their reference, from 0 to 1.
 
     Args:
-        hypotheses: list of strings.
-        references: list of strings, one a hypothesis.
+        hypotheses: the translations.
+        references: the references, one for each translation.
 
     Example:
         >>> exact_match(["eins", "zwo", "drei", "vier"], ["eins", "zwei", "drei", "vier"])

@@ -1,7 +1,9 @@
-"""Is one system better than another, or was it luck with these sentences?"""
+"""Significance of the difference between two systems."""
 
 import contextlib
 import os
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import sacrebleu
 from sacrebleu.significance import PairedTest
@@ -12,30 +14,41 @@ from keras_transformer.evaluation.bleu import bleu_metric, check_paired
 SEED_VARIABLE = "SACREBLEU_SEED"
 
 
-def paired_bootstrap(hypotheses, baseline, references, *, tokenize="13a", samples=1000, seed=12345):
-    """Paired bootstrap of BLEU and chrF: both systems on the same resampled test sets.
+def paired_bootstrap(
+    hypotheses: Sequence[str],
+    baseline: Sequence[str],
+    references: Sequence[str],
+    *,
+    tokenize: str = "13a",
+    samples: int = 1000,
+    seed: int = 12345,
+) -> dict[str, Any]:
+    """Compare two systems by paired bootstrap of BLEU and chrF.
+
+    Both systems are scored on the same resampled test sets.
 
     Args:
-        hypotheses: list of strings, the translations of the system in question.
-        baseline: list of strings, those of the system it is compared with.
-        references: list of strings.
+        hypotheses: the translations of the system in question.
+        baseline: the translations of the system to compare with.
+        references: the references, one for each translation.
         tokenize: sacrebleu's tokenizer.
         samples: number of resampled test sets.
-        seed: of the resampling.
+        seed: seed of the resampling.
 
     Returns:
-        A dict fit for JSON: `samples`, `seed`, and for `bleu` and `chrf` a dict each:
+        A JSON-compatible dictionary with `samples`, `seed`, and a dictionary each for `bleu` and
+        `chrf`:
 
         - `score`, `mean`, `confidence_interval`: the system's score on the test set, its mean over
           the samples, and half the width of the 95 % interval around that mean;
-        - `baseline_score`, `baseline_mean`, `baseline_confidence_interval`: the same of the other;
-        - `p_value`: how often chance alone gives a difference as large as the one seen; 1 where
-          none is seen.
+        - `baseline_score`, `baseline_mean`, `baseline_confidence_interval`: the same for the
+          baseline;
+        - `p_value`: probability of a difference at least as large by chance; 1 for equal scores.
 
     Raises:
-        ValueError: `samples` is no positive integer.
-        UserInputError: there is nothing to score, the lists differ in length, or sacrebleu has no
-            such tokenizer.
+        ValueError: `samples` is not a positive integer.
+        UserInputError: the lists are empty or differ in length, or sacrebleu does not know the
+            tokenizer.
 
     Example:
         >>> good, bad = ["ein kleines Haus am See"] * 9, ["das große Auto vor Ort"] * 9
@@ -65,15 +78,15 @@ def paired_bootstrap(hypotheses, baseline, references, *, tokenize="13a", sample
     }
 
 
-def _comparison(baseline, system):
-    """Two of sacrebleu's results as one dict of plain floats."""
+def _comparison(baseline: Any, system: Any) -> dict[str, float]:
+    """Two of sacrebleu's results as one dictionary of floats."""
     values = {f"baseline_{name}": value for name, value in _estimate(baseline).items()}
-    # Sacrebleu calls equal systems significantly different: no sample differs by more than 0.
+    # Sacrebleu would report equal systems as significantly different.
     p_value = float(system.p_value) if system.score != baseline.score else 1.0
     return {**_estimate(system), **values, "p_value": p_value}
 
 
-def _estimate(result):
+def _estimate(result: Any) -> dict[str, float]:
     return {
         "score": float(result.score),
         "mean": float(result.mean),
@@ -82,8 +95,8 @@ def _estimate(result):
 
 
 @contextlib.contextmanager
-def _sacrebleu_seed(seed):
-    """Sacrebleu takes its seed from the environment alone."""
+def _sacrebleu_seed(seed: int) -> Iterator[None]:
+    """Set sacrebleu's seed, which it reads from the environment."""
     before = os.environ.get(SEED_VARIABLE)
     os.environ[SEED_VARIABLE] = str(seed)
     try:

@@ -1,5 +1,8 @@
 """The scores of one system's translations."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from keras_transformer.evaluation.bleu import bleu_metric, check_paired
 from keras_transformer.evaluation.chrf import chrf
 from keras_transformer.evaluation.tokenized_compound_split_bleu import (
@@ -7,25 +10,29 @@ from keras_transformer.evaluation.tokenized_compound_split_bleu import (
 )
 
 
-def system_scores(hypotheses, references, *, tokenize="13a", language="de"):
-    """Every score of a system that follows from its translations and the references.
+def system_scores(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    tokenize: str = "13a",
+    language: str = "de",
+) -> dict[str, Any]:
+    """Compute all scores of a system's translations.
 
     Args:
-        hypotheses: list of strings, the translations.
-        references: list of strings, one a hypothesis.
-        tokenize: sacrebleu's tokenizer; `"none"` says that the text is in Moses tokens already,
-            for both kinds of BLEU.
+        hypotheses: the translations.
+        references: the references, one for each translation.
+        tokenize: sacrebleu's tokenizer; `"none"` for text in Moses tokens, for both kinds of BLEU.
         language: code of the language, for the Moses tokenizer.
 
     Returns:
-        A dict fit for JSON: `bleu`, `bleu_signature`, `chrf`, `chrf_signature`,
+        A JSON-compatible dictionary of `bleu`, `bleu_signature`, `chrf`, `chrf_signature`,
         `tokenized_compound_split_bleu` (all scores from 0 to 100), `length_ratio` (tokens of the
-        translations / tokens of the references, both as `bleu` counts them) and the
-        `brevity_penalty` that follows from it.
+        translations / tokens of the references, as `bleu` counts them) and `brevity_penalty`.
 
     Raises:
-        UserInputError: there is nothing to score, the lists differ in length, or sacrebleu has no
-            such tokenizer.
+        UserInputError: the lists are empty or differ in length, or sacrebleu does not know the
+            tokenizer.
 
     Example:
         >>> scores = system_scores(["ein Haus am See"], ["ein kleines Haus am See"])

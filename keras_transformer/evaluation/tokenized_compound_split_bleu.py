@@ -1,6 +1,7 @@
-"""BLEU on Moses tokens with compounds split: how the paper's English-German scores were counted."""
+"""BLEU on Moses tokens with compounds split, as in the paper's English-German scores."""
 
 import re
+from collections.abc import Callable, Sequence
 
 import sacrebleu
 from sacremoses import MosesTokenizer
@@ -11,27 +12,33 @@ from keras_transformer.evaluation.bleu import check_paired
 HYPHEN = re.compile(r"(\S)-(\S)")
 
 
-def tokenized_compound_split_bleu(hypotheses, references, language="de", tokenized=False):
-    """BLEU of tokenized text after compounds are split at their hyphens.
+def tokenized_compound_split_bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    language: str = "de",
+    tokenized: bool = False,
+) -> float:
+    """Compute BLEU of tokenized text with compounds split at their hyphens.
 
-    Both sides go through the Moses tokenizer, `(\\S)-(\\S)` becomes `\\1 ##AT##-##AT## \\2`, and
-    the rest is multi-bleu.perl: cased, four n-gram orders, no smoothing. The published scores on
-    newstest2014 (27.3 and 28.4 in the paper) are of this kind. They depend on the tokenizer and
-    are higher than sacrebleu's as a rule, so give them beside `bleu`, never alone.
+    Both sides are tokenized by the Moses tokenizer, `(\\S)-(\\S)` becomes
+    `\\1 ##AT##-##AT## \\2`, and BLEU is that of multi-bleu.perl: cased, four n-gram orders, without
+    smoothing. The published scores on newstest2014 (27.3 and 28.4 in the paper) are of this kind.
+    They depend on the tokenizer and are usually higher than sacrebleu's, so report them only
+    together with `bleu`.
 
     Args:
-        hypotheses: list of strings, the translations.
-        references: list of strings, one a hypothesis.
-        language: code of the language, for the tokenizer's list of abbreviations. A language
-            without one gets the English list, as in Moses.
-        tokenized: the text is in Moses tokens already, separated by spaces.
+        hypotheses: the translations.
+        references: the references, one for each translation.
+        language: code of the language, for the tokenizer's list of abbreviations. As in Moses,
+            languages without one get the English list.
+        tokenized: whether the text is in Moses tokens already, separated by spaces.
 
     Returns:
         BLEU from 0 to 100.
 
     Raises:
-        UserInputError: there is nothing to score, the lists differ in length, or `language` is no
-            code of two or three letters.
+        UserInputError: the lists are empty or differ in length, or `language` is not a code of two
+            or three letters.
 
     Example:
         >>> tokenized_compound_split_bleu(["Der neue E-Mail-Server."], ["Der neue E-Mail-Server."])
@@ -49,11 +56,11 @@ def tokenized_compound_split_bleu(hypotheses, references, language="de", tokeniz
         [HYPHEN.sub(r"\1 ##AT##-##AT## \2", tokenize(line)) for line in lines]
         for lines in (hypotheses, references)
     )
-    # Full marks come out of sacrebleu as 100 plus rounding.
+    # Sacrebleu's rounding can exceed 100.
     return min(metric.corpus_score(hypotheses, [references]).score, 100.0)
 
 
-def check_language(language):
+def check_language(language: str) -> None:
     """Require the form of an ISO 639 code."""
     if not re.fullmatch(r"[a-z]{2,3}", language):
         raise UserInputError(
@@ -62,6 +69,6 @@ def check_language(language):
         )
 
 
-def _moses_tokenizer(language):
+def _moses_tokenizer(language: str) -> Callable[[str], str]:
     tokenizer = MosesTokenizer(lang=language)
     return lambda line: tokenizer.tokenize(line, return_str=True, escape=False)

@@ -1,52 +1,58 @@
-"""Brackets that do not match are made to match, with few changes to the sequence."""
+"""Making brackets match, with few changes to the sequence."""
+
+from __future__ import annotations
 
 import typing
+from collections.abc import Iterable, Iterator, Sequence
 
 from keras_transformer.parsing.linearization import LEAF_TOKEN, read_token
 
-_BEAM = 16  # readings kept: as good as 64 for PTB trees with up to four wrong tokens
-_FARTHEST = 16  # phrases that one closing bracket may close beside its own
+_BEAM = 16  # as good as 64 for PTB trees with up to four wrong tokens
+_FARTHEST = 16  # most phrases that one closing bracket closes besides its own
+
+# A linked list of strings from the last one to the first; None is empty.
+_Linked = tuple[str, "_Linked"] | None
 
 
 class Matched(typing.NamedTuple):
-    """A sequence of brackets and `XX` that match. There may be no tree, or several.
+    """A sequence of matching brackets and `XX`: any number of trees and words.
 
-    `repairs` counts tokens that were added, dropped or given another label, and `unclosed` the
-    phrases that were open at the sequence's end: the last tokens.
+    `repairs` is the number of tokens that were added, dropped or given another label; `unclosed`
+    is the number of phrases that were open at the end, which the last tokens close.
     """
 
-    tokens: list
+    tokens: list[str]
     repairs: int
     unclosed: int
 
 
 class _Reading(typing.NamedTuple):
-    """One way to read the sequence so far, with so many changes.
+    """One way to read the sequence so far.
 
-    `stack` is the open phrases' number in `_Stacks`, `roots` the number of trees and words that are
-    in no phrase. Linked from the last: `wraps`, labels of phrases that begin before the first
-    token, and `tokens`, what was kept and added.
+    `stack` is the number of the open phrases in `_Stacks`, `roots` the number of trees and words
+    outside of phrases, `wraps` the labels of phrases that begin before the first token, `tokens`
+    those kept and added.
     """
 
     repairs: int
     stack: int
     roots: int
-    wraps: tuple | None
-    tokens: tuple | None
+    wraps: _Linked
+    tokens: _Linked
 
 
 class _Stacks:
-    """All stacks of open phrases ever seen, as numbers: equal stacks have one number; 0 is empty.
+    """Numbers of all stacks of open phrases, the same for equal stacks; 0 is the empty one.
 
-    Readings share what lies below, and are compared without a walk through their stacks.
+    Readings share the lower parts of their stacks and are compared by number.
     """
 
-    def __init__(self):
-        self.label, self.below, self.depth = [None], [None], [0]
-        self._number = {}
+    def __init__(self) -> None:
+        self.label, self.below, self.depth = [""], [0], [0]
+        self._number: dict[tuple[int, str], int] = {}
 
-    def push(self, stack, label):
-        """The stack with one more phrase open."""
+    def push(self, stack: int, label: str) -> int:
+        """Return the stack with one more open phrase."""
         number = self._number.setdefault((stack, label), len(self.label))
         if number == len(self.label):
             self.label.append(label)
@@ -55,15 +61,15 @@ class _Stacks:
         return number
 
 
-def match_brackets(tokens):
-    """Make brackets match, by a beam search for the fewest changes; returns a `Matched`.
+def match_brackets(tokens: Sequence[object]) -> Matched:
+    """Make brackets match by a beam search for the fewest changes.
 
-    What is no bracket with a label and not `XX` is dropped. A closing bracket of another label than
-    the innermost open phrase's is read in three ways: it has the wrong label; it is one too many;
-    the phrases within its own were never closed. A closing bracket where no phrase is open gives
-    all before it a phrase, or is one too many. One that ends the first tree before the sequence
-    ends may be one too many as well. The reading with the fewest changes wins; of equal ones the
-    first in this order.
+    Tokens other than brackets with labels and `XX` are dropped. A closing bracket with a label
+    other than the innermost open phrase's is read in three ways: its label is wrong; it is
+    superfluous; the phrases within its own were never closed. A closing bracket outside of all
+    phrases gives everything before it a phrase, or is superfluous. One that ends the first tree
+    before the end of the sequence may be superfluous too. The reading with the fewest changes
+    wins; of equal ones, the first in this order.
     """
     pieces = [piece for piece in map(read_token, tokens) if piece[0]]
     stacks = _Stacks()
@@ -81,8 +87,8 @@ def match_brackets(tokens):
     return Matched(_written(best, stacks), best.repairs + unclosed, unclosed)
 
 
-def _go_on(reading, side, label, stacks):
-    """The reading with an opening bracket or a word more."""
+def _go_on(reading: _Reading, side: str, label: str, stacks: _Stacks) -> _Reading:
+    """The reading after an opening bracket or a word."""
     repairs, stack, roots, wraps, before = reading
     roots += stack == 0
     if side == LEAF_TOKEN:
@@ -90,8 +96,8 @@ def _go_on(reading, side, label, stacks):
     return _Reading(repairs, stacks.push(stack, label), roots, wraps, (f"({label}", before))
 
 
-def _close(reading, label, stacks, last):
-    """All ways to read a closing bracket, the likely ones first."""
+def _close(reading: _Reading, label: str, stacks: _Stacks, last: bool) -> Iterator[_Reading]:
+    """All readings of a closing bracket, the likely ones first."""
     repairs, stack, roots, wraps, before = reading
     innermost = stacks.label[stack]
     dropped = reading._replace(repairs=repairs + 1)
@@ -117,14 +123,14 @@ def _close(reading, label, stacks, last):
                 return
 
 
-def _without_end(before, label):
-    """The tokens with one change for a phrase that was never closed: one without a word goes."""
-    return before[1] if before[0] == f"({label}" else (f"){label}", before)
+def _without_end(before: _Linked, label: str) -> _Linked:
+    """Close a phrase that was never closed, or drop its opening bracket if it is empty."""
+    return before[1] if before and before[0] == f"({label}" else (f"){label}", before)
 
 
-def _best(readings):
+def _best(readings: Iterable[_Reading]) -> list[_Reading]:
     """The readings with the fewest changes, one for each stack of open phrases."""
-    kept = {}
+    kept: dict[int, _Reading] = {}
     for reading in readings:
         rival = kept.get(reading.stack)
         if rival is None or _cost(reading) < _cost(rival):
@@ -132,23 +138,24 @@ def _best(readings):
     return sorted(kept.values(), key=_cost)[:_BEAM]
 
 
-def _cost(reading):
-    """Fewest changes first, with the one that makes several trees one.
+def _cost(reading: _Reading) -> tuple[int, bool]:
+    """Number of changes, counting the one that joins several trees.
 
-    Of equal ones, a tree that ended too early comes before one that began too late: a sequence is
-    made from left to right, and its first bracket is the one least often forgotten.
+    Of equal ones, a tree that ended too early comes before one that began too late, since models
+    seldom forget the first bracket.
     """
     return reading.repairs + (reading.roots > 1), reading.wraps is not None
 
 
-def _written(reading, stacks):
-    """The tokens of a reading, with the brackets that are still to close."""
-    tokens, rest, stack, wraps = [], reading.tokens, reading.stack, reading.wraps
+def _written(reading: _Reading, stacks: _Stacks) -> list[str]:
+    """The tokens of a reading, with closing brackets for the open phrases."""
+    tokens: list[str] = []
+    rest, stack, wraps = reading.tokens, reading.stack, reading.wraps
     while rest:
         token, rest = rest
         tokens.append(token)
     openings = []
-    while wraps:  # from the last, which is outermost
+    while wraps:  # from the last, the outermost
         label, wraps = wraps
         openings.append(f"({label}")
     tokens.extend(reversed(openings))

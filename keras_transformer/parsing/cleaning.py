@@ -1,39 +1,42 @@
-"""Clean-up of treebank trees: what a parser does not predict is taken out."""
+"""Cleaning treebank trees of everything that a parser does not predict."""
 
 import re
+from collections.abc import Iterator
 
 from keras_transformer.parsing.leaf import Leaf
 from keras_transformer.parsing.tree import Tree
 
 _TRACE = "-NONE-"
-# What stands before the first `-` or `=`: `NP-SBJ-1`, `NP=2`. A label that begins with one, such
-# as `-LRB-`, is no phrase with a function.
+# The part before the first `-` or `=`, as in `NP-SBJ-1` and `NP=2`. Labels that begin with one,
+# such as `-LRB-`, are kept whole.
 _CATEGORY = re.compile(r"[^-=]+")
 _UNNAMED_ROOT = "TOP"
 
 
-def clean(tree):
-    """Take traces, function tags, empty phrases and brackets without a label out of a tree.
+def clean(tree: Tree) -> Tree | None:
+    """Remove traces, function tags, empty phrases and brackets without a label from a tree.
 
-    Traces are leaves with the tag `-NONE-`; a phrase that held nothing else goes too. Function
+    Traces are leaves with the tag `-NONE-`; phrases that become empty are removed too. Function
     tags and indices are cut off phrase labels (`NP-SBJ-1` and `NP=2` become `NP`; `ADVP|PRT`
-    stays); tags of words, such as `-LRB-`, stay as they are. The Penn Treebank's outermost
-    bracket `( (S ...) )` goes; if it holds several phrases, or a word alone, its label becomes
-    `TOP`, which EVALB leaves out of account. A clean tree stays as it is.
+    stays) but not off tags of words, such as `-LRB-`. The Penn Treebank's outermost bracket
+    `( (S ...) )` is removed; if it holds several phrases, or a word alone, its label becomes `TOP`,
+    which EVALB ignores. A clean tree is returned unchanged.
 
     Args:
-        tree: a `Tree`.
+        tree: the tree.
 
     Returns:
-        A `Tree`, or `None` if nothing is left.
+        The clean tree; None if it would be empty.
 
     Example:
         >>> raw = "( (S (NP-SBJ-1 (PRP it)) (VP (VBZ is) (VP (VBN said) (NP (-NONE- *-1))))))"
         >>> print(clean(Tree.fromstring(raw)))
         (S (NP (PRP it)) (VP (VBZ is) (VP (VBN said))))
     """
-    outermost = []
-    stack = [(tree, iter(tree.children), [])]  # phrase, its children to come, those that stay
+    outermost: list[Tree | Leaf] = []
+    # Phrases, their remaining children, and those to keep.
+    stack: list[tuple[Tree, Iterator[Tree | Leaf], list[Tree | Leaf]]]
+    stack = [(tree, iter(tree.children), [])]
     while stack:
         phrase, children, kept = stack[-1]
         child = next(children, None)
@@ -54,7 +57,7 @@ def clean(tree):
     return Tree(_UNNAMED_ROOT, outermost) if outermost else None
 
 
-def _category(label):
+def _category(label: str) -> str:
     """A phrase's label without its functions and indices."""
     found = _CATEGORY.match(label)
     return found[0] if found else label

@@ -1,50 +1,57 @@
 """EVALB: how well the brackets of a parser's trees agree with those of a treebank.
 
-Written from the behaviour of the C program by Sekine and Collins, whose figures it gives. Two
-differences: it knows no limits of length, and it goes on past MAX_ERROR.
+It reproduces the figures of the C program by Sekine and Collins, with two differences: sentences
+may have any length, and it continues past MAX_ERROR.
 """
 
 import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from keras_transformer.parsing.evalb_comparison import EvalbComparison
 from keras_transformer.parsing.evalb_parameters import EvalbParameters
-from keras_transformer.parsing.evalb_scores import EvalbSummary, EvalbTotals
+from keras_transformer.parsing.evalb_scores import EvalbSummary, EvalbTotals, SentenceScore
+from keras_transformer.parsing.tree import Tree
 
 
 @dataclasses.dataclass(frozen=True)
 class EvalbResult:
-    """What `evaluate` gives.
+    """Result of `evaluate`.
 
     Args:
-        all: the `EvalbSummary` of all sentences.
-        short: that of the sentences up to the cut-off length.
-        cutoff_length: that length.
-        scores: tuple of `SentenceScore`, one a sentence.
+        all: summary of all sentences.
+        short: summary of the sentences up to the cut-off length.
+        cutoff_length: the cut-off length.
+        scores: figures of each sentence.
     """
 
     all: EvalbSummary
     short: EvalbSummary
     cutoff_length: int
-    scores: tuple
+    scores: tuple[SentenceScore, ...]
 
-    def as_dict(self):
-        """The dict that `evalb --json` prints: `all` and `len<=40`."""
+    def as_dict(self) -> dict[str, dict[str, Any]]:
+        """Return the figures that `evalb --json` prints: `all` and `len<=40`."""
         return {
             "all": self.all.as_dict(),
             f"len<={self.cutoff_length}": self.short.as_dict(),
         }
 
 
-def evaluate(gold, test, parameters=None):
+def evaluate(
+    gold: Iterable[str | Tree],
+    test: Iterable[str | Tree],
+    parameters: EvalbParameters | None = None,
+) -> EvalbResult:
     """Compare a parser's trees with those of a treebank as EVALB does.
 
     Args:
-        gold: the treebank's trees: bracketed lines or `Tree`s. They are read as they stand.
-        test: the parser's trees in the same order, an empty line where it found none.
-        parameters: an `EvalbParameters`; None for the rules of `COLLINS.prm`.
+        gold: the treebank's trees, as bracketed lines or `Tree`s, without any cleaning.
+        test: the parser's trees in the same order; an empty line for a missing one.
+        parameters: the rules; defaults to those of `COLLINS.prm`.
 
     Returns:
-        An `EvalbResult`.
+        The figures of all sentences.
 
     Raises:
         ValueError: the numbers of trees differ.
@@ -69,8 +76,8 @@ def evaluate(gold, test, parameters=None):
     return total([EvalbComparison(*pair, parameters).score for pair in pairs], parameters)
 
 
-def total(scores, parameters):
-    """The `EvalbResult` of a list of `SentenceScore`s under an `EvalbParameters`."""
+def total(scores: Sequence[SentenceScore], parameters: EvalbParameters) -> EvalbResult:
+    """Sum up the figures of sentences."""
     everything, short = EvalbTotals(), EvalbTotals()
     for score in scores:
         everything.add(score)

@@ -1,25 +1,33 @@
-"""Two trees of one sentence, compared as EVALB does."""
+"""Comparing two trees of one sentence as EVALB does."""
 
 import collections
 import functools
 import itertools
+from collections.abc import Iterator
 
 from keras_transformer.parsing.bracket_crossing import first_crossed
+from keras_transformer.parsing.evalb_parameters import EvalbParameters
 from keras_transformer.parsing.evalb_scores import ERROR, SKIPPED, VALID, SentenceScore
-from keras_transformer.parsing.evalb_sentence import MATCHED, UNMATCHED, EvalbSentence
+from keras_transformer.parsing.evalb_sentence import (
+    MATCHED,
+    UNMATCHED,
+    EvalbBracket,
+    EvalbSentence,
+)
 from keras_transformer.parsing.leaf import cut
+from keras_transformer.parsing.tree import Tree
 
-# More than any sentence has: what follows grows with its square where a tree is made for that.
+# More than real sentences have; a malicious tree could make the cost grow with their square.
 _MOST_QUOTES = 200
 _MOST_DETAILS = 10_000
 
 
 class EvalbComparison:
-    """A gold tree and a parser's tree of the same sentence, compared.
+    """A comparison of a gold tree with a parser's tree of the same sentence.
 
-    Trees are bracketed lines or `Tree`s, read as they stand; an empty line is a tree not found.
-    `details` is what EVALB tells of single brackets at DEBUG 2, the first 10,000: pairs of a kind
-    (`"LABEL"`, `"BRACKET"`, `"EXTRA"`, `"CROSSING"`) and a bracket of the gold tree, or of the
+    Trees are bracketed lines or `Tree`s, without any cleaning; an empty line is a missing tree.
+    `details` has the first 10,000 of EVALB's messages about single brackets at DEBUG 2: pairs of a
+    kind (`"LABEL"`, `"BRACKET"`, `"EXTRA"`, `"CROSSING"`) and a bracket of the gold tree, or of the
     parser's for `"EXTRA"`.
 
     Example:
@@ -30,19 +38,20 @@ class EvalbComparison:
         (2, 3, 2)
     """
 
-    def __init__(self, gold, test, parameters):
+    def __init__(self, gold: str | Tree, test: str | Tree, parameters: EvalbParameters) -> None:
         self.gold = EvalbSentence(str(gold), parameters)
         self.test = EvalbSentence(str(test), parameters)
         self._parameters = parameters
-        self._crossed = []  # for each of the parser's brackets that crosses, the first it crosses
+        # The first gold bracket crossed by each of the parser's brackets that cross one.
+        self._crossed: list[EvalbBracket] = []
         self._is_compared = False
         self.score = self._score()
 
     @functools.cached_property
-    def details(self):
+    def details(self) -> list[tuple[str, EvalbBracket]]:
         return list(itertools.islice(self._disagreements(), _MOST_DETAILS))
 
-    def _score(self):
+    def _score(self) -> SentenceScore:
         if not self.test.words:
             return SentenceScore(self.gold.length, SKIPPED)
         if len(self.gold.words) != len(self.test.words):
@@ -53,8 +62,7 @@ class EvalbComparison:
         for side in (self.gold, self.test):
             side.prepare_brackets(self._parameters)
         self._is_compared = True
-        # A tree that is broken but has the right words gets figures in the table, as in EVALB,
-        # and is an error all the same.
+        # As in EVALB, a broken tree with the right words is an error but has figures in the table.
         fault = _fault_of_brackets(self.gold, self.test)
         return SentenceScore(
             length=self.gold.length,
@@ -68,13 +76,13 @@ class EvalbComparison:
             fault=fault,
         )
 
-    def _put_quotes_back(self):
-        """Where one side's tag deleted a quotation mark that the other keeps, put it back."""
+    def _put_quotes_back(self) -> None:
+        """Restore the quotation marks that were deleted, by their tags, from one side only."""
         if max(len(self.gold.quotes), len(self.test.quotes)) > _MOST_QUOTES:
             return
         deleted = self._parameters.delete_labels
         for number, quote in enumerate(self.test.quotes):
-            index = quote.index  # of the mark before it is moved by what is put back here
+            index = quote.index  # before the marks restored here move it
             for other_number, other in enumerate(self.gold.quotes):
                 if other.index != index:
                     continue
@@ -84,9 +92,11 @@ class EvalbComparison:
                 elif in_test and not in_gold:
                     self.test.put_back(number)
 
-    def _match_brackets(self):
+    def _match_brackets(self) -> int:
         """Match each gold bracket with the first free one of the same words and label."""
-        free = collections.defaultdict(lambda: collections.defaultdict(collections.deque))
+        free: dict[tuple[int, int], dict[str, collections.deque[tuple[int, EvalbBracket]]]] = (
+            collections.defaultdict(lambda: collections.defaultdict(collections.deque))
+        )
         for place, bracket in enumerate(self.test.counted()):
             free[bracket.start, bracket.end][self._label(bracket)].append((place, bracket))
         matched = 0
@@ -102,17 +112,17 @@ class EvalbComparison:
                 matched += 1
         return matched
 
-    def _label(self, bracket):
+    def _label(self, bracket: EvalbBracket) -> str:
         return bracket.label if self._parameters.labeled else ""
 
-    def _count_crossing(self):
-        """How many of the parser's brackets cross a gold bracket, be it one or several."""
+    def _count_crossing(self) -> int:
+        """Number of the parser's brackets that cross at least one gold bracket."""
         crossed = first_crossed(self.gold.counted(), self.test.counted())
         self._crossed = [bracket for bracket in crossed if bracket is not None]
         return len(self._crossed)
 
-    def _disagreements(self):
-        """Yield all `details`: of brackets with the same words, each that is no match is told."""
+    def _disagreements(self) -> Iterator[tuple[str, EvalbBracket]]:
+        """Yield all `details`; of brackets with the same words, those that do not match."""
         if not self._is_compared:
             return
         yield from self._unmatched()
@@ -122,7 +132,7 @@ class EvalbComparison:
                 yield "CROSSING", bracket
             last = bracket
 
-    def _unmatched(self):
+    def _unmatched(self) -> Iterator[tuple[str, EvalbBracket]]:
         candidates = collections.defaultdict(list)
         for bracket in self.test.counted():
             candidates[bracket.start, bracket.end].append(bracket)
@@ -141,7 +151,7 @@ class EvalbComparison:
             if bracket.result == UNMATCHED and id(bracket) not in mislabeled:
                 yield "EXTRA", bracket
 
-    def _match_tags(self):
+    def _match_tags(self) -> int:
         correct = 0
         for gold, test in zip(self.gold.words, self.test.words, strict=True):
             same = self._parameters.same_label(gold.tag, test.tag)
@@ -150,7 +160,9 @@ class EvalbComparison:
         return correct
 
 
-def _fault_of_words(gold, test, parameters):
+def _fault_of_words(
+    gold: EvalbSentence, test: EvalbSentence, parameters: EvalbParameters
+) -> str | None:
     if len(gold.words) != len(test.words):
         return f"{len(gold.words)} words in the gold tree, {len(test.words)} in the other"
     for one, other in zip(gold.words, test.words, strict=True):
@@ -161,7 +173,7 @@ def _fault_of_words(gold, test, parameters):
     return None
 
 
-def _fault_of_brackets(gold, test):
+def _fault_of_brackets(gold: EvalbSentence, test: EvalbSentence) -> str | None:
     for name, side in (("the gold tree", gold), ("the other tree", test)):
         if side.fault:
             return f"{name}: {side.fault}"

@@ -2,10 +2,12 @@
 
 import dataclasses
 import functools
+from typing import Any, Self
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.parsing.leaf import cut
 from keras_transformer.text.text_lines import open_bytes
+from keras_transformer.types import PathLike
 
 _NUMBERS = {
     "DEBUG": "debug",
@@ -19,8 +21,8 @@ _LABELS = {
     "QUOTE_LABEL": "quote_labels",
 }
 _PAIRS = {"EQ_LABEL": "equal_labels", "EQ_WORD": "equal_words"}
-_SHORTEST_LINE = 3  # EVALB takes shorter lines for empty ones
-# Real files have some 30 lines. Each bracket is compared with every rule.
+_SHORTEST_LINE = 3  # EVALB ignores shorter lines
+# Real files have some 30 lines; each bracket is compared with every rule.
 _MOST_BYTES = 100_000
 _MOST_RULES = 1000
 _MOST_NUMBER = 1_000_000_000
@@ -31,16 +33,16 @@ class EvalbParameters:
     """The rules of one evaluation. The defaults are those of `COLLINS.prm`.
 
     Args:
-        debug: 0 for the table of sentences, 1 with words and brackets of each sentence besides,
-            2 with the brackets that are missing, wrong, too many or crossing besides.
-        max_error: how many faulty sentences are told one by one; all are counted.
+        debug: 0 for the table of sentences, 1 to add the words and brackets of each sentence, 2 to
+            add the brackets that are missing, wrong, superfluous or crossing.
+        max_error: number of faulty sentences to report one by one; all are counted.
         cutoff_length: the longest sentence of the second summary.
-        labeled: whether brackets of different labels differ.
-        delete_labels: tags whose words are deleted, and labels whose brackets are; the
-            constituents within such brackets stay.
-        delete_labels_for_length: tags of words that do not count in the length of a sentence.
-        quote_labels: tags that a quotation mark may have. Where the numbers of words differ, a
-            mark that was deleted from one tree alone is put back.
+        labeled: whether brackets with different labels differ.
+        delete_labels: tags of words to delete, and labels of brackets to delete; the constituents
+            within such brackets stay.
+        delete_labels_for_length: tags of words that are not counted in a sentence's length.
+        quote_labels: tags of quotation marks. If the numbers of words differ, marks deleted from
+            only one of the trees are restored.
         equal_labels: pairs of labels that count as the same.
         equal_words: pairs of words that count as the same.
 
@@ -53,27 +55,27 @@ class EvalbParameters:
     max_error: int = 10
     cutoff_length: int = 40
     labeled: bool = True
-    delete_labels: tuple = ("TOP", "-NONE-", ",", ":", "``", "''", ".")
-    delete_labels_for_length: tuple = ("-NONE-",)
-    quote_labels: tuple = ()
-    equal_labels: tuple = (("ADVP", "PRT"),)
-    equal_words: tuple = ()
+    delete_labels: tuple[str, ...] = ("TOP", "-NONE-", ",", ":", "``", "''", ".")
+    delete_labels_for_length: tuple[str, ...] = ("-NONE-",)
+    quote_labels: tuple[str, ...] = ()
+    equal_labels: tuple[tuple[str, str], ...] = (("ADVP", "PRT"),)
+    equal_words: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def read(cls, path):
-        """Read a parameter file; what it does not name is as in EVALB: nothing is deleted.
+    def read(cls, path: PathLike) -> Self:
+        """Read a parameter file; as in EVALB, rules that it does not state are off.
 
         Args:
             path: a `.prm` file: lines of a keyword and its value; `#` begins a comment line.
 
         Returns:
-            An `EvalbParameters`.
+            The parameters.
 
         Raises:
-            UserInputError: the file cannot be read, or a line is no rule of EVALB.
+            UserInputError: the file cannot be read, or a line is not a rule of EVALB.
         """
-        found = {name: [] for name in (*_LABELS.values(), *_PAIRS.values())}
-        numbers = {}
+        found: dict[str, list[Any]] = {name: [] for name in (*_LABELS.values(), *_PAIRS.values())}
+        values: dict[str, Any] = {}
         rules = [
             (number, line)
             for number, line in enumerate(_lines(path), start=1)
@@ -89,7 +91,7 @@ class EvalbParameters:
             if not rest:
                 raise UserInputError(f"{place}: {cut(keyword)} has no value")
             if keyword in _NUMBERS:
-                numbers[_NUMBERS[keyword]] = _number(place, keyword, rest[0])
+                values[_NUMBERS[keyword]] = _number(place, keyword, rest[0])
             elif keyword in _LABELS:
                 found[_LABELS[keyword]].append(rest[0])
             elif keyword in _PAIRS:
@@ -97,56 +99,57 @@ class EvalbParameters:
             else:
                 known = ", ".join((*_NUMBERS, *_LABELS, *_PAIRS))
                 raise UserInputError(f"{place}: no rule of EVALB: {cut(keyword)} (known: {known})")
-        numbers["labeled"] = bool(numbers.get("labeled", True))
-        return cls(**numbers, **{name: tuple(values) for name, values in found.items()})
+        values["labeled"] = bool(values.get("labeled", True))
+        values.update((name, tuple(rules)) for name, rules in found.items())
+        return cls(**values)
 
-    def equals_of(self, label):
-        """The frozenset of a label and of those that count as the same, as `equal_labels` says."""
+    def equals_of(self, label: str) -> frozenset[str]:
+        """Return a label and those that `equal_labels` count as the same."""
         return self._equals.get(label, frozenset((label,)))
 
-    def same_label(self, first, second):
+    def same_label(self, first: str, second: str) -> bool:
         """Whether two labels are the same or a pair of `equal_labels`, in either order."""
         return first == second or second in self.equals_of(first)
 
-    def same_word(self, first, second):
+    def same_word(self, first: str, second: str) -> bool:
         """Whether two words are the same or a pair of `equal_words`, in either order."""
         return first == second or (first, second) in self._word_pairs
 
-    def deletes_bracket(self, label):
-        """Whether brackets with this label are deleted: by its name or one that is its equal."""
+    def deletes_bracket(self, label: str) -> bool:
+        """Whether brackets with this label, or with one equal to it, are deleted."""
         return not self._deleted.isdisjoint(self.equals_of(label))
 
     @functools.cached_property
-    def _equals(self):
-        found = {}
+    def _equals(self) -> dict[str, frozenset[str]]:
+        found: dict[str, set[str]] = {}
         for first, second in self.equal_labels:
             found.setdefault(first, {first}).add(second)
             found.setdefault(second, {second}).add(first)
         return {label: frozenset(labels) for label, labels in found.items()}
 
     @functools.cached_property
-    def _word_pairs(self):
+    def _word_pairs(self) -> frozenset[tuple[str, str]]:
         pairs = ((first, second) for first, second in self.equal_words)
-        return frozenset(both for pair in pairs for both in (pair, pair[::-1]))
+        return frozenset(both for a, b in pairs for both in ((a, b), (b, a)))
 
     @functools.cached_property
-    def _deleted(self):
+    def _deleted(self) -> frozenset[str]:
         return frozenset(self.delete_labels)
 
 
-def _lines(path):
+def _lines(path: PathLike) -> list[str]:
     with open_bytes(path) as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
-        raise UserInputError(f"{path} is no parameter file: it has more than {_MOST_BYTES:,} bytes")
+        raise UserInputError(f"{path} must be a parameter file of at most {_MOST_BYTES:,} bytes")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserInputError(f"{path} is no parameter file: it is not UTF-8") from error
+        raise UserInputError(f"{path} must be a parameter file: it is not UTF-8") from error
     return [line.rstrip() for line in text.split("\n")]
 
 
-def _number(place, keyword, value):
+def _number(place: str, keyword: str, value: str) -> int:
     try:
         number = int(value.split()[0])
     except ValueError as error:
@@ -157,7 +160,7 @@ def _number(place, keyword, value):
     return number
 
 
-def _pair(place, keyword, value):
+def _pair(place: str, keyword: str, value: str) -> tuple[str, ...]:
     pair = tuple(value.split())
     if len(pair) != 2:
         raise UserInputError(f"{place}: {keyword} needs two values: {cut(value)}")

@@ -1,8 +1,17 @@
 """EVALB's printed table and summaries, in its own columns, for scripts that read them."""
 
 import itertools
+from collections.abc import Iterable, Iterator
 
-from keras_transformer.parsing.evalb_scores import EvalbTotals, percent
+from keras_transformer.parsing.evalb import EvalbResult
+from keras_transformer.parsing.evalb_comparison import EvalbComparison
+from keras_transformer.parsing.evalb_scores import (
+    EvalbSummary,
+    EvalbTotals,
+    SentenceScore,
+    percent,
+)
+from keras_transformer.parsing.evalb_sentence import EvalbBracket, EvalbWord
 
 RULE = "=" * 76
 HEADING = (
@@ -11,8 +20,8 @@ HEADING = (
 )
 
 
-def sentence_row(number, score):
-    """One line of the table, from the sentence's number, from 1, and its `SentenceScore`.
+def sentence_row(number: int, score: SentenceScore) -> str:
+    """Return one line of the table, for a sentence numbered from 1.
 
     Example:
         >>> from keras_transformer.parsing.evalb_scores import SentenceScore
@@ -28,8 +37,8 @@ def sentence_row(number, score):
     )
 
 
-def result_text(result):
-    """What follows the table's rows: their sums, and the summaries of all and of the short."""
+def result_text(result: EvalbResult) -> str:
+    """Return what follows the rows of the table: sums, and the two summaries."""
     parts = [
         RULE,
         _total_row(result.scores),
@@ -42,8 +51,8 @@ def result_text(result):
     return "\n".join(parts)
 
 
-def bracket_text(comparison):
-    """What DEBUG 2 tells before a sentence's row: single brackets that do not agree."""
+def bracket_text(comparison: EvalbComparison) -> str:
+    """Return what DEBUG 2 prints before a sentence's row: single brackets that do not agree."""
     lines = [""]
     for kind, bracket in comparison.details:
         side = comparison.test if kind == "EXTRA" else comparison.gold
@@ -52,10 +61,10 @@ def bracket_text(comparison):
     return "\n".join(lines)
 
 
-def debug_text(comparison):
-    """What DEBUG 1 and 2 tell after a sentence's row: its words and brackets, side by side.
+def debug_text(comparison: EvalbComparison) -> str:
+    """Return what DEBUG 1 and 2 print after a sentence's row: words and brackets side by side.
 
-    Results are 0 for no match, 1 for a match, 5 for deleted, 9 where nothing was compared.
+    Results are 0 for unmatched, 1 for matched, 5 for deleted, 9 for not compared.
     """
     gold, test = comparison.gold, comparison.test
     lines = [
@@ -68,22 +77,22 @@ def debug_text(comparison):
     return "\n".join([*lines, "", "========"])
 
 
-def _side_by_side(left, right, width):
+def _side_by_side(left: Iterable[str], right: Iterable[str], width: int) -> Iterator[str]:
     rows = itertools.zip_longest(left, right)
     for number, (one, other) in enumerate(rows):
         one, other = (f"{number:3d} : {cell}" if cell else "" for cell in (one, other))
         yield f"{one:{width}}      {other}"
 
 
-def _word_cell(word):
+def _word_cell(word: EvalbWord) -> str:
     return f"{word.result} : {word.tag:6}  {word.word:16}" if word.word else ""
 
 
-def _bracket_cell(bracket):
+def _bracket_cell(bracket: EvalbBracket) -> str:
     return f"{bracket.result} : {bracket.start:3d}  {bracket.end:3d}  {bracket.label:6}"
 
 
-def _total_row(scores):
+def _total_row(scores: Iterable[SentenceScore]) -> str:
     totals = EvalbTotals()
     for score in scores:
         totals.add(score)
@@ -98,13 +107,13 @@ def _total_row(scores):
     return f"{row}  {_tagging(totals, 5, between=' ')}"
 
 
-def _tagging(counts, width, between="  "):
+def _tagging(counts: SentenceScore | EvalbTotals, width: int, between: str = "  ") -> str:
     accuracy = percent(counts.correct_tags, counts.words)
     words, tags = f"{counts.words:{width}d}", f"{counts.correct_tags:{width}d}"
     return f"{words}{between}{tags}   {accuracy:6.2f}"
 
 
-def _summary(title, summary):
+def _summary(title: str, summary: EvalbSummary) -> str:
     return "\n".join(
         [
             f"-- {title} --",

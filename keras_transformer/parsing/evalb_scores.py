@@ -1,6 +1,7 @@
 """EVALB's figures: of one sentence, summed over sentences, and in percent."""
 
 import dataclasses
+from typing import Any
 
 VALID, ERROR, SKIPPED = 0, 1, 2
 
@@ -10,15 +11,15 @@ class SentenceScore:
     """The figures of one sentence, in the order of EVALB's table.
 
     Args:
-        length: words of the gold tree, punctuation included.
-        status: 0 for a valid sentence, 1 for an error, 2 for one that the parser left out.
-        matched: brackets that both trees have.
-        gold_brackets: brackets of the gold tree.
-        test_brackets: brackets of the parser's tree.
-        crossing: brackets of the parser's tree that cross one of the gold tree.
-        words: words that count.
-        correct_tags: words whose tags agree.
-        fault: what is wrong with a sentence that is an error, else None.
+        length: number of words in the gold tree, with punctuation.
+        status: 0 for a valid sentence, 1 for an error, 2 for a missing tree of the parser.
+        matched: number of brackets in both trees.
+        gold_brackets: number of brackets in the gold tree.
+        test_brackets: number of brackets in the parser's tree.
+        crossing: number of the parser's brackets that cross a gold bracket.
+        words: number of words without deleted ones.
+        correct_tags: number of words whose tags agree.
+        fault: what is wrong with a sentence in error.
     """
 
     length: int
@@ -34,9 +35,9 @@ class SentenceScore:
 
 @dataclasses.dataclass(frozen=True)
 class EvalbSummary:
-    """The figures of many sentences. Those in percent, and the mean crossing, are not rounded.
+    """The figures of many sentences, in percent where EVALB has them so, not rounded.
 
-    Where a figure would be a division by zero it is 0.
+    Divisions by zero give 0.
     """
 
     sentences: int
@@ -52,8 +53,8 @@ class EvalbSummary:
     two_or_less_crossing: float
     tagging_accuracy: float
 
-    def as_dict(self):
-        """A dict fit for JSON, figures rounded to two decimals."""
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures as a JSON-compatible dictionary, rounded to two decimals."""
         values = dataclasses.asdict(self)
         return {
             name: round(value, 2) if isinstance(value, float) else value
@@ -63,7 +64,7 @@ class EvalbSummary:
 
 @dataclasses.dataclass
 class EvalbTotals:
-    """Sums over sentences, filled one sentence after another."""
+    """Sums over sentences."""
 
     sentences: int = 0
     error: int = 0
@@ -78,8 +79,8 @@ class EvalbTotals:
     words: int = 0
     correct_tags: int = 0
 
-    def add(self, score):
-        """Add a `SentenceScore`; one that is not valid adds to nothing but its own count."""
+    def add(self, score: SentenceScore) -> None:
+        """Add the figures of a sentence; if it is not valid, only to the count of its status."""
         self.sentences += 1
         self.error += score.status == ERROR
         self.skipped += score.status == SKIPPED
@@ -93,8 +94,8 @@ class EvalbTotals:
         self.no_crossing += score.crossing == 0
         self.two_or_less_crossing += score.crossing <= 2
 
-    def summary(self):
-        """The `EvalbSummary` of what was added."""
+    def summary(self) -> EvalbSummary:
+        """Return the summary of the sentences added so far."""
         valid = self.sentences - self.error - self.skipped
         recall = percent(self.matched, self.gold_brackets)
         precision = percent(self.matched, self.test_brackets)
@@ -115,6 +116,6 @@ class EvalbTotals:
         )
 
 
-def percent(part, whole):
-    """`part` of `whole` in percent, 0 of nothing."""
+def percent(part: float, whole: float) -> float:
+    """Return `part` of `whole` in percent; 0 if `whole` is 0."""
     return 100.0 * part / whole if whole else 0.0

@@ -1,17 +1,18 @@
-"""A bracketed line as EVALB reads it: as it stands, without any clean-up of the tree."""
+"""A bracketed line as EVALB reads it, without any cleaning of the tree."""
 
 import dataclasses
 import re
 
+from keras_transformer.parsing.evalb_parameters import EvalbParameters
 from keras_transformer.parsing.leaf import cut
 from keras_transformer.parsing.tree import MAX_CHARACTERS
 
-# How EVALB's debug output marks a word or a bracket.
+# Marks of words and brackets in EVALB's debug output.
 UNMATCHED, MATCHED, DELETED, UNDEFINED = 0, 1, 5, 9
 
 _MOST_TEXT = 10_000
 _QUOTATION_MARKS = ("'", '"', "/")
-# `(TAG WORD)`, else the opening of a constituent, its end, or text where none may be.
+# `(TAG WORD)`, the opening of a constituent, its end, or text in a wrong place.
 _PART = re.compile(
     r"\((?P<tag>[^\s()]*)\s+(?P<word>[^\s()]*)\)"
     r"|\((?P<label>[^\s()]*)|(?P<close>\))|(?P<stray>[^\s()]+)",
@@ -32,7 +33,7 @@ class EvalbWord:
 class EvalbBracket:
     """A constituent: its words are `start` to `end - 1`, its text is a slice of the line.
 
-    `quotes` is the number of quotation marks that stand before its end.
+    `quotes` is the number of quotation marks before its end.
     """
 
     label: str
@@ -46,7 +47,7 @@ class EvalbBracket:
 
 @dataclasses.dataclass(slots=True)
 class EvalbQuote:
-    """A quotation mark: where it stands, and the first bracket that begins behind it."""
+    """A quotation mark: its index, and the first bracket that begins after it."""
 
     word: EvalbWord
     index: int
@@ -56,8 +57,8 @@ class EvalbQuote:
 class EvalbSentence:
     """One side of a comparison: the words and the brackets of a bracketed line.
 
-    Words are deleted by their own tags as the line is read. Brackets are deleted, and their
-    labels cut, by `prepare_brackets`, when the words of both sides are known to agree.
+    Words are deleted by their tags as the line is read. `prepare_brackets` deletes brackets and
+    cuts labels once the words of both sides are known to agree.
 
     Example:
         >>> from keras_transformer.parsing.evalb_parameters import EvalbParameters
@@ -66,14 +67,16 @@ class EvalbSentence:
         (['it', 'is'], 3, None)
     """
 
-    def __init__(self, line, parameters):
+    def __init__(self, line: str, parameters: EvalbParameters) -> None:
         self.line = line
-        self.words, self.brackets, self.quotes = [], [], []
-        self.length = 0  # words, by the rule of `delete_labels_for_length`
-        self.fault = None
+        self.words: list[EvalbWord] = []
+        self.brackets: list[EvalbBracket] = []
+        self.quotes: list[EvalbQuote] = []
+        self.length = 0  # number of words by `delete_labels_for_length`
+        self.fault: str | None = None
         self._read(parameters)
 
-    def _read(self, parameters):
+    def _read(self, parameters: EvalbParameters) -> None:
         open_brackets = []
         if len(self.line) > MAX_CHARACTERS:
             self.fault = f"longer than {MAX_CHARACTERS:,} characters"
@@ -96,7 +99,7 @@ class EvalbSentence:
         if open_brackets:
             self.fault = self.fault or f"{len(open_brackets)} closing bracket(s) missing"
 
-    def _add_word(self, tag, text, parameters):
+    def _add_word(self, tag: str, text: str, parameters: EvalbParameters) -> None:
         word = EvalbWord(tag, text)
         if tag not in parameters.delete_labels_for_length:
             self.length += 1
@@ -105,21 +108,21 @@ class EvalbSentence:
         if tag not in parameters.delete_labels:
             self.words.append(word)
 
-    def put_back(self, number):
-        """Make the deleted quotation mark `quotes[number]` a word of the sentence again."""
+    def put_back(self, number: int) -> None:
+        """Restore the deleted quotation mark `quotes[number]` as a word of the sentence."""
         quote = self.quotes[number]
         self.words.insert(quote.index, quote.word)
         for bracket in self.brackets[quote.next_bracket :]:
             bracket.start += 1
             bracket.end += 1
         for bracket in self.brackets[: quote.next_bracket]:
-            if bracket.quotes > number:  # it was open, and was closed behind the mark
+            if bracket.quotes > number:  # it was closed after the mark
                 bracket.end += 1
         for later in self.quotes[number:]:
             later.index += 1
 
-    def prepare_brackets(self, parameters):
-        """Cut labels at `-` or `=`, and mark what counts: brackets that hold words and stay."""
+    def prepare_brackets(self, parameters: EvalbParameters) -> None:
+        """Cut labels at `-` or `=`, and delete brackets that are empty or have deleted labels."""
         for bracket in self.brackets:
             bracket.result = UNMATCHED
             if bracket.start == bracket.end:
@@ -129,10 +132,10 @@ class EvalbSentence:
             if parameters.deletes_bracket(bracket.label):
                 bracket.result = DELETED
 
-    def counted(self):
-        """The brackets that were not deleted, in the order of the line."""
+    def counted(self) -> list[EvalbBracket]:
+        """Return the brackets that were not deleted, in the order of the line."""
         return [bracket for bracket in self.brackets if bracket.result != DELETED]
 
-    def text_of(self, bracket):
-        """What stands between a bracket's label and its end, 10,000 characters of it."""
+    def text_of(self, bracket: EvalbBracket) -> str:
+        """Return the text between a bracket's label and its end, at most 10,000 characters."""
         return self.line[bracket.text_start : bracket.text_end][:_MOST_TEXT]

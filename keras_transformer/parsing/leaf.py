@@ -1,14 +1,15 @@
-"""A word of a tree with its part-of-speech tag, and what a bracketed tree can hold as text."""
+"""Words of trees with their part-of-speech tags, and the text that a bracketed tree can hold."""
 
 import dataclasses
 import re
+from typing import TypeGuard
 
-# White space that parts the tokens of a bracketed tree. Unicode's other spaces are part of words:
-# a no-break space within "1 000" must not make two words of one.
+# White space between the tokens of a bracketed tree. Unicode's other spaces are part of words: a
+# no-break space in "1 000" must not split it.
 WHITE_SPACE = " \t\n\r\f\v"
 _NO_SYMBOL = re.compile(rf"[(){WHITE_SPACE}]")
 _NO_WORD = re.compile(rf"[{WHITE_SPACE}]")
-BRACKET_NAMES = {  # the Penn Treebank's; in a bracketed tree only round ones are in the way
+BRACKET_NAMES = {  # the Penn Treebank's; bracketed trees need only those of round brackets
     "(": "-LRB-",
     ")": "-RRB-",
     "[": "-LSB-",
@@ -20,18 +21,18 @@ _SHOWN = 60  # characters of a text in a message
 _ROUND_BRACKETS = str.maketrans({bracket: BRACKET_NAMES[bracket] for bracket in "()"})
 
 
-def is_symbol(text):
-    """Whether a string can be a label or tag of a bracketed tree: no bracket, no white space."""
+def is_symbol(text: object) -> TypeGuard[str]:
+    """Whether a value can be a label or tag: a string without brackets and white space."""
     return isinstance(text, str) and text != "" and not _NO_SYMBOL.search(text)
 
 
-def shown(value):
-    """`repr(value)` for a message, cut."""
+def shown(value: object) -> str:
+    """Return `repr(value)` for a message, shortened."""
     return cut(repr(value))
 
 
-def cut(text):
-    """A text for a message: one that may have any length is cut."""
+def cut(text: str) -> str:
+    """Return a text for a message, shortened."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
@@ -40,8 +41,8 @@ class Leaf:
     """A word and its part-of-speech tag.
 
     Args:
-        tag: the tag, such as `"NN"`: not empty, no round bracket, no white space.
-        word: the word: not empty, no white space. It may hold brackets, which are written as
+        tag: the tag, such as `"NN"`; not empty, without round brackets and white space.
+        word: the word; not empty, without white space. Round brackets in it are written as
             `-LRB-` and `-RRB-`.
 
     Raises:
@@ -55,7 +56,7 @@ class Leaf:
     tag: str
     word: str
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not is_symbol(self.tag):
             raise ValueError(
                 "`tag` must be a string, not empty, without round brackets and white space. "
@@ -67,5 +68,5 @@ class Leaf:
                 f"Received: word={shown(self.word)}"
             )
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"({self.tag} {self.word.translate(_ROUND_BRACKETS)})"

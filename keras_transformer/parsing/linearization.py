@@ -1,25 +1,29 @@
 """Trees as sequences of tokens and back (Vinyals et al., 2015): `(S (NP XX XX )NP ... )S`."""
 
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
 from keras_transformer.parsing.leaf import Leaf, cut, is_symbol, shown
 from keras_transformer.parsing.tree import CLOSE, Tree, walk
 
 LEAF_TOKEN = "XX"
+_T = TypeVar("_T")
 
 
-def linearize(tree):
+def linearize(tree: Tree) -> list[str]:
     """Write a tree as a sequence of tokens, depth first.
 
-    A phrase is an opening and a closing bracket that both carry its label; a word with its tag is
-    `XX`. The words are not in the sequence: `rebuild` puts them back.
+    A phrase becomes an opening and a closing bracket with its label, a word with its tag becomes
+    `XX`. `rebuild` restores the words.
 
     Args:
-        tree: a `Tree`. Each phrase must have a label and hold a word, see `clean`.
+        tree: the tree. Each phrase must have a label and contain a word, see `clean`.
 
     Returns:
-        A list of strings.
+        The tokens.
 
     Raises:
-        ValueError: a phrase has no label or holds no word.
+        ValueError: a phrase lacks a label or a word.
 
     Example:
         >>> linearize(Tree.fromstring("(S (NP (DT the) (NN dog)) (VP (VBZ barks)))"))
@@ -28,7 +32,8 @@ def linearize(tree):
     Reference:
         Vinyals et al., "Grammar as a Foreign Language", 2015, https://arxiv.org/abs/1412.7449.
     """
-    tokens, labels = [], []
+    tokens: list[str] = []
+    labels: list[str] = []
     for event in walk(tree):
         if event is CLOSE:
             tokens.append(f"){labels.pop()}")
@@ -43,20 +48,20 @@ def linearize(tree):
     return tokens
 
 
-def rebuild(tokens, words, tags=None):
-    """Make the tree that a well-formed sequence of tokens describes.
+def rebuild(tokens: Iterable[str], words: Iterable[str], tags: Iterable[str] | None = None) -> Tree:
+    """Make the tree of a well-formed sequence of tokens.
 
     Args:
-        tokens: sequence of strings, as `linearize` gives them.
-        words: sequence of strings, one for each `XX`.
-        tags: part-of-speech tags, one for each word. By default each tag is `XX`.
+        tokens: tokens as `linearize` returns them.
+        words: the words, one for each `XX`.
+        tags: part-of-speech tags, one for each word; defaults to `XX`.
 
     Returns:
-        A `Tree`: `rebuild(linearize(tree), tree.words(), tree.tags()) == tree`.
+        The tree: `rebuild(linearize(tree), tree.words(), tree.tags()) == tree`.
 
     Raises:
-        ValueError: the sequence is not one tree over exactly these words, with the token's number
-            (`repair` makes a tree of any sequence), or the numbers of words and tags differ.
+        ValueError: the sequence is not one tree over exactly these words (`repair` makes a tree of
+            any sequence), or the numbers of words and tags differ.
 
     Example:
         >>> print(rebuild("(S (NP XX )NP (VP XX )VP )S".split(), ["it", "rains"], ["PRP", "VBZ"]))
@@ -65,14 +70,14 @@ def rebuild(tokens, words, tags=None):
     return build(token_list(tokens), make_leaves(words, tags))
 
 
-def bracket_tokens(trees):
-    """All tokens that the sequences of some trees need: `XX` and both brackets of each label.
+def bracket_tokens(trees: Iterable[Tree]) -> list[str]:
+    """Collect the tokens of trees: `XX` and both brackets of each label.
 
     Args:
-        trees: iterable of `Tree`.
+        trees: the trees.
 
     Returns:
-        A sorted list of strings without repetition.
+        The sorted tokens.
 
     Example:
         >>> bracket_tokens([Tree.fromstring("(S (NP (PRP it)) (VP (VBZ rains)))")])
@@ -84,8 +89,8 @@ def bracket_tokens(trees):
     return sorted(tokens)
 
 
-def read_token(token):
-    """What a token is: `("(", label)`, `(")", label)`, `("XX", "")`, or `("", "")` for no token."""
+def read_token(token: object) -> tuple[str, str]:
+    """Parse a token: `("(", label)`, `(")", label)`, `("XX", "")`, or `("", "")` for others."""
     if not isinstance(token, str):
         return "", ""
     if token == LEAF_TOKEN:
@@ -93,13 +98,14 @@ def read_token(token):
     return (token[0], token[1:]) if token[:1] in ("(", ")") and is_symbol(token[1:]) else ("", "")
 
 
-def build(tokens, leaves):
-    """The tree of a list of tokens and a list of `Leaf`; `ValueError` as `rebuild`."""
+def build(tokens: Sequence[str], leaves: Sequence[Leaf]) -> Tree:
+    """Make the tree of tokens and leaves; errors as for `rebuild`."""
     used = sum(token == LEAF_TOKEN for token in tokens)
     if used != len(leaves):
         raise ValueError(f"`tokens` must have an XX for each word: {used} for {len(leaves)} words")
     remaining = iter(leaves)
-    root, stack = [], []  # of open phrases: label, children
+    root: list[Tree] = []
+    stack: list[tuple[str, list[Tree | Leaf]]] = []  # labels and children of open phrases
     for number, token in enumerate(tokens, start=1):
         side, label = read_token(token)
         if not stack and (root or side != "("):
@@ -111,11 +117,14 @@ def build(tokens, leaves):
             stack[-1][1].append(next(remaining))
         elif side == ")":
             opened, children = stack.pop()
-            if label != opened:
-                raise _malformed(number, token, f"closes ({cut(opened)}")
-            if not children:
-                raise _malformed(number, token, "closes a phrase without a word")
-            (stack[-1][1] if stack else root).append(Tree(label, children))
+            if label != opened or not children:
+                what = f"({cut(opened)}" if label != opened else "a phrase without a word"
+                raise _malformed(number, token, f"closes {what}")
+            phrase = Tree(label, children)
+            if stack:
+                stack[-1][1].append(phrase)
+            else:
+                root.append(phrase)
         else:
             raise _malformed(number, token, "is neither a bracket with a label nor XX")
     if stack or not root:
@@ -124,15 +133,15 @@ def build(tokens, leaves):
     return root[0]
 
 
-def token_list(tokens):
-    """A sequence of tokens as a list; `ValueError` for a string, which is a sequence too."""
+def token_list(tokens: Iterable[_T]) -> list[_T]:
+    """Return tokens as a list; a single string, a sequence too, is refused."""
     if isinstance(tokens, str):
         raise ValueError(f"`tokens` must be a sequence of tokens. Received: tokens={shown(tokens)}")
     return list(tokens)
 
 
-def make_leaves(words, tags=None):
-    """The leaves of a tree to be built; `ValueError` if there is no word, or tags do not fit."""
+def make_leaves(words: Iterable[str], tags: Iterable[str] | None = None) -> list[Leaf]:
+    """Make the leaves of a tree, at least one; `tags` must fit the words."""
     if isinstance(words, str) or isinstance(tags, str):
         raise ValueError(
             "`words` and `tags` must be sequences of strings. "
@@ -141,7 +150,7 @@ def make_leaves(words, tags=None):
     words = list(words)
     tags = [LEAF_TOKEN] * len(words) if tags is None else list(tags)
     if not words:
-        raise ValueError("`words` must hold a word: there is no tree over none. Received: []")
+        raise ValueError("`words` must contain at least one word. Received: []")
     if len(tags) != len(words):
         raise ValueError(
             f"`tags` must be one for each word. Received: {len(tags)} tags, {len(words)} words"
@@ -149,5 +158,5 @@ def make_leaves(words, tags=None):
     return [Leaf(tag, word) for tag, word in zip(tags, words, strict=True)]
 
 
-def _malformed(number, token, what):
+def _malformed(number: int, token: str, what: str) -> ValueError:
     return ValueError(f"`tokens` must be one tree: token {number}, {shown(token)}, {what}")

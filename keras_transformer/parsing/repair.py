@@ -1,6 +1,8 @@
-"""Any sequence of tokens becomes a tree over exactly the given words."""
+"""Making a tree over given words of any sequence of tokens."""
 
-from keras_transformer.parsing.bracket_matching import match_brackets
+from collections.abc import Iterable
+
+from keras_transformer.parsing.bracket_matching import Matched, match_brackets
 from keras_transformer.parsing.leaf import is_symbol, shown
 from keras_transformer.parsing.linearization import (
     LEAF_TOKEN,
@@ -8,39 +10,44 @@ from keras_transformer.parsing.linearization import (
     make_leaves,
     token_list,
 )
+from keras_transformer.parsing.tree import Tree
 
 
-def repair(tokens, words, tags=None, root="S"):
+def repair(
+    tokens: Iterable[object],
+    words: Iterable[str],
+    tags: Iterable[str] | None = None,
+    root: str = "S",
+) -> tuple[Tree, int]:
     """Make a tree over exactly the given words of any sequence of tokens.
 
-    A sequence that `rebuild` takes gives the same tree, without a repair. Else these steps are
-    taken one after another; each token that is added, dropped, moved or given another label is one
-    repair, and so is each phrase without a word that is taken out:
+    A sequence that `rebuild` accepts gives the same tree without repairs. Others are repaired in
+    these steps. Each token that is added, dropped, moved or given another label counts as one
+    repair, and so does each empty phrase that is removed:
 
-    1. What is no token of a tree is dropped, and brackets are made to match with the fewest
-       changes that a beam search finds.
-    2. Too many or too few `XX`. If phrases were open at the sequence's end, it was broken off:
-       words are dropped from the end, or added to the innermost open phrase, the last word to the
-       outermost, as it is most often the sentence's full stop. A sequence that ended was
-       miscounted somewhere: words are added and dropped in the middle, where the brackets on both
-       sides keep most of their words.
-    3. Phrases without a word are taken out.
-    4. A single tree takes words beside it in as its own; several trees, or words alone, become a
-       tree with the label `root`.
+    1. Tokens that cannot be part of a tree are dropped, and brackets are made to match with the
+       fewest changes that a beam search finds.
+    2. `XX` are added or dropped to fit the words. If phrases were open at the end, the sequence
+       was broken off: words are dropped from the end, or added to the innermost open phrase, the
+       last word to the outermost, since it is usually the full stop. Otherwise the sequence was
+       miscounted: words are added or dropped in the middle, where most words keep their phrases.
+    3. Empty phrases are removed.
+    4. Words beside a single tree become part of it; several trees, or words alone, become a tree
+       with the label `root`.
 
     Args:
-        tokens: sequence of any objects, such as a model's output.
-        words: sequence of strings, at least one.
-        tags: part-of-speech tags, one for each word. By default each tag is `XX`.
-        root: label of a tree over several trees, or over words alone: most trees of the Penn
+        tokens: any objects, such as the tokens of a model's output.
+        words: the words, at least one.
+        tags: part-of-speech tags, one for each word; defaults to `XX`.
+        root: label of a tree over several trees, or over words alone; most trees of the Penn
             Treebank are sentences, `"S"`.
 
     Returns:
-        `(tree, repairs)`: a `Tree` with `tree.words() == list(words)`, and the number of repairs.
+        `(tree, repairs)`: a tree with `tree.words() == list(words)`, and the number of repairs.
 
     Raises:
-        ValueError: there is no word, tags do not fit, `root` can be no label, or a string stands
-            for a sequence.
+        ValueError: `words` is empty, `tags` do not fit, `root` cannot be a label, or an argument is
+            a single string.
 
     Example:
         >>> tree, repairs = repair("(S (NP XX )NP (VP XX )NP )S".split(), ["it", "rains"])
@@ -55,12 +62,12 @@ def repair(tokens, words, tags=None, root="S"):
         )
     matched = match_brackets(token_list(tokens))
     miscounted = abs(matched.tokens.count(LEAF_TOKEN) - len(leaves))
-    tokens, removed = _without_empty(_with_leaves(matched, len(leaves)))
-    tokens, joined = _with_one_root(tokens, root)
-    return build(tokens, leaves), matched.repairs + miscounted + removed + joined
+    repaired, removed = _without_empty(_with_leaves(matched, len(leaves)))
+    repaired, joined = _with_one_root(repaired, root)
+    return build(repaired, leaves), matched.repairs + miscounted + removed + joined
 
 
-def _with_leaves(matched, count):
+def _with_leaves(matched: Matched, count: int) -> list[str]:
     """The tokens with exactly `count` times `XX`."""
     tokens = matched.tokens
     excess = tokens.count(LEAF_TOKEN) - count
@@ -72,7 +79,7 @@ def _with_leaves(matched, count):
     if excess < 0:
         place = _middle(tokens)
         return [*tokens[:place], *[LEAF_TOKEN] * -excess, *tokens[place:]]
-    dropped = set()
+    dropped: set[int] = set()
     if not matched.unclosed:
         dropped.update(_surplus_in_runs(tokens, excess))
     leaves = [place for place, token in enumerate(tokens) if token == LEAF_TOKEN]
@@ -81,27 +88,28 @@ def _with_leaves(matched, count):
     return [token for place, token in enumerate(tokens) if place not in dropped]
 
 
-def _middle(tokens):
-    """Where to put words: after the middle `XX`; without one, in the first phrase if there is."""
+def _middle(tokens: list[str]) -> int:
+    """Where to add words: after the middle `XX`, or else in the first phrase."""
     leaves = [place for place, token in enumerate(tokens, start=1) if token == LEAF_TOKEN]
     if leaves:
         return leaves[(len(leaves) - 1) // 2]
     return min(len(tokens), 1)
 
 
-def _surplus_in_runs(tokens, excess):
-    """Up to `excess` places of `XX` beside another `XX`, near the middle: no phrase gets empty."""
+def _surplus_in_runs(tokens: list[str], excess: int) -> list[int]:
+    """At most `excess` places of `XX` after another `XX`, which empty no phrase, mid-sentence."""
     places = [place for place, token in enumerate(tokens) if token == LEAF_TOKEN]
     doubled = [place for place in places if place and tokens[place - 1] == LEAF_TOKEN]
     middle = places[len(places) // 2] if places else 0
     return sorted(doubled, key=lambda place: abs(place - middle))[:excess]
 
 
-def _without_empty(tokens):
-    """The tokens without the brackets of phrases that hold no word, and how many these were."""
-    kept, opened = [], []  # where in `kept` the open phrases begin
+def _without_empty(tokens: list[str]) -> tuple[list[str], int]:
+    """The tokens without empty phrases, and the number of these."""
+    kept: list[str] = []
+    opened: list[int] = []  # where in `kept` the open phrases begin
     removed = words = 0
-    held = []  # number of words before the phrase began
+    held = []  # number of words before each of them
     for token in tokens:
         if token[0] == "(":
             opened.append(len(kept))
@@ -116,19 +124,20 @@ def _without_empty(tokens):
     return kept, removed
 
 
-def _with_one_root(tokens, root):
-    """The tokens of one tree, and whether something was changed for it."""
-    depth, trees, top_level = 0, [], 0
+def _with_one_root(tokens: list[str], root: str) -> tuple[list[str], int]:
+    """The tokens of one tree, and the number of changes for it, 0 or 1."""
+    depth = top_level = begin = 0
+    trees: list[tuple[int, int]] = []
     for place, token in enumerate(tokens):
         top_level += depth == 0
         if token[0] == "(":
             if depth == 0:
-                trees.append(place)
+                begin = place
             depth += 1
         elif token[0] == ")":
             depth -= 1
             if depth == 0:
-                trees[-1] = (trees[-1], place)
+                trees.append((begin, place))
     if top_level == 1 and trees:
         return tokens, 0
     if len(trees) != 1:

@@ -1,25 +1,26 @@
-"""What a parser's model reads of a sentence, in training and afterwards."""
+"""The text that a parser's model reads, in training and afterwards."""
 
 import re
+from collections.abc import Iterable
 
 from keras_transformer.parsing.leaf import BRACKET_NAMES
 
-# The treebank escapes these two; in a SentencePiece vocabulary the block stands for a space.
+# The treebank escapes `/` and `*`; SentencePiece vocabularies use the block for a space.
 _REPLACEMENTS = str.maketrans(BRACKET_NAMES | {"\N{LOWER ONE EIGHTH BLOCK}": "_"})
 _ESCAPED = re.compile(r"\\([/*])")
 
 
-def source_text(words):
-    """Join a sentence's words to the text that is cut into subwords.
+def source_text(words: Iterable[str]) -> str:
+    """Join a sentence's words to the text that the model reads.
 
-    Words of a treebank and words that a user types become the same: brackets are named as the Penn
-    Treebank names them, and its escaped `\\/` and `\\*` lose their backslash. Each word stays one.
+    Words of a treebank and words that a user types become the same: brackets get their names in
+    the Penn Treebank, and its escaped `\\/` and `\\*` lose their backslash.
 
     Args:
-        words: list of strings without white space.
+        words: words without white space.
 
     Returns:
-        A string with a space between two words.
+        The words, separated by spaces.
 
     Example:
         >>> source_text(["f(x)", "is", r"1\\/2", "]"])

@@ -1,26 +1,28 @@
-"""Constituency trees: phrases with a label over words with their part-of-speech tag."""
+"""Constituency trees: labeled phrases over words with part-of-speech tags."""
 
 import dataclasses
 import itertools
 import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Union
 
 from keras_transformer.parsing.leaf import WHITE_SPACE, Leaf, is_symbol, shown
 
 _TOKEN = re.compile(rf"[()]|[^(){WHITE_SPACE}]+")
-# More than any tree has that was made of a sentence, and what fits into memory.
+# More than the tree of any sentence has, and little enough for memory.
 MAX_CHARACTERS = 1_000_000
 _DEEPEST_INDENT = 100  # levels; the text of a tree 100,000 deep would have 10^10 spaces
-CLOSE = None  # what `walk` gives for the end of a phrase
+CLOSE: Final = None  # the end of a phrase, from `walk`
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tree:
-    """A phrase: a label over phrases and words. No method recurses, so any depth is fine.
+    """A phrase: a label over phrases and words, nested to any depth.
 
     Args:
-        label: the label, such as `"NP"`: no round bracket, no white space. The empty string is
-            the Penn Treebank's outermost bracket, `( (S ...) )`.
-        children: iterable of `Tree` and `Leaf`. It may be empty; `clean` takes such phrases out.
+        label: the label, such as `"NP"`, without round brackets and white space. The empty string
+            stands for the Penn Treebank's outermost bracket, `( (S ...) )`.
+        children: phrases and words, kept as a tuple. It may be empty; `clean` removes such phrases.
 
     Raises:
         ValueError: `label` cannot be written, or a child is neither `Tree` nor `Leaf`.
@@ -36,9 +38,9 @@ class Tree:
     """
 
     label: str
-    children: tuple
+    children: Sequence[Union["Tree", Leaf]]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.label != "" and not is_symbol(self.label):
             raise ValueError(
                 "`label` must be a string without round brackets and white space. "
@@ -54,39 +56,37 @@ class Tree:
         object.__setattr__(self, "children", children)
 
     @classmethod
-    def fromstring(cls, text):
-        """The one tree that a string holds.
+    def fromstring(cls, text: str) -> "Tree":
+        """Parse a bracketed tree.
 
         Args:
             text: a bracketed tree, on one line or several.
 
         Returns:
-            A `Tree`.
+            The tree.
 
         Raises:
-            ValueError: the string holds no tree, several, or brackets that do not match.
+            ValueError: the brackets do not match, or `text` is not exactly one tree.
         """
         trees = list(TreeReader().read(text.split("\n")))
         if len(trees) != 1:
             raise ValueError(f"`text` must hold one tree. Received: {len(trees)} trees")
         return trees[0]
 
-    def leaves(self):
-        """The words with their tags from left to right, a list of `Leaf`."""
+    def leaves(self) -> list[Leaf]:
+        """Return the words with their tags from left to right."""
         return [event for event in walk(self) if isinstance(event, Leaf)]
 
-    def words(self):
-        """The words from left to right, a list of strings."""
+    def words(self) -> list[str]:
+        """Return the words from left to right."""
         return [leaf.word for leaf in self.leaves()]
 
-    def tags(self):
-        """The part-of-speech tags from left to right, a list of strings."""
+    def tags(self) -> list[str]:
+        """Return the part-of-speech tags from left to right."""
         return [leaf.tag for leaf in self.leaves()]
 
-    def pretty(self):
-        """The tree over several lines, each phrase on a line of its own, indented by its depth.
-
-        What is deeper than 100 phrases has the indent of that depth.
+    def pretty(self) -> str:
+        """Format the tree with each phrase on a line of its own, indented by its depth up to 100.
 
         Example:
             >>> print(Tree.fromstring("(S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .))").pretty())
@@ -112,7 +112,7 @@ class Tree:
                 parts.append(f"({event.label}")
         return "".join(parts)
 
-    def __str__(self):
+    def __str__(self) -> str:
         parts = []
         for event in walk(self):
             if event is CLOSE:
@@ -123,40 +123,44 @@ class Tree:
                 parts.append(str(event) if isinstance(event, Leaf) else f"({event.label}")
         return "".join(parts)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Tree.fromstring({str(self)!r})"
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tree):
             return NotImplemented
         pairs = itertools.zip_longest(_symbols(self), _symbols(other))
         return all(mine == theirs for mine, theirs in pairs)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(tuple(_symbols(self)))
 
-    def __reduce__(self):  # pickle and copy.deepcopy would recurse
+    def __reduce__(self) -> tuple[Any, ...]:  # pickle and copy.deepcopy would recurse
         return _from_symbols, (list(_symbols(self)),)
 
 
 class TreeReader:
-    """Reads bracketed trees from lines: one tree a line, several, or one over many lines.
+    """Reads bracketed trees from lines, which may hold several trees or parts of one.
 
-    After an error, `line` is the number of the line to name.
+    After an error, `line` is the number of the line in question.
 
     Example:
         >>> [str(tree) for tree in TreeReader().read(["(NP (NN tea))", "(NP", "(NN cup) )"])]
         ['(NP (NN tea))', '(NP (NN cup))']
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.line = 0
-        self._open = []  # of phrases: [label or None, children, word or None]
-        self._finished = None
-        self._characters = 0  # of the tree that is read
+        self._open: list[_OpenPhrase] = []
+        self._finished: Tree | None = None
+        self._characters = 0  # of the current tree
 
-    def read(self, lines):
-        """Yield the `Tree`s; ValueError where brackets do not match, or a word has no tag."""
+    def read(self, lines: Iterable[str]) -> Iterator[Tree]:
+        """Yield the trees.
+
+        Raises:
+            ValueError: brackets do not match, a word lacks a tag, or a tree is too long.
+        """
         start = 0
         for self.line, line in enumerate(lines, start=1):
             for token in _TOKEN.findall(line):
@@ -169,8 +173,9 @@ class TreeReader:
                         f"the tree that begins here must have at most {MAX_CHARACTERS:,} characters"
                     )
                 self._take(token)
-                if not self._open:
+                if self._finished is not None:
                     yield self._finished
+                    self._finished = None
         if self._open:
             self.line = start
             count = len(self._open)
@@ -179,8 +184,8 @@ class TreeReader:
                 f"bracket{'s' * (count > 1)} missing"
             )
 
-    def _take(self, token):
-        """Go one token on."""
+    def _take(self, token: str) -> None:
+        """Process a token."""
         if token == "(":
             self._begin()
         elif not self._open:
@@ -191,38 +196,48 @@ class TreeReader:
         else:
             self._name(token)
 
-    def _begin(self):
+    def _begin(self) -> None:
         if self._open:
             parent = self._open[-1]
-            if parent[2] is not None:
-                raise ValueError(f"the word {shown(parent[2])} has no bracket and tag of its own")
-            parent[0] = parent[0] or ""
-        self._open.append([None, [], None])
+            if parent.word is not None:
+                raise ValueError(f"the word {shown(parent.word)} has no bracket and tag of its own")
+            parent.label = parent.label or ""
+        self._open.append(_OpenPhrase())
 
-    def _name(self, token):
-        """A string within a bracket: the first is its label, a second one the word."""
-        label, children, word = self._open[-1]
-        if label is None:
-            self._open[-1][0] = token
-        elif children or word is not None or not label:
+    def _name(self, token: str) -> None:
+        """Take a string within a bracket: the first is its label, the second the word."""
+        phrase = self._open[-1]
+        if phrase.label is None:
+            phrase.label = token
+        elif phrase.children or phrase.word is not None or not phrase.label:
             raise ValueError(f"the word {shown(token)} has no bracket and tag of its own")
         else:
-            self._open[-1][2] = token
+            phrase.word = token
 
-    def _end(self):
-        label, children, word = self._open.pop()
-        node = Tree(label or "", children) if word is None else Leaf(label, word)
+    def _end(self) -> None:
+        phrase = self._open.pop()
+        label, word = phrase.label or "", phrase.word
+        node = Tree(label, phrase.children) if word is None else Leaf(label, word)
         if self._open:
-            self._open[-1][1].append(node)
+            self._open[-1].children.append(node)
         elif isinstance(node, Leaf):
-            raise ValueError(f"the word {shown(word)} is in no phrase")
+            raise ValueError(f"the word {shown(word)} is not in a phrase")
         else:
             self._finished = node
 
 
-def walk(tree):
-    """Walk a tree from left to right: phrases as they begin, leaves, `CLOSE` as a phrase ends."""
-    stack = [iter((tree,))]
+@dataclasses.dataclass(slots=True)
+class _OpenPhrase:
+    """A bracket that is not closed yet."""
+
+    label: str | None = None
+    children: list[Tree | Leaf] = dataclasses.field(default_factory=list)
+    word: str | None = None
+
+
+def walk(tree: Tree) -> Iterator[Tree | Leaf | None]:
+    """Walk a tree from left to right: phrases as they begin, leaves, `CLOSE` as phrases end."""
+    stack: list[Iterator[Tree | Leaf]] = [iter((tree,))]
     while stack:
         node = next(stack[-1], CLOSE)
         if node is CLOSE:
@@ -235,15 +250,15 @@ def walk(tree):
                 stack.append(iter(node.children))
 
 
-def _symbols(tree):
+def _symbols(tree: Tree) -> Iterator[str | Leaf | None]:
     """A tree as flat values that compare and hash without recursion."""
     for event in walk(tree):
         yield event.label if isinstance(event, Tree) else event
 
 
-def _from_symbols(symbols):
-    """The tree whose `_symbols` are given."""
-    stack = [("", [])]
+def _from_symbols(symbols: Iterable[str | Leaf | None]) -> Tree | Leaf:
+    """The tree with the given `_symbols`."""
+    stack: list[tuple[str, list[Tree | Leaf]]] = [("", [])]
     for symbol in symbols:
         if symbol is CLOSE:
             label, children = stack.pop()

@@ -1,27 +1,29 @@
-"""Files of bracketed trees, such as the Penn Treebank's: one tree a line or pretty-printed."""
+"""Files of bracketed trees, such as the Penn Treebank's."""
+
+from collections.abc import Iterator
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.parsing.cleaning import clean as clean_tree
-from keras_transformer.parsing.tree import TreeReader
+from keras_transformer.parsing.tree import Tree, TreeReader
 from keras_transformer.text.text_lines import text_lines
+from keras_transformer.types import PathLike
 
 
-def read_trees(path, clean=True):
-    r"""Read the trees of a file one after another, never all at once.
+def read_trees(path: PathLike, clean: bool = True) -> Iterator[Tree]:
+    r"""Read the trees of a file one at a time.
 
     Args:
-        path: a UTF-8 file; one whose name ends in `.gz` is decompressed. Lines do not matter: a
-            tree may have a line, share one or go over many.
-        clean: whether to take out what a parser does not predict, see `clean`. Trees of which
-            nothing is left, such as `(())`, are passed over. If `False`, trees come as they are
-            written.
+        path: a UTF-8 file; one whose name ends in `.gz` is decompressed. A tree may have a line of
+            its own, share one or span several.
+        clean: whether to remove what a parser does not predict, see `parsing.clean`. Trees that
+            become empty, such as `(())`, are skipped.
 
     Yields:
-        `Tree`s.
+        The trees.
 
     Raises:
-        UserInputError: the file cannot be read or holds no tree, or its brackets do not match
-            (with the line's number).
+        UserInputError: the file cannot be read or contains no tree, or its brackets do not match
+            (the message has the line's number).
 
     Example:
         >>> import pathlib, tempfile
@@ -43,9 +45,8 @@ def read_trees(path, clean=True):
         if tree is None:
             break
         found = True
-        if clean:
-            tree = clean_tree(tree)
-        if tree is not None:
-            yield tree
+        kept = clean_tree(tree) if clean else tree
+        if kept is not None:
+            yield kept
     if not found:
         raise UserInputError(f"{path} holds no tree")

@@ -1,19 +1,21 @@
-"""The vocabulary of linearised trees: a bracket with its label is one token, as is a word."""
+"""The vocabulary of linearized trees: brackets with their labels, and a token for words."""
 
 import functools
+from collections.abc import Iterable
+from typing import Literal, Self
 
 from keras_transformer.parsing.linearization import LEAF_TOKEN
 from keras_transformer.text import SentencePieceTokenizer
 
 
 class TreeTokenizer(SentencePieceTokenizer):
-    """Cuts linearised trees at their spaces; a run directory keeps it as a SentencePiece model.
+    """Splits linearized trees at their spaces; saved as a SentencePiece model.
 
     Args:
         model_bytes: `TreeTokenizer.of(...).model_bytes`.
 
     Raises:
-        UserInputError: the bytes are no SentencePiece model.
+        UserInputError: the bytes are not a SentencePiece model.
 
     Example:
         >>> tokenizer = TreeTokenizer.of(["(NP", "(S", ")NP", ")S", "XX"])
@@ -22,19 +24,19 @@ class TreeTokenizer(SentencePieceTokenizer):
         ([[5, 4, 8, 6, 7]], ['(S (NP XX )NP )S'])
     """
 
-    output = "trees"
+    output: Literal["text", "trees"] = "trees"
 
-    def __init__(self, model_bytes):
+    def __init__(self, model_bytes: bytes) -> None:
         super().__init__(model_bytes)
         self.tokens = self.pieces(range(self.vocabulary_size))
         self._ids = {token: number for number, token in enumerate(self.tokens)}
 
     @classmethod
-    def of(cls, tokens):
-        """The tokenizer of these tokens, such as `bracket_tokens` gives them for a treebank."""
+    def of(cls, tokens: Iterable[str]) -> Self:
+        """Make the tokenizer of given tokens, such as `bracket_tokens` of a treebank."""
         tokens = list(tokens)
         model = SentencePieceTokenizer.train(
-            ["X"],  # some text there must be
+            ["X"],  # the trainer requires some text
             vocabulary_size=4 + len(tokens) + 2,
             user_defined_symbols=tokens,
             normalization="identity",
@@ -42,47 +44,43 @@ class TreeTokenizer(SentencePieceTokenizer):
         return cls(model.model_bytes)
 
     @functools.cached_property
-    def word_starts(self):
-        """The ids after which the next word is due: BOS and that of a word.
+    def word_starts(self) -> tuple[int, ...]:
+        """The ids after which the next word follows: those of BOS and of a word.
 
-        A tuple of int, fit for `build_transformer(positions="words", target_word_starts=...)`: a
-        tree's token has the number of the source's word that is the next to come.
+        For `build_transformer(positions="words", target_word_starts=...)`: each token of a tree
+        gets the number of the next word of the source.
         """
         bos, leaf = self.special_tokens.bos, self._ids.get(LEAF_TOKEN)
         return (bos,) if leaf is None else (bos, leaf)
 
-    def encode(self, sentences):
-        """Turn linearised trees, tokens with spaces between them, into token ids.
+    def encode(self, sentences: Iterable[str]) -> list[list[int]]:
+        """Turn linearized trees, tokens separated by spaces, into token ids.
 
-        Args:
-            sentences: list of strings.
-
-        Returns:
-            A list of lists of int; what is no token of the vocabulary has the unknown token's id.
+        Tokens outside of the vocabulary get the id of the unknown token.
         """
         unknown = self.special_tokens.unk
         return [
             [self._ids.get(token, unknown) for token in tree_tokens(text)] for text in sentences
         ]
 
-    def sample(self, sentences, *, alpha, seed):
-        """`encode`: linearised trees can be cut in one way alone, whatever is drawn."""
+    def sample(self, sentences: Iterable[str], *, alpha: float, seed: int) -> list[list[int]]:
+        """Same as `encode`, since linearized trees have only one segmentation."""
         return self.encode(sentences)
 
-    def decode(self, ids):
-        """Turn token ids into linearised trees; padding, begin and end leave no trace.
+    def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
+        """Turn token ids into linearized trees, dropping padding, begin and end of sentence.
 
         Args:
-            ids: list of sequences of int, or an int array `(sentences, length)`.
+            ids: rows of ids, such as an int array `(sentences, length)`.
 
         Returns:
-            A list of strings.
+            The linearized trees.
         """
         special = self.special_tokens
         left_out = {special.pad, special.bos, special.eos}
         return [" ".join(self.tokens[int(i)] for i in row if int(i) not in left_out) for row in ids]
 
 
-def tree_tokens(text):
-    """Part a linearised tree at its spaces alone: other white space may be part of a label."""
+def tree_tokens(text: str) -> list[str]:
+    """Split a linearized tree at spaces only, as labels may contain other white space."""
     return [token for token in text.split(" ") if token]

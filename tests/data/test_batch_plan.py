@@ -214,7 +214,7 @@ def test_no_pairs():
         ({"seed": -1}, "`seed` must be an integer >= 0. Received: seed=-1"),
         ({"seed": 0.5}, "`seed` must be an integer >= 0"),
         ({"source_lengths": [3]}, r"of the same length. Received: shapes \(1,\) and \(2,\)"),
-        ({"source_lengths": [3, 0]}, "must be >= 1. Received: a length of 0"),
+        ({"source_lengths": [3, 0]}, "must be >= 1, .* Received: a length of 0"),
     ],
 )
 def test_wrong_arguments(settings, message):

@@ -84,9 +84,9 @@ def test_labels_that_are_equal_in_a_circle():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"DEBUG 0\n" * 100_000, "is no parameter file: it has more than 100,000 bytes"),
+        (b"DEBUG 0\n" * 100_000, "must be a parameter file of at most 100,000 bytes"),
         (b"EQ_LABEL A B\n" * 1001, "must have at most 1,000 rules. Received: 1,001"),
-        (b"\0\1\2\3 \xff\xfe", "is no parameter file: it is not UTF-8"),
+        (b"\0\1\2\3 \xff\xfe", "must be a parameter file: it is not UTF-8"),
         (b"\0\1\2\3", "line 1: .* has no value"),
         (b"CUTOFF_LEN " + b"9" * 5000, "line 1: CUTOFF_LEN must be an integer: 9{60}[.]{3}$"),
         (b"CUTOFF_LEN 1000000001", "CUTOFF_LEN must be at most 1,000,000,000: 1000000001"),
@@ -107,7 +107,7 @@ def test_a_packed_file_of_any_size_is_not_read_to_its_end(tmp_path):
             file.write(b"#" * 1_000_000)
     tracemalloc.start()
     try:
-        with pytest.raises(UserInputError, match="more than 100,000 bytes"):
+        with pytest.raises(UserInputError, match="at most 100,000 bytes"):
             EvalbParameters.read(bomb)
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
     finally:

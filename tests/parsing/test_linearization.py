@@ -83,7 +83,7 @@ def test_a_sequence_that_is_no_tree_says_why(tokens, message):
     ("arguments", "message"),
     [
         ((DOG_TOKENS, ["a", "b", "c"], ["X"]), "`tags` must .* Received: 1 tags, 3 words"),
-        (([], []), "`words` must hold a word"),
+        (([], []), "`words` must contain at least one word"),
         ((DOG_TOKENS, "the dog barks"), "`words` and `tags` must be sequences of strings"),
         ((DOG_TOKENS, ["a", "b", "c"], "XYZ"), "`words` and `tags` must be sequences of strings"),
         (("(S XX )S", ["dog"]), "`tokens` must be a sequence of tokens"),

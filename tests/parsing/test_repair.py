@@ -136,7 +136,7 @@ def test_long_sequences_end_soon(tokens):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((["XX"], []), "`words` must hold a word"),
+        ((["XX"], []), "`words` must contain at least one word"),
         ((["XX"], "tea"), "`words` and `tags` must be sequences"),
         (("(S XX )S", ["tea"]), "`tokens` must be a sequence of tokens"),
         ((["XX"], ["tea"], []), "`tags` must be one for each word"),

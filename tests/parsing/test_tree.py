@@ -155,7 +155,7 @@ def test_the_outer_bracket_without_a_label():
         ("(NP (DT the) dog)", "the word 'dog' has no bracket and tag of its own"),
         ("(NP dog (DT the))", "the word 'dog' has no bracket and tag of its own"),
         ("( (NN dog) cat)", "the word 'cat' has no bracket and tag of its own"),
-        ("(NN dog)", "the word 'dog' is in no phrase"),
+        ("(NN dog)", "the word 'dog' is not in a phrase"),
         ("dog", "'dog' is in no tree"),
         ("", "must hold one tree. Received: 0 trees"),
         ("(NP (NN tea)) (NP (NN cup))", "must hold one tree. Received: 2 trees"),
