@@ -124,6 +124,10 @@ def test_the_models_and_the_searchs_settings_are_flags(tmp_path):
         key_dim=3,
         value_dim=5,
         use_bias=True,
+        activation="gelu",
+        layer_norm_epsilon=1e-4,
+        final_norm=True,
+        tie_weights=False,
         positions="words",
         separate_vocabularies=True,
         vocabulary_size=24,
@@ -139,6 +143,8 @@ def test_the_models_and_the_searchs_settings_are_flags(tmp_path):
     assert [name for name in names if name.endswith("_2")] == ["encoder_layer_2"]
     attention = model.get_layer("decoder_layer_1").get_config()
     assert [attention[name] for name in ("key_dim", "value_dim", "use_bias")] == [3, 5, True]
+    assert (attention["activation"], model.get_layer("decoder_norm").epsilon) == ("gelu", 1e-4)
+    assert not model.get_layer("target_embedding").tie_weights
     with open(run.metrics_path, encoding="utf-8") as file:
         norms = [float(row["gradient_norm"]) for row in csv.DictReader(file)]
     assert min(norms) > 1e-3  # before it is clipped
