@@ -1,4 +1,4 @@
-"""What the programs of this package share: flags, exit codes, and lines in and out."""
+"""Shared parts of the command-line programs: flags, exit codes, lines in and out."""
 
 from keras_transformer.command_line.command_errors import CommandParser, run_command
 from keras_transformer.command_line.training_options import TrainingOptions, add_training_arguments

@@ -1,9 +1,11 @@
-"""How a command reads its flags and ends: an error is one line on stderr, and has its exit code."""
+"""Flags and exit codes of a command: an error is one line on stderr."""
 
 import argparse
 import math
 import signal
 import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from keras_transformer.distribution import conflict
 from keras_transformer.errors import UserInputError, is_out_of_memory
@@ -14,55 +16,69 @@ from keras_transformer.files.standard_streams import (
     tell,
 )
 
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
 USER_ERROR = 2
 INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
 TERMINATED = 128 + signal.SIGTERM  # 143
 HUNG_UP = 128 + signal.SIGHUP  # 129
-_MOST = 2**31 - 1  # that the integers of models hold
+_MOST = 2**31 - 1  # the largest integer of a model
 _MOST_CHARACTERS = 2000  # of an error: a library's own message may hold a whole file
+
+Number = TypeVar("Number", int, float)
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An `argparse` parser whose errors are one line and which takes no abbreviated flags.
+    """An `argparse` parser with errors of one line and without abbreviated flags.
 
-    Flags may be written with `_` for `-`, so that a setting's own name works: `--batch_tokens`.
+    Flags may be written with `_` instead of `-`, like the settings' names: `--batch_tokens`.
 
     Args:
-        *args, **kwargs: as of `argparse.ArgumentParser`.
-        prepare: function that gets the parser and adds flags when they are first needed: what its
-            imports cost is not paid by the other verbs of a command.
+        prepare: adds flags to the parser when they are first needed, so that other verbs of a
+            command do not pay for its imports.
+        **kwargs: arguments of `argparse.ArgumentParser`.
     """
 
-    def __init__(self, *args, prepare=None, **kwargs):
-        super().__init__(*args, allow_abbrev=False, **kwargs)
+    def __init__(
+        self, *, prepare: Callable[["CommandParser"], None] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(allow_abbrev=False, **kwargs)
         self._prepare = prepare
 
-    def complete(self):
-        """Add the flags of `prepare`, if they are not there yet."""
+    def complete(self) -> None:
+        """Add the flags of `prepare`, unless that is done already."""
         if self._prepare is not None:
             prepare, self._prepare = self._prepare, None
             prepare(self)
 
-    def parse_known_args(self, args=None, namespace=None):
+    def parse_known_args(  # type: ignore[override]  # argparse's overloads, of one namespace
+        self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
         self.complete()
         args = sys.argv[1:] if args is None else args
         return super().parse_known_args([_dashed(argument) for argument in args], namespace)
 
-    def _print_message(self, message, file=None):
-        # That of `argparse` passes over a full device.
-        if file is sys.stdout:
+    def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
+        # `argparse`'s own ignores a full device.
+        if file is not None and file is sys.stdout:
             file.write(message)
         else:
             tell(message.removesuffix("\n"))
 
-    def error(self, message):
+    def error(self, message: str) -> NoReturn:
         self.exit(USER_ERROR, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
-def _number(convert, name, is_fit):
-    """An `argparse` type, which says "invalid NAME value: 'x'"."""
+Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 
-    def parse(text):
+
+def _number(
+    convert: Callable[[str], Number], name: str, is_fit: Callable[[Number], bool]
+) -> Callable[[str], Number]:
+    """An `argparse` type, whose errors say "invalid NAME value: 'x'"."""
+
+    def parse(text: str) -> Number:
         value = convert(text)
         if not is_fit(value):
             raise ValueError(text)
@@ -79,14 +95,14 @@ number_from_zero = _number(float, "number from 0", lambda value: 0 <= value < ma
 share = _number(float, "number above 0 and at most 1", lambda value: 0 < value <= 1)
 
 
-def run_command(main):
+def run_command(main: Callable[[], int | None]) -> int:
     """Call `main()` and return the exit code of the process.
 
     Args:
-        main: a function without arguments that returns an exit code, or None for success. A
-            `UserInputError`, a file or standard stream that cannot be read or written, or a memory
-            that does not suffice is told on stderr in one line (exit code 2). Ctrl-C ends with
-            130, and a reader that closed our output early (`| head`) ends it without a word.
+        main: returns an exit code, or None for success. A `UserInputError`, a file or standard
+            stream that cannot be read or written, or too little memory prints one line on stderr
+            (exit code 2). Ctrl-C ends with 130. If the reader of the output closes it early
+            (`| head`), the command ends silently.
 
     Example:
         >>> run_command(lambda: None)
@@ -98,21 +114,22 @@ def run_command(main):
     try:
         code = _code_of(main)
     except SystemExit as exit:  # of `argparse`, which has printed its help, or an error
-        code = _sent_on(exit.code or 0)
-        if code != (exit.code or 0):
+        given = 1 if isinstance(exit.code, str) else exit.code or 0
+        code = _sent_on(given)
+        if code != given:
             return code
         raise
     return _sent_on(code)
 
 
-def _code_of(main):
-    """Call `main()`; its exit code, or that of an error, which is told."""
+def _code_of(main: Callable[[], int | None]) -> int:
+    """Call `main()`; its exit code, or that of its error, which is printed."""
     try:
         return main() or 0
     except UserInputError as error:
         return _user_error(str(error))
     except BrokenPipeError:
-        output_fault()  # drops what is left to be printed: there is nobody left to read it
+        output_fault()  # drops the rest of the output, which has lost its reader
         return 0
     except OSError as error:
         if error.filename is not None:
@@ -130,21 +147,21 @@ def _code_of(main):
         )
 
 
-def _sent_on(code):
-    """The exit code of a command that ends with `code`, once what it printed has gone out."""
+def _sent_on(code: int) -> int:
+    """Flush standard output; the exit code of a command that ends with `code`."""
     fault = output_fault()
     if fault is None or isinstance(fault, BrokenPipeError) or code:
         return code
     return _user_error(str(full_output(fault)))
 
 
-def _user_error(message):
+def _user_error(message: str) -> int:
     line = " ".join(message.split())
     tell(f"error: {line if len(line) <= _MOST_CHARACTERS else line[:_MOST_CHARACTERS] + '...'}")
     return USER_ERROR
 
 
-def _dashed(argument):
+def _dashed(argument: str) -> str:
     if not argument.startswith("--"):
         return argument
     flag, equals, value = argument.partition("=")

@@ -1,7 +1,10 @@
 """Lines in and lines out, as they arrive."""
 
 import codecs
+import io
 import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import BinaryIO, TypeVar, cast
 
 from tqdm import tqdm
 
@@ -10,17 +13,21 @@ from keras_transformer.files.standard_streams import full_output
 from keras_transformer.text.text_lines import check_line_length
 
 READ_BYTES = 1 << 16
-PIECE_CHARACTERS = 1 << 22  # what a piece of lines may hold, or a single line
+PIECE_CHARACTERS = 1 << 22  # most characters of a piece of lines, or of a single line
 STANDARD_INPUT = "standard input"  # as errors call it
 
+Line = TypeVar("Line", str, tuple[str, str])
 
-def chunks_of_lines(stream):
-    """Yield lists of the lines that have arrived on a buffered binary stream of UTF-8 text.
 
-    A chunk is what one read gives: a file comes in large pieces, which batch well, and a line typed
-    by hand or by a waiting program is answered at once. An error comes after the lines before it.
+def chunks_of_lines(stream: BinaryIO) -> Iterator[list[str]]:
+    """Yield lists of the lines that have arrived on a buffered stream of UTF-8 text.
+
+    A chunk is the result of one read: files come in large pieces, which batch well, and a line
+    typed by hand or sent by a waiting program comes at once. An error comes after the lines before
+    it.
     """
-    number, pieces, length = 0, [], 0
+    number, length = 0, 0
+    pieces: list[bytes] = []
     while data := _read(stream):
         pieces.append(data)
         length += len(data)
@@ -34,20 +41,21 @@ def chunks_of_lines(stream):
         yield from _decoded([rest], number)
 
 
-def write_lines(stream, lines):
-    """Write lines to a binary stream, such as `sys.stdout.buffer`, and send them on at once."""
+def write_lines(stream: BinaryIO, lines: Iterable[str]) -> None:
+    """Write lines to a binary stream, such as `sys.stdout.buffer`, and flush it."""
     try:
         stream.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
         stream.flush()
-    except BrokenPipeError:  # a reader that needs no more
+    except BrokenPipeError:  # the reader has enough
         raise
     except OSError as error:
         raise full_output(error) from error
 
 
-def next_piece(lines, most):
-    """At most so many of the next lines, or pairs of them; fewer where they are very long."""
-    piece, characters = [], 0
+def next_piece(lines: Iterator[Line], most: int) -> list[Line]:
+    """At most `most` of the next lines, or pairs of lines; fewer if they are very long."""
+    piece: list[Line] = []
+    characters = 0
     while len(piece) < most and characters < PIECE_CHARACTERS:
         line = next(lines, None)
         if line is None:
@@ -57,27 +65,27 @@ def next_piece(lines, most):
     return piece
 
 
-def line_bar(total, initial=0, hide=False):
-    """A progress bar of lines on stderr, where a person sees it."""
+def line_bar(total: int | None, initial: int = 0, hide: bool = False) -> tqdm:
+    """A progress bar of lines on stderr, if that is a terminal."""
     disable = hide or not sys.stderr.isatty()
     return tqdm(total=total, initial=initial, unit=" lines", disable=disable)
 
 
-def one_line(text):
+def one_line(text: str) -> str:
     """The text without line breaks, which a model with byte pieces can produce."""
     return text.replace("\n", " ").replace("\r", " ")
 
 
-def _read(stream):
+def _read(stream: BinaryIO) -> bytes:
     try:
-        return stream.read1(READ_BYTES)
+        return cast(io.BufferedReader, stream).read1(READ_BYTES)  # as `sys.stdin.buffer` is
     except OSError as error:
         raise UserInputError(f"Cannot read {STANDARD_INPUT}: {error.strerror}") from error
 
 
-def _decoded(lines, lines_before):
-    """Yield the lines as one list of strings; at a broken line, those before it, and raise."""
-    decoded = []
+def _decoded(lines: Sequence[bytes], lines_before: int) -> Iterator[list[str]]:
+    """Yield the lines as one list of strings; at a broken line, yield those before it and raise."""
+    decoded: list[str] = []
     if lines and not lines_before:
         lines = [lines[0].removeprefix(codecs.BOM_UTF8), *lines[1:]]
     for number, line in enumerate(lines, start=lines_before + 1):
@@ -91,7 +99,7 @@ def _decoded(lines, lines_before):
         yield decoded
 
 
-def _text(line, place):
+def _text(line: bytes, place: str) -> str:
     check_line_length(place, len(line))
     try:
         return line.decode("utf-8").removesuffix("\r")

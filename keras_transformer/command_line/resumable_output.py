@@ -1,4 +1,4 @@
-"""An output file that takes hours to write, and goes on where it was interrupted."""
+"""An output file that is written for hours and resumes where it was interrupted."""
 
 import fcntl
 import gzip
@@ -6,8 +6,10 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from types import TracebackType
+from typing import Annotated, Any, Self
 
 import msgspec
 
@@ -17,24 +19,32 @@ from keras_transformer.files.json_files import parse_json, to_record
 from keras_transformer.files.output_files import write_all
 from keras_transformer.files.own_file import open_own_file
 from keras_transformer.files.whole_files import whole_file, write_json, writing
+from keras_transformer.types import PathLike
 
 
 class _Record(msgspec.Struct):
-    """What `.partial-NAME.json` holds."""
+    """The content of `.partial-NAME.json`."""
 
-    settings: dict
+    settings: dict[str, Any]
     lines_read: Annotated[int, msgspec.Meta(ge=0)]
     bytes: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class ResumableOutput:
-    """Writes the lines that come of an input file, in pieces; used as a context manager.
+    """Context manager that writes the output lines of an input file in pieces.
 
-    Until it is whole, the text lies beside the output's name in `.partial-NAME`, and a record
-    `.partial-NAME.json` says which lines of the input it covers: `lines_read` of `total`. At the
-    end of the `with` block the text takes the output's name, compressed where that ends in `.gz`;
-    after an error or Ctrl-C both files stay, and the same call goes on behind the last piece.
-    `settings`, a JSON-compatible dictionary, has all that decides the lines: they must be the same.
+    Until it is complete, the text is kept next to the output in `.partial-NAME`, with a record
+    `.partial-NAME.json` of how many lines of the input it covers. At the end of the `with` block
+    the text gets the output's name, compressed if that ends in `.gz`. After an error or Ctrl-C
+    both files stay, and the same call continues after the last piece.
+
+    Args:
+        path: the output; it must not exist.
+        settings: everything that decides the lines, JSON-compatible; must be the same on a resume.
+        total: number of lines of the input.
+
+    Attributes:
+        lines_read: number of lines of the input that the output covers.
 
     Example:
         >>> import tempfile
@@ -46,7 +56,7 @@ class ResumableOutput:
         >>> directory.cleanup()
     """
 
-    def __init__(self, path, settings, total):
+    def __init__(self, path: PathLike, settings: dict[str, Any], total: int) -> None:
         self.path = Path(path)
         self.settings = json.loads(json.dumps(settings))  # as they will be read again
         self.total = total
@@ -56,9 +66,9 @@ class ResumableOutput:
         if self.path.exists():
             raise UserInputError(f"The output {path} exists. It is not overwritten.")
         if not self.path.parent.is_dir():
-            raise UserInputError(f"There is no directory {self.path.parent} for the output.")
+            raise UserInputError(f"The output's directory {self.path.parent} does not exist.")
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         with writing(self.path):
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
             self._file = os.fdopen(open_own_file(self._text_path, flags), "r+b", buffering=0)
@@ -66,21 +76,26 @@ class ResumableOutput:
             self._lock()
             num_bytes = self._resume()
             with writing(self.path):
-                self._file.truncate(num_bytes)  # what was written of an unfinished piece
+                self._file.truncate(num_bytes)  # drops an unfinished piece
         except BaseException:
             self._file.close()
             raise
         self._bar = line_bar(self.total, self.lines_read)
         return self
 
-    def __exit__(self, exception_type, exception, traceback):
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self._bar.close()
-        with self._file:  # closing it gives up the lock, when the text has its name
+        with self._file:  # closing it gives up the lock, after the text got its name
             if exception_type is None:
                 self._publish()
 
-    def append(self, lines, lines_read):
-        """Write the lines that came of the next `lines_read` lines of the input."""
+    def append(self, lines: Iterable[str], lines_read: int) -> None:
+        """Write the output lines of the next `lines_read` lines of the input."""
         with writing(self.path):
             write_all(self._file, "".join(f"{line}\n" for line in lines).encode("utf-8"))
             os.fsync(self._file.fileno())  # the record must never say more than is on disk
@@ -90,27 +105,27 @@ class ResumableOutput:
         write_json(self._record_path, msgspec.to_builtins(record))
         self._bar.update(lines_read)
 
-    def _lock(self):
-        """Make sure that no other process writes the same output, until the file is closed."""
+    def _lock(self) -> None:
+        """Lock the output against other processes until the file is closed."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise UserInputError(f"Another process is writing {self.path}.") from error
-        if self.path.exists():  # one that finished since we looked
+        if self.path.exists():  # another process finished it meanwhile
             if os.fstat(self._file.fileno()).st_size == 0:
                 self._text_path.unlink(missing_ok=True)
             raise UserInputError(f"The output {self.path} exists. It is not overwritten.")
 
-    def _resume(self):
-        """Set `lines_read` by the record; returns how many bytes of the partial text count."""
+    def _resume(self) -> int:
+        """Set `lines_read` from the record; return how many bytes of the partial text count."""
         try:
             with os.fdopen(open_own_file(self._record_path, os.O_RDONLY), "rb") as file:
                 content = file.read()
         except FileNotFoundError:
             return 0
         advice = f"Remove {self._text_path.name} and {self._record_path.name} to begin again."
-        record = parse_json(self._record_path, content, advice)
-        record = to_record(self._record_path, record, _Record, advice)
+        parsed = parse_json(self._record_path, content, advice)
+        record = to_record(self._record_path, parsed, _Record, advice)
         if os.fstat(self._file.fileno()).st_size < record.bytes or record.lines_read > self.total:
             raise UserInputError(
                 f"The partial output {self._text_path} is damaged: it is shorter than "
@@ -131,7 +146,7 @@ class ResumableOutput:
         )
         return record.bytes
 
-    def _publish(self):
+    def _publish(self) -> None:
         with writing(self.path):
             if self.path.suffix == ".gz":
                 self._compress()
@@ -140,9 +155,9 @@ class ResumableOutput:
                 os.replace(self._text_path, self.path)
             self._record_path.unlink(missing_ok=True)
 
-    def _compress(self):
+    def _compress(self) -> None:
         self._file.seek(0)
-        # No time stamp: the same lines give the same bytes.
+        # Without a time stamp the same lines give the same bytes.
         with (
             whole_file(self.path) as raw,
             gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as compressed,

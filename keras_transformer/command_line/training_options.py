@@ -1,45 +1,52 @@
-"""What every training command has beside its data: settings, and where and how long it trains."""
+"""Options of every training command beside its data: settings, run directory, time limit."""
 
+import argparse
 import dataclasses
 import datetime
 import pathlib
+from typing import Generic, TypeVar
 
 from keras_transformer.command_line.command_errors import positive_number
 from keras_transformer.errors import UserInputError
 from keras_transformer.settings import Settings
+from keras_transformer.types import PathLike
+
+SomeSettings = TypeVar("SomeSettings", bound=Settings, covariant=True)
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainingOptions:
+class TrainingOptions(Generic[SomeSettings]):
     """One call of a training command.
 
     Args:
         settings: the command's settings; the run directory keeps them.
         run: the run directory.
-        overwrite: replace a run directory that is there already.
-        resume: go on with the run in the directory, or begin it where none has begun.
-        minutes: stop after so many minutes of training, or None.
-        origin: the run whose model and tokenizers the training starts from, or None.
-        command: the command that the user gave, fit to be pasted into a shell.
+        overwrite: whether to replace an existing run directory.
+        resume: whether to resume the run in the directory; without one it begins.
+        minutes: stop after this many minutes of training.
+        origin: the run whose model and tokenizers the training starts from.
+        command: the user's command, ready to be pasted into a shell.
     """
 
-    settings: Settings
-    run: pathlib.Path
+    settings: SomeSettings
+    run: PathLike
     overwrite: bool
     resume: bool
     minutes: float | None
-    origin: pathlib.Path | None
+    origin: PathLike | None
     command: str
 
     @classmethod
-    def from_arguments(cls, arguments, settings_class, command):
+    def from_arguments(
+        cls, arguments: argparse.Namespace, settings_class: type[SomeSettings], command: str
+    ) -> "TrainingOptions[SomeSettings]":
         """The options in the namespace of a parser that `add_training_arguments` extended.
 
-        A training that goes on with a run, or starts from one, has that run's settings, but for
-        those that are given.
+        A training that resumes a run, or starts from one, has that run's settings, except those
+        that are given.
 
         Raises:
-            UserInputError: `--resume` without `--run`; no run to start from; wrong settings.
+            UserInputError: `--resume` without `--run`, a missing run, or wrong settings.
         """
         from keras_transformer.runs.run_directory import RunDirectory  # brings Keras
 
@@ -61,12 +68,17 @@ class TrainingOptions:
         )
 
 
-def add_training_arguments(parser, settings_class, runs, fine_tuning=True):
-    """Give an `argparse` parser the flags of `TrainingOptions` and of the settings.
+def add_training_arguments(
+    parser: argparse.ArgumentParser,
+    settings_class: type[Settings],
+    runs: PathLike,
+    fine_tuning: bool = True,
+) -> None:
+    """Add the flags of `TrainingOptions` and of the settings to a parser.
 
     Args:
         parser: the parser.
-        settings_class: a `Settings` subclass; every field is a flag.
+        settings_class: class of the settings; every field becomes a flag.
         runs: folder of the default run directory, which is named after the time.
         fine_tuning: whether the training can start from another run.
     """
@@ -85,8 +97,8 @@ def add_training_arguments(parser, settings_class, runs, fine_tuning=True):
     either.add_argument(
         "--resume",
         action="store_true",
-        help="go on with the run in DIR from its last checkpoint, to the last bit; needs --run. "
-        "Where no run has begun yet it begins",
+        help="resume the run in DIR from its last checkpoint, to the last bit; needs --run. "
+        "Without a run in DIR the training begins",
     )
     add(
         "--minutes",

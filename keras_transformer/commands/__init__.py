@@ -1,5 +1,5 @@
 """The verbs of `keras-transformer`, one file each.
 
-A file's `add_parser(verbs)` adds its verb to the command line. Keras and TensorFlow are imported
-when a verb runs, so that `--help` answers at once.
+Each file's `add_parser(verbs)` adds its verb to the command line. Keras and TensorFlow are imported
+when a verb runs, to keep `--help` fast.
 """

@@ -1,13 +1,21 @@
 """`keras-transformer align`: which words of a source and its translation belong together."""
 
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from keras_transformer.command_line.command_errors import Verbs
 from keras_transformer.commands.parallel_lines import (
     add_parallel_arguments,
     print_line_for_each_pair,
 )
 
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Translator
 
-def add_parser(verbs):
-    """Add the verb to the `argparse` subparsers `verbs`."""
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
     parser = verbs.add_parser(
         "align",
         help="align the words of sources and given translations",
@@ -18,10 +26,12 @@ def add_parser(verbs):
     add_parallel_arguments(parser)
 
 
-def align(options):
-    """Run the verb with the parsed command line."""
+def align(options: argparse.Namespace) -> None:
+    """Run the verb."""
 
-    def lines_of(translator, sources, targets):
+    def lines_of(
+        translator: "Translator", sources: Sequence[str], targets: Sequence[str]
+    ) -> list[str]:
         return [alignment.pharaoh() for alignment in translator.align(sources, targets)]
 
     print_line_for_each_pair(options, lines_of)

@@ -1,12 +1,14 @@
 """`keras-transformer average`: the mean of a run's checkpoints as a checkpoint of its own."""
 
+import argparse
+
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import positive_int
+from keras_transformer.command_line.command_errors import Verbs, positive_int
 from keras_transformer.errors import UserInputError
 
 
-def add_parser(verbs):
-    """Add the verb to the `argparse` subparsers `verbs`."""
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
     parser = verbs.add_parser(
         "average",
         help="average checkpoints of a run",
@@ -22,8 +24,8 @@ def add_parser(verbs):
     )
 
 
-def average(options):
-    """Run the verb with the parsed command line."""
+def average(options: argparse.Namespace) -> None:
+    """Run the verb."""
     start_backend_quietly()
     from keras_transformer.runs.run_checkpoints import step_of
     from keras_transformer.runs.run_directory import RunDirectory

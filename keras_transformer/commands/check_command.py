@@ -1,20 +1,22 @@
-"""`keras-transformer check`: whether every file of a run or an export is what was written."""
+"""`keras-transformer check`: whether every file of a run or an export is undamaged."""
 
+import argparse
 import pathlib
 
 from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.command_line.command_errors import Verbs
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import CHECKSUMS, check_files
 
 
-def add_parser(verbs):
-    """Add the verb to the `argparse` subparsers `verbs`."""
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
     parser = verbs.add_parser(
         "check",
         help="compare the files of runs and exports with their checksums",
         description="Compare every file of runs and of exports with the checksum that was written "
-        "with it, as after a copy, and load the weights of runs. A file that is damaged is named, "
-        "and the exit code is 2.",
+        "with it, for example after a copy, and load the weights of runs. Damaged files are named, "
+        "and the exit code is then 2.",
     )
     parser.set_defaults(verb=check)
     parser.add_argument(
@@ -25,8 +27,8 @@ def add_parser(verbs):
     )
 
 
-def check(options):
-    """Run the verb with the parsed command line."""
+def check(options: argparse.Namespace) -> None:
+    """Run the verb."""
     errors = []
     for directory in map(pathlib.Path, options.directories):
         try:
@@ -38,14 +40,14 @@ def check(options):
         raise UserInputError(" ".join(errors))
 
 
-def _exports(directory):
+def _exports(directory: pathlib.Path) -> list[pathlib.Path]:
     """The exports at a path or one level below it, such as versions of a SavedModel."""
     paths = (directory / CHECKSUMS, *sorted(directory.glob(f"*/{CHECKSUMS}")))
     return [path.parent for path in paths if path.is_file()]
 
 
-def _check(directory):
-    """Check an export or a run; returns a report."""
+def _check(directory: pathlib.Path) -> str:
+    """Check an export or a run; return a report."""
     if (directory / CHECKSUMS).is_file():
         return f"{check_files(directory)} files are whole"
     start_backend_quietly()
@@ -55,8 +57,8 @@ def _check(directory):
 
     run = RunDirectory.open(directory)
     number = run.checksums.check_files()
-    classes = {each.output: each for each in (SentencePieceTokenizer, TreeTokenizer)}
-    run.load_tokenizers(classes[run.record().output])
+    is_parser = run.record().output == TreeTokenizer.output
+    run.load_tokenizers(TreeTokenizer if is_parser else SentencePieceTokenizer)
     if run.weights_path.is_file():
         run.load_model()
     return f"{number} files are whole"

@@ -1,21 +1,30 @@
 """`keras-transformer evalb`: how well a parser's trees agree with those of a treebank."""
 
+import argparse
 import itertools
 import json
 import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+from keras_transformer.command_line.command_errors import Verbs
 from keras_transformer.errors import UserInputError
 
-_MOST_TREES = 1_000_000  # that fit into memory: a packed file may hold any number of empty lines
+if TYPE_CHECKING:
+    from keras_transformer.parsing.evalb_comparison import EvalbComparison
+    from keras_transformer.parsing.evalb_parameters import EvalbParameters
+    from keras_transformer.parsing.evalb_scores import SentenceScore
+
+_MOST_TREES = 1_000_000  # that fit into memory: a compressed file can hold any number of lines
 
 
-def add_parser(verbs):
-    """Add the verb to the `argparse` subparsers `verbs`."""
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
     parser = verbs.add_parser(
         "evalb",
         help="compare a parser's trees with a treebank's as EVALB does",
         description="Print EVALB's table and summary of the brackets of two files of trees, one "
-        "tree a line. An empty line of the parser is a sentence it found no tree for.",
+        "tree a line. An empty line of the parser is a sentence for which it found no tree.",
     )
     parser.set_defaults(verb=evalb)
     parser.add_argument("gold", metavar="GOLD", help="trees of the treebank, one a line, or .gz")
@@ -28,8 +37,8 @@ def add_parser(verbs):
     )
 
 
-def evalb(options):
-    """Run the verb with the parsed command line."""
+def evalb(options: argparse.Namespace) -> None:
+    """Run the verb."""
     from keras_transformer.data.text_files import parallel_lines
     from keras_transformer.parsing.evalb import total
     from keras_transformer.parsing.evalb_parameters import EvalbParameters
@@ -44,8 +53,10 @@ def evalb(options):
     print(json.dumps(result.as_dict(), indent=2) if options.json else result_text(result))
 
 
-def _scores(pairs, parameters, *, table):
-    """The scores of pairs of lines; prints the table's rows, and tells errors on stderr."""
+def _scores(
+    pairs: Iterable[tuple[str, str]], parameters: "EvalbParameters", *, table: bool
+) -> list["SentenceScore"]:
+    """The scores of pairs of lines; prints the table's rows, and errors on stderr."""
     from keras_transformer.parsing.evalb_comparison import EvalbComparison
     from keras_transformer.parsing.evalb_report import HEADING
 
@@ -70,7 +81,7 @@ def _scores(pairs, parameters, *, table):
     return scores
 
 
-def _print_sentence(number, comparison, debug):
+def _print_sentence(number: int, comparison: "EvalbComparison", debug: int) -> None:
     from keras_transformer.parsing.evalb_report import bracket_text, debug_text, sentence_row
 
     if debug > 1:
@@ -80,12 +91,12 @@ def _print_sentence(number, comparison, debug):
         print(debug_text(comparison))
 
 
-def _tell_error(number, fault, errors, max_error):
+def _tell_error(number: int, fault: str, errors: int, max_error: int) -> None:
     if errors <= max_error:
         print(f"{number} : {fault}", file=sys.stderr)
     elif errors == max_error + 1:
         print(
-            f"{number} : error {errors}: MAX_ERROR is {max_error}, those that follow are counted "
-            "and not told",
+            f"{number} : error {errors}: MAX_ERROR is {max_error}, further errors are counted but "
+            "not printed",
             file=sys.stderr,
         )

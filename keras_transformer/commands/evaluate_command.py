@@ -1,10 +1,15 @@
 """`keras-transformer evaluate`: the scorecard of a run on a test set."""
 
+import argparse
+import dataclasses
 import json
 import math
 import pathlib
 import sys
+from collections.abc import Mapping
+from typing import Any
 
+from keras_transformer.command_line.command_errors import Verbs
 from keras_transformer.command_line.line_stream import one_line
 from keras_transformer.commands.long_lines import told_by_line
 from keras_transformer.commands.model_arguments import add_batch_arguments
@@ -14,10 +19,31 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import require_standard_output
 from keras_transformer.search_options import SearchOptions
+from keras_transformer.types import PathLike
 
 
-def add_parser(verbs):
-    """Add the verb to the `argparse` subparsers `verbs`."""
+@dataclasses.dataclass(frozen=True)
+class RunWeights:
+    """Weights of a run, to be scored."""
+
+    run: pathlib.Path
+    weights: pathlib.Path
+
+    @property
+    def path(self) -> str:
+        return str(self.weights)
+
+
+@dataclasses.dataclass(frozen=True)
+class GivenTranslations:
+    """A file of translations, to be scored."""
+
+    path: str
+    lines: list[str]
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
     parser = verbs.add_parser(
         "evaluate",
         help="score a run on a test set",
@@ -54,8 +80,8 @@ def add_parser(verbs):
     add("--json", action="store_true", help="print JSON, for programs")
 
 
-def evaluate(options):
-    """Run the verb with the parsed command line."""
+def evaluate(options: argparse.Namespace) -> None:
+    """Run the verb."""
     from keras_transformer.backend_start import start_backend_quietly
 
     start_backend_quietly()
@@ -65,11 +91,12 @@ def evaluate(options):
     search = SearchOptions(**given_search(options))
     sources, references, against = checked_input(options)
     systems = {**systems_of(options.run), **against}
-    translations, scores = {}, {}
+    translations: dict[str, list[str]] = {}
+    scores: dict[str, dict[str, Any]] = {}
     for name, system in systems.items():
-        print(f"{name}: {system['path']}", file=sys.stderr)
+        print(f"{name}: {system.path}", file=sys.stderr)
         translations[name], scores[name] = system_results(system, sources, references, options)
-    card = {
+    card: dict[str, Any] = {
         "systems": scores,
         "source": options.source,
         "reference": options.reference,
@@ -93,10 +120,12 @@ def evaluate(options):
     print(json.dumps(card, indent=2, ensure_ascii=False) if options.json else scorecard_text(card))
 
 
-def checked_input(options):
-    """Read what the command line names, and refuse at once what would fail after the translation.
+def checked_input(
+    options: argparse.Namespace,
+) -> tuple[list[str], list[str], dict[str, RunWeights | GivenTranslations]]:
+    """Read the input, and refuse at once what would fail after the translation.
 
-    Returns sources, references, and a dict that holds the system `against` or nothing.
+    Returns sources, references, and a dict with the system `against`, or an empty one.
     """
     from keras_transformer.data.text_files import read_parallel_text, read_text, unequal_lines
     from keras_transformer.evaluation.bleu import bleu_metric
@@ -111,19 +140,15 @@ def checked_input(options):
     if options.against is None:
         return sources, references, {}
     if pathlib.Path(options.against).is_dir():
-        system = final_weights(options.against)
-    else:
-        translations = read_text(options.against)
-        if len(translations) != len(references):
-            raise unequal_lines(
-                options.against, len(translations), options.reference, len(references)
-            )
-        system = {"path": options.against, "translations": translations}
-    return sources, references, {"against": system}
+        return sources, references, {"against": final_weights(options.against)}
+    lines = read_text(options.against)
+    if len(lines) != len(references):
+        raise unequal_lines(options.against, len(lines), options.reference, len(references))
+    return sources, references, {"against": GivenTranslations(options.against, lines)}
 
 
-def systems_of(path):
-    """The systems `single` and `averaged` of a run; one that is missing is told on stderr."""
+def systems_of(path: PathLike) -> dict[str, RunWeights]:
+    """The systems `single` and `averaged` of a run; stderr tells which one is missing."""
     from keras_transformer.runs.run_directory import RunDirectory
 
     run = RunDirectory.open(path)
@@ -137,43 +162,49 @@ def systems_of(path):
         print(f"The run {run.path} has no final weights: no system `averaged`.", file=sys.stderr)
     systems = {"single": single, "averaged": averaged}
     return {
-        name: {"path": str(weights), "run": run.path, "weights": weights}
+        name: RunWeights(run.path, weights)
         for name, weights in systems.items()
         if weights is not None
     }
 
 
-def final_weights(path):
-    """The system that `translate` would use of a run."""
+def final_weights(path: PathLike) -> RunWeights:
+    """The weights of a run that `translate` would use."""
     from keras_transformer.runs.run_directory import RunDirectory
 
     run = RunDirectory.open(path)
-    weights = run.find_weights()
-    return {"path": str(weights), "run": run.path, "weights": weights}
+    return RunWeights(run.path, run.find_weights())
 
 
-def system_results(system, sources, references, options):
-    """The translations of a system, a list of strings, and its scores, a dict."""
+def system_results(
+    system: RunWeights | GivenTranslations,
+    sources: list[str],
+    references: list[str],
+    options: argparse.Namespace,
+) -> tuple[list[str], dict[str, Any]]:
+    """The translations of a system, and its scores."""
     from keras_transformer.evaluation import system_scores
 
     perplexity = None
-    if "translations" in system:
-        translations = system["translations"]
+    if isinstance(system, GivenTranslations):
+        translations = system.lines
     else:
         translations, perplexity = run_results(system, sources, references, options)
     scores = system_scores(
         translations, references, tokenize=options.tokenize, language=options.language
     )
-    return translations, {**scores, "perplexity": perplexity, "path": system["path"]}
+    return translations, {**scores, "perplexity": perplexity, "path": system.path}
 
 
-def run_results(system, sources, references, options):
+def run_results(
+    system: RunWeights, sources: list[str], references: list[str], options: argparse.Namespace
+) -> tuple[list[str], float]:
     """The translations of a run's weights, and their perplexity on the references."""
     from keras_transformer.inference.translator import Translator
 
     translator = Translator.load(
-        system["run"],
-        checkpoint=system["weights"],
+        system.run,
+        checkpoint=system.weights,
         batch_size=options.batch_size,
         **given_search(options),
     )
@@ -186,8 +217,8 @@ def run_results(system, sources, references, options):
     return [one_line(text) for text in translations], math.exp(-math.fsum(log_probs) / tokens)
 
 
-def write_translations(path, translations):
-    """Write the translations of `averaged`, or, said on stderr, of `single` where it is missing."""
+def write_translations(path: PathLike, translations: Mapping[str, list[str]]) -> None:
+    """Write the translations of `averaged`, or, with a line on stderr, of `single` without it."""
     name = "averaged" if "averaged" in translations else "single"
     write_output(path, "".join(f"{line}\n" for line in translations[name]))
     if name == "single":

@@ -1,6 +1,10 @@
 """`keras-transformer export`: a run as files that run elsewhere."""
 
+import argparse
+from collections.abc import Sequence
+
 from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.command_line.command_errors import CommandParser, Verbs
 from keras_transformer.commands.model_arguments import add_run_arguments, load_translator
 from keras_transformer.commands.search_arguments import add_search_arguments, given_search
 from keras_transformer.search_options import EXPORT
@@ -21,8 +25,8 @@ SEARCH = (
 )
 
 
-def add_parser(verbs):
-    """Add the verb to the `argparse` subparsers `verbs`."""
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
     parser = verbs.add_parser(
         "export",
         help="write a run as a SavedModel, for LiteRT or for CTranslate2",
@@ -34,7 +38,7 @@ def add_parser(verbs):
     _add_ctranslate2(kinds)
 
 
-def _add_saved_model(kinds):
+def _add_saved_model(kinds: Verbs) -> None:
     parser = _add_kind(
         kinds,
         "saved-model",
@@ -47,7 +51,7 @@ def _add_saved_model(kinds):
     add_search_arguments(parser, *SEARCH, "num_results", defaults=EXPORT)
 
 
-def _add_litert(kinds):
+def _add_litert(kinds: Verbs) -> None:
     parser = _add_kind(
         kinds,
         "litert",
@@ -59,7 +63,7 @@ def _add_litert(kinds):
     add_search_arguments(parser, *SEARCH, defaults=EXPORT)
 
 
-def _add_ctranslate2(kinds):
+def _add_ctranslate2(kinds: Verbs) -> None:
     _add_kind(
         kinds,
         "ctranslate2",
@@ -70,7 +74,15 @@ def _add_ctranslate2(kinds):
     )
 
 
-def _add_kind(kinds, name, exporter, *, help, directory, precisions):
+def _add_kind(
+    kinds: Verbs,
+    name: str,
+    exporter: str,
+    *,
+    help: str,
+    directory: str,
+    precisions: Sequence[str],
+) -> CommandParser:
     parser = kinds.add_parser(name, help=help, description=f"Write {help}.")
     add_run_arguments(parser)
     parser.add_argument("directory", metavar="DIRECTORY", help=directory)
@@ -84,8 +96,8 @@ def _add_kind(kinds, name, exporter, *, help, directory, precisions):
     return parser
 
 
-def export(options):
-    """Run the verb with the parsed command line."""
+def export(options: argparse.Namespace) -> None:
+    """Run the verb."""
     start_backend_quietly()
     from keras_transformer import export as exporters
 

@@ -1,17 +1,32 @@
-"""Lines with too many tokens: told by their number, after the lines before them are answered."""
+"""Errors and warnings about lines with too many tokens, by file and line number."""
 
 import contextlib
 import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
-from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
+from keras_transformer.errors import (
+    AboutLongSentence,
+    LongSentenceWarning,
+    SentenceTooLong,
+    UserInputError,
+)
 from keras_transformer.files.standard_streams import tell
 
+Line = TypeVar("Line", str, tuple[str, str])
+Answer = TypeVar("Answer")
 
-def answer_lines(answer, lines, first_index, places):
-    """Yield the answers of lines: all at once, or, up to a line that is refused, those before it.
 
-    `answer` takes a list of lines, strings or pairs of them, and may raise `SentenceTooLong`.
-    `places` are the files of its arguments by name, and `first_index` the number of lines before.
+def answer_lines(
+    answer: Callable[[list[Line]], Answer],
+    lines: list[Line],
+    first_index: int,
+    places: Mapping[str, str],
+) -> Iterator[Answer]:
+    """Yield the answer to all lines, or, if one is refused, to those before it, and raise.
+
+    `answer` may raise `SentenceTooLong`. `places` are the files of its arguments by name, and
+    `first_index` is the number of lines before these.
     """
     try:
         with told_by_line(first_index, places):
@@ -24,25 +39,22 @@ def answer_lines(answer, lines, first_index, places):
 
 
 class RefusedLine(UserInputError):
-    """A line has too many tokens; `index` is its number among those to be answered, from 0."""
+    """A line has too many tokens; `index` is its number among the lines to answer, from 0."""
 
-    def __init__(self, message, index):
+    def __init__(self, message: str, index: int) -> None:
         super().__init__(message)
         self.index = index
 
 
 @contextlib.contextmanager
-def told_by_line(first_index, places):
-    """Tell of long sentences by file and line: those that are cut or split on stderr, as they come.
+def told_by_line(first_index: int, places: Mapping[str, str]) -> Iterator[None]:
+    """Report long sentences by file and line: on stderr if cut or split, else as `RefusedLine`."""
 
-    One that is refused is a `RefusedLine`.
-    """
-
-    def line_of(sentence):
+    def line_of(sentence: AboutLongSentence) -> str:
         number = first_index + sentence.index + 1
         return f"Line {number} of {places[sentence.name]} {sentence.fault}"
 
-    def show(message, *others, **options):
+    def show(message: Warning | str, *others: Any, **options: Any) -> None:
         if isinstance(message, LongSentenceWarning):
             tell(line_of(message))
         else:

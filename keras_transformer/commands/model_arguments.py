@@ -1,19 +1,24 @@
-"""The arguments that name a model: what every verb that uses one takes, and its loading."""
+"""Arguments that name a model, for every verb that uses one, and how it is loaded."""
 
+import argparse
 import hashlib
+from typing import TYPE_CHECKING, Unpack
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.command_errors import positive_int
 from keras_transformer.search_options import TRANSLATION
 
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Translator, TranslatorKeywords
 
-def add_model_arguments(parser):
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Add `RUN [RUN ...]`, `--checkpoint`, `--batch-size` and `--max-source-length` to a verb."""
     add_run_arguments(parser)
     add_batch_arguments(parser)
 
 
-def add_batch_arguments(parser, batch_size=32):
+def add_batch_arguments(parser: argparse.ArgumentParser, batch_size: int = 32) -> None:
     """Add `--batch-size` and `--max-source-length` to a verb's parser."""
     parser.add_argument(
         "--batch-size",
@@ -27,13 +32,13 @@ def add_batch_arguments(parser, batch_size=32):
         type=positive_int,
         default=TRANSLATION.max_source_length,
         metavar="N",
-        help="most tokens of a line, end of sentence counted; also of what stands beside a source: "
-        "a target, a reference, a prefix. A longer line is refused, with its number (default: "
+        help="most tokens of a line, end of sentence counted; also of a target, a reference or a "
+        "prefix beside the source. A longer line is refused, with its number (default: "
         f"{TRANSLATION.max_source_length}; a model with fewer positions has that limit)",
     )
 
 
-def add_run_arguments(parser):
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Add `RUN [RUN ...]` and `--checkpoint` to a verb's parser."""
     parser.add_argument(
         "runs",
@@ -52,16 +57,18 @@ def add_run_arguments(parser):
     )
 
 
-def load_translator(options, **settings):
-    """The `Translator` that the options of `add_run_arguments` or `add_model_arguments` name."""
+def load_translator(
+    options: argparse.Namespace, **settings: Unpack["TranslatorKeywords"]
+) -> "Translator":
+    """The translator that the options of `add_run_arguments` or `add_model_arguments` name."""
     start_backend_quietly()
     from keras_transformer.inference.translator import Translator  # takes seconds: not for `--help`
 
     return Translator.load(options.runs, checkpoint=_checkpoint(options), **settings)
 
 
-def model_digests(options):
-    """What tells the named models from any others: digests of weights, tokenizers' fingerprints."""
+def model_digests(options: argparse.Namespace) -> list[str]:
+    """What identifies the named models: digests of weights, fingerprints of tokenizers."""
     start_backend_quietly()
     from keras_transformer.inference.ensemble_loading import ensemble_members
 
@@ -73,7 +80,7 @@ def model_digests(options):
     return digests
 
 
-def _checkpoint(options):
+def _checkpoint(options: argparse.Namespace) -> str | list[str] | None:
     """One name for all runs, a list of several, or None."""
     checkpoint = options.checkpoint
     if checkpoint is not None and len(checkpoint) == 1:

@@ -1,6 +1,9 @@
 """Verbs that read a file of sources and a file of targets and print a line for each pair."""
 
+import argparse
 import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.line_stream import line_bar, next_piece, write_lines
@@ -8,20 +11,26 @@ from keras_transformer.commands.long_lines import answer_lines
 from keras_transformer.commands.model_arguments import add_model_arguments, load_translator
 from keras_transformer.files.input_files import is_read_once
 
-# Lines are printed in pieces of so many batches: enough to sort by length in each.
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Translator
+
+# Batches of a piece, whose lines are sorted by length and printed together.
 BATCHES_A_PIECE = 16
 
 
-def add_parallel_arguments(parser):
-    """Add what names a model, `--source` and `--target` to a verb's parser."""
+def add_parallel_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name a model, `--source` and `--target` to a verb's parser."""
     add_model_arguments(parser)
     add = parser.add_argument
     add("--source", required=True, metavar="FILE", help="source sentences, one a line, or .gz")
     add("--target", required=True, metavar="FILE", help="their translations, or .gz")
 
 
-def print_line_for_each_pair(options, lines_of):
-    """Print the lines that `lines_of(translator, sources, targets)` gives, piece by piece."""
+def print_line_for_each_pair(
+    options: argparse.Namespace,
+    lines_of: Callable[["Translator", Sequence[str], Sequence[str]], list[str]],
+) -> None:
+    """Print the lines of `lines_of(translator, sources, targets)`, piece by piece."""
     start_backend_quietly()  # what follows imports Keras
     from keras_transformer.data.text_files import parallel_lines
 
@@ -31,8 +40,9 @@ def print_line_for_each_pair(options, lines_of):
         options, batch_size=options.batch_size, max_source_length=options.max_source_length
     )
 
-    def answer(pairs):
-        return lines_of(translator, *zip(*pairs, strict=True))
+    def answer(pairs: list[tuple[str, str]]) -> list[str]:
+        sources, targets = zip(*pairs, strict=True)
+        return lines_of(translator, sources, targets)
 
     pairs = parallel_lines(options.source, options.target)
     places = {"sources": options.source, "targets": options.target}
@@ -45,13 +55,13 @@ def print_line_for_each_pair(options, lines_of):
             bar.update(len(piece))
 
 
-def _count_pairs(source, target):
-    """The number of lines of both files, or None where one is a pipe, which is read only once."""
+def _count_pairs(source: str, target: str) -> int | None:
+    """The number of lines of both files, or None if one is a pipe, which is read only once."""
     from keras_transformer.data.text_files import count_lines, unequal_lines
 
     if is_read_once(source) or is_read_once(target):
         return None
     source_lines, target_lines = count_lines(source), count_lines(target)
-    if source_lines != target_lines:  # told before the first line is printed
+    if source_lines != target_lines:  # an error before the first line is printed
         raise unequal_lines(source, source_lines, target, target_lines)
     return source_lines

@@ -1,18 +1,24 @@
 """`keras-transformer parse`: the constituency tree of each line of standard input."""
 
+import argparse
 import math
 import sys
+from typing import TYPE_CHECKING
 
 from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.command_line.command_errors import Verbs
 from keras_transformer.command_line.line_stream import STANDARD_INPUT, chunks_of_lines, write_lines
 from keras_transformer.commands.long_lines import answer_lines
 from keras_transformer.commands.model_arguments import add_batch_arguments
 from keras_transformer.commands.search_arguments import add_search_arguments, given_search
 from keras_transformer.search_options import PARSING
 
+if TYPE_CHECKING:
+    from keras_transformer.parsing import Tree
 
-def add_parser(verbs):
-    """Add the verb to the `argparse` subparsers `verbs`."""
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
     parser = verbs.add_parser(
         "parse",
         help="parse standard input, one tree a line",
@@ -30,13 +36,13 @@ def add_parser(verbs):
     add(
         "--repair",
         action="store_true",
-        help="search freely and repair what is no tree, instead of searching among trees alone; "
-        "stderr tells how many needed it",
+        help="search freely and repair what does not form a tree, instead of searching among trees "
+        "alone; stderr tells how many needed it",
     )
 
 
-def parse(options):
-    """Run the verb with the parsed command line."""
+def parse(options: argparse.Namespace) -> None:
+    """Run the verb."""
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     start_backend_quietly()
     from keras_transformer.inference.parser import Parser
@@ -62,7 +68,7 @@ def parse(options):
         print(f"{flat} sentences have no tree: flat ones stand for them.", file=sys.stderr)
 
 
-def _text(tree, pretty):
+def _text(tree: "Tree | None", pretty: bool) -> str:
     if tree is None:
         return ""
     return tree.pretty() if pretty else str(tree)

@@ -1,13 +1,21 @@
 """`keras-transformer score`: how probable given translations are."""
 
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from keras_transformer.command_line.command_errors import Verbs
 from keras_transformer.commands.parallel_lines import (
     add_parallel_arguments,
     print_line_for_each_pair,
 )
 
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Translator
 
-def add_parser(verbs):
-    """Add the verb to the `argparse` subparsers `verbs`."""
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
     parser = verbs.add_parser(
         "score",
         help="print the log-probability of given translations",
@@ -23,10 +31,12 @@ def add_parser(verbs):
     )
 
 
-def score(options):
-    """Run the verb with the parsed command line."""
+def score(options: argparse.Namespace) -> None:
+    """Run the verb."""
 
-    def lines_of(translator, sources, targets):
+    def lines_of(
+        translator: "Translator", sources: Sequence[str], targets: Sequence[str]
+    ) -> list[str]:
         scores = translator.score(sources, targets, normalize=options.normalize)
         return [f"{value:.6f}" for value in scores]
 

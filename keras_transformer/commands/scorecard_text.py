@@ -1,5 +1,8 @@
 """A scorecard as text for people."""
 
+from collections.abc import Sequence
+from typing import Any
+
 SCORES = {
     "bleu": ("BLEU", ".2f"),
     "chrf": ("chrF", ".2f"),
@@ -10,7 +13,7 @@ SCORES = {
 }
 
 
-def scorecard_text(card):
+def scorecard_text(card: dict[str, Any]) -> str:
     """The dict that `evaluate --json` prints, as tables with the signatures of the scores."""
     first = next(iter(card["systems"].values()))
     parts = [
@@ -31,12 +34,12 @@ def scorecard_text(card):
     return "\n\n".join(parts)
 
 
-def _tokenized_note(signature, language):
+def _tokenized_note(signature: str, language: str) -> str:
     tokens = "tokens as given" if "tok:none" in signature else f"Moses tokens ({language})"
     return f"{tokens}, compounds split at hyphens, cased, no smoothing, as multi-bleu.perl"
 
 
-def _systems_table(systems):
+def _systems_table(systems: dict[str, dict[str, Any]]) -> str:
     rows = [["system", *(title for title, _ in SCORES.values()), "path"]]
     for name, scores in systems.items():
         values = [
@@ -47,7 +50,7 @@ def _systems_table(systems):
     return _table(rows, align="<" + ">" * len(SCORES) + "<")
 
 
-def _bootstrap_parts(card):
+def _bootstrap_parts(card: dict[str, Any]) -> list[str]:
     found = card["paired_bootstrap"]
     samples = next(iter(found.values()))["samples"]
     rows = [["system", "", "mean", "against", "p-value"]]
@@ -66,7 +69,7 @@ def _bootstrap_parts(card):
     return [title, _table(rows, align="<<>>>")]
 
 
-def _table(rows, align):
+def _table(rows: Sequence[Sequence[str]], align: str) -> str:
     """Rows of strings with columns as wide as their widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (

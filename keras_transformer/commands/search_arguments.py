@@ -1,21 +1,30 @@
-"""The flags of `SearchOptions`: every verb that searches has them from here."""
+"""The flags of `SearchOptions`, for every verb that searches."""
 
+import argparse
 import dataclasses
+from collections.abc import Callable
+from typing import cast
 
 from keras_transformer.command_line.command_errors import (
     int_from_zero,
     number_from_zero,
     positive_int,
 )
-from keras_transformer.search_options import TRANSLATION, SearchOptions
+from keras_transformer.search_options import TRANSLATION, SearchKeywords, SearchOptions
 
-_TYPES = {"alpha": number_from_zero, "min_length": int_from_zero, "no_repeat_ngram": int_from_zero}
+_TYPES: dict[str, Callable[[str], float]] = {
+    "alpha": number_from_zero,
+    "min_length": int_from_zero,
+    "no_repeat_ngram": int_from_zero,
+}
 
 
-def add_search_arguments(parser, *names, defaults=TRANSLATION):
-    """Add the flags of these fields of `SearchOptions`; one that is not given is None.
+def add_search_arguments(
+    parser: argparse.ArgumentParser, *names: str, defaults: SearchOptions = TRANSLATION
+) -> None:
+    """Add the flags of these fields of `SearchOptions`; they are None if not given.
 
-    The help tells the defaults that hold then.
+    `defaults` are those that the help shows.
     """
     fields = {field.name: field for field in dataclasses.fields(SearchOptions)}
     for name in names:
@@ -27,8 +36,9 @@ def add_search_arguments(parser, *names, defaults=TRANSLATION):
         )
 
 
-def given_search(options):
-    """The fields of `SearchOptions` that a parsed command line gives, as keyword arguments."""
+def given_search(options: argparse.Namespace) -> SearchKeywords:
+    """The fields of `SearchOptions` given on the command line, as keyword arguments."""
     names = [field.name for field in dataclasses.fields(SearchOptions)]
-    given = {name: getattr(options, name, None) for name in names}
-    return {name: value for name, value in given.items() if value is not None}
+    values = {name: getattr(options, name, None) for name in names}
+    given = {name: value for name, value in values.items() if value is not None}
+    return cast(SearchKeywords, given)

@@ -1,10 +1,12 @@
 """`keras-transformer serve`: TensorFlow's model server on an exported model."""
 
+import argparse
 import os
 import shlex
 import sys
 
 from keras_transformer.command_line.command_errors import (
+    Verbs,
     int_from_zero,
     positive_int,
     positive_number,
@@ -14,8 +16,8 @@ from keras_transformer.serving import model_server
 from keras_transformer.serving.model_server import ExportedModel, ServerOptions
 
 
-def add_parser(verbs):
-    """Add the verb to the `argparse` subparsers `verbs`."""
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
     parser = verbs.add_parser(
         "serve",
         help="serve an exported model with tensorflow_model_server or its Docker image",
@@ -64,12 +66,12 @@ def add_parser(verbs):
     add(
         "--docker",
         action="store_true",
-        help="take the Docker image though the program is there",
+        help="use the Docker image even if the program is installed",
     )
     add(
         "--image",
         metavar="IMAGE",
-        help=f"the Docker image, and as --docker (default: {model_server.IMAGE})",
+        help=f"the Docker image to use; implies --docker (default: {model_server.IMAGE})",
     )
     add(
         "--print",
@@ -80,8 +82,8 @@ def add_parser(verbs):
     )
 
 
-def serve(options):
-    """Run the verb with the parsed command line."""
+def serve(options: argparse.Namespace) -> None:
+    """Run the verb."""
     model = ExportedModel(options.directory, options.name)
     model.check_files()
     settings = ServerOptions(
@@ -100,7 +102,9 @@ def serve(options):
     os.execvp(command[0], command)  # signals and the exit code are the server's
 
 
-def _command(options, model, settings):
+def _command(
+    options: argparse.Namespace, model: ExportedModel, settings: ServerOptions
+) -> list[str]:
     with_docker = options.docker or options.image is not None
     if not with_docker:
         if model_server.has_server():
@@ -115,7 +119,7 @@ def _command(options, model, settings):
     return model.docker_command(settings, options.image or model_server.IMAGE)
 
 
-def _greeting(model, settings):
+def _greeting(model: ExportedModel, settings: ServerOptions) -> str:
     places = f"gRPC on port {settings.port}"
     if settings.rest_port:
         url = f"http://localhost:{settings.rest_port}/v1/models/{model.name}"

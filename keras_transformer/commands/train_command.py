@@ -1,16 +1,18 @@
-"""`keras-transformer train`: any two text files into a model that translates."""
+"""`keras-transformer train`: from two text files to a model that translates."""
 
+import argparse
 import shlex
 
 from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.command_line.command_errors import CommandParser, Verbs
 
 DESCRIPTION = """Train a Transformer to turn the lines of one text file into those of another:
 translation, or any other text-to-text task. It trains a vocabulary, tokenizes and filters the text,
 trains with validation and checkpoints, averages checkpoints and scores the result."""
 
 
-def add_parser(verbs):
-    """Add the verb to the subparsers of `keras-transformer`."""
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
     parser = verbs.add_parser(
         "train",
         help="train a model on two text files",
@@ -20,8 +22,8 @@ def add_parser(verbs):
     parser.set_defaults(verb=train)
 
 
-def _add_arguments(parser):
-    # Keras comes with the settings: too slow for the other verbs.
+def _add_arguments(parser: CommandParser) -> None:
+    # The settings import Keras: too slow for the other verbs.
     start_backend_quietly(devices=False)
     from keras_transformer.command_line.training_options import add_training_arguments
     from keras_transformer.translation_training import TranslationSettings, add_text_arguments
@@ -30,7 +32,8 @@ def _add_arguments(parser):
     add_training_arguments(parser, TranslationSettings, runs="runs")
 
 
-def train(values):
+def train(values: argparse.Namespace) -> int | None:
+    """Run the verb; returns the exit code of a training that a signal ended."""
     from keras_transformer.command_line.training_options import TrainingOptions
     from keras_transformer.translation_training import (
         TranslationSettings,

@@ -1,5 +1,8 @@
 """The flags of `keras-transformer translate`, and which of them go together."""
 
+import argparse
+from collections.abc import Iterable
+
 from keras_transformer.command_line.command_errors import (
     int_from_zero,
     positive_int,
@@ -17,8 +20,8 @@ SAMPLING = ("temperature", "top_k", "top_p", "seed")
 SEARCH = ("beam_size", "alpha")
 
 
-def add_translate_arguments(parser):
-    """Give an `argparse` parser the flags of the verb."""
+def add_translate_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the verb to its parser."""
     add_model_arguments(parser)
     _add_search_arguments(parser)
     _add_long_line_arguments(parser.add_argument_group("long lines"))
@@ -26,8 +29,8 @@ def add_translate_arguments(parser):
     _add_file_arguments(parser.add_argument_group("whole files, for back-translation"))
 
 
-def check_combinations(options):
-    """Refuse flags of the parsed command line that do not go together."""
+def check_combinations(options: argparse.Namespace) -> None:
+    """Refuse flags that do not go together."""
     if options.sample:
         _refuse(options, SEARCH, "is for searching, and `--sample` does not search")
     else:
@@ -47,7 +50,7 @@ def check_combinations(options):
             raise UserInputError(f"`--tag` must be one line of text. Received: {options.tag!r}")
 
 
-def _add_search_arguments(parser):
+def _add_search_arguments(parser: argparse.ArgumentParser) -> None:
     add_search_arguments(parser, *SEARCH, "extra_length", "min_length", "no_repeat_ngram")
     add = parser.add_argument
     add(
@@ -66,13 +69,13 @@ def _add_search_arguments(parser):
     )
 
 
-def _add_long_line_arguments(group):
+def _add_long_line_arguments(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add(
         "--long-lines",
         choices=LONG_SENTENCES,
         default="refuse",
-        help="what becomes of a line with more tokens than --max-source-length: `refuse` ends the "
+        help="what to do with a line of more tokens than --max-source-length: `refuse` ends the "
         "command, `cut` drops the rest, `split` translates the sentences of the line one by one "
         "and joins them with spaces; stderr tells the number of every such line (default: refuse)",
     )
@@ -85,7 +88,7 @@ def _add_long_line_arguments(group):
     )
 
 
-def _add_sampling_arguments(group):
+def _add_sampling_arguments(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add(
         "--sample",
@@ -113,24 +116,24 @@ def _add_sampling_arguments(group):
     )
 
 
-def _add_file_arguments(group):
+def _add_file_arguments(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--input", metavar="FILE", help="translate this file, plain or .gz, not standard input")
     add(
         "--output",
         metavar="FILE",
-        help="where to, plain or .gz; appears when it is whole. The same command goes on where it "
-        "was interrupted. A pipe or a device is written to as lines are done",
+        help="the file to write, plain or .gz; it appears when it is complete. After an "
+        "interruption the same command continues. A pipe or a device is written line by line",
     )
     add(
         "--tag",
         metavar="TEXT",
-        help="put TEXT and a space in front of every line that is not empty, as a mark of text "
-        "that was translated by a machine",
+        help="put TEXT and a space in front of every line that is not empty, to mark text that was "
+        "translated by a machine",
     )
 
 
-def _check_split(options):
+def _check_split(options: argparse.Namespace) -> None:
     if options.long_lines != "split":
         return
     reason = "goes with one translation of a whole line, not with `--long-lines split`"
@@ -140,7 +143,7 @@ def _check_split(options):
             raise UserInputError(f"`--{name.replace('_', '-')}` {reason}.")
 
 
-def _refuse(options, names, reason):
+def _refuse(options: argparse.Namespace, names: Iterable[str], reason: str) -> None:
     for name in names:
         if getattr(options, name) is not None:
             raise UserInputError(f"`--{name.replace('_', '-')}` {reason}.")

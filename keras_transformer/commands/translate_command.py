@@ -1,10 +1,14 @@
 """`keras-transformer translate`: standard input or a file, line by line."""
 
+import argparse
 import hashlib
 import itertools
 import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.command_line.command_errors import Verbs
 from keras_transformer.command_line.line_stream import (
     STANDARD_INPUT,
     chunks_of_lines,
@@ -24,13 +28,16 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import is_read_once, open_input
 from keras_transformer.files.output_files import find_output
 
-# A file is translated in pieces of so many batches: enough to sort by length in each.
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Translator
+
+# Batches of a piece of a file, whose lines are sorted by length.
 BATCHES_A_PIECE = 16
 CHANGE_NO_LINE = ("arguments", "batch_size", "output", "verb")  # of the parsed command line
 
 
-def add_parser(verbs):
-    """Add the verb to the `argparse` subparsers `verbs`."""
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
     parser = verbs.add_parser(
         "translate",
         help="translate standard input, or a file, line by line",
@@ -41,8 +48,8 @@ def add_parser(verbs):
     add_translate_arguments(parser)
 
 
-def translate(options):
-    """Run the verb with the parsed command line."""
+def translate(options: argparse.Namespace) -> None:
+    """Run the verb."""
     check_combinations(options)
     if options.input is None:
         _translate_stream(options)
@@ -50,7 +57,7 @@ def translate(options):
         _translate_file(options)
 
 
-def _load(options):
+def _load(options: argparse.Namespace) -> "Translator":
     return load_translator(
         options,
         **given_search(options),
@@ -60,12 +67,12 @@ def _load(options):
     )
 
 
-def _translate_stream(options):
+def _translate_stream(options: argparse.Namespace) -> None:
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     translator = _load(options)
     index = 0
 
-    def answer(lines):
+    def answer(lines: list[str]) -> list[str]:
         return translate_lines(translator, options, lines, index)
 
     for lines in chunks_of_lines(stdin):
@@ -74,7 +81,7 @@ def _translate_stream(options):
         index += len(lines)
 
 
-def _translate_file(options):
+def _translate_file(options: argparse.Namespace) -> None:
     target = find_output(options.output)
     if is_read_once(options.input):
         raise UserInputError(
@@ -90,12 +97,12 @@ def _translate_file(options):
     with open_input(options.input) as file:
         settings["input_digest"] = hashlib.file_digest(file, "sha256").hexdigest()
     settings["model_digests"] = model_digests(options)
-    total = sum(1 for _ in text_lines(options.input))  # a broken line is told now, not in an hour
-    output = (
-        StreamedOutput(target.path, total)
-        if target.is_stream
-        else ResumableOutput(target.path, settings, total)
-    )
+    total = sum(1 for _ in text_lines(options.input))  # fails now, not in an hour
+    output: StreamedOutput | ResumableOutput
+    if target.is_stream:
+        output = StreamedOutput(target.path, total)
+    else:
+        output = ResumableOutput(target.path, settings, total)
     with output:
         translator = _load(options)
         if not output.lines_read:
@@ -107,8 +114,8 @@ def _translate_file(options):
             output.append(found, len(piece))
 
 
-def _check_lines(translator, options):
-    """Refuse now what would be refused in an hour: a line that is too long."""
+def _check_lines(translator: "Translator", options: argparse.Namespace) -> None:
+    """Refuse lines that are too long now, not in an hour."""
     from keras_transformer.text.text_lines import text_lines
 
     if options.long_lines != "refuse":
@@ -120,41 +127,47 @@ def _check_lines(translator, options):
         number += len(piece)
 
 
-def _places(file):
-    """Where the arguments come from that a `SentenceTooLong` names."""
+def _places(file: str) -> dict[str, str]:
+    """The files of the arguments that a `SentenceTooLong` names."""
     return dict.fromkeys(("sentences", "sources", "prefixes", "targets"), file)
 
 
-def _parts_of(options, lines):
-    """The sources of lines, and, where they may have prefixes, these: lists of strings."""
+def _parts_of(options: argparse.Namespace, lines: list[str]) -> tuple[list[str], ...]:
+    """The sources of lines, and with `--tab-prefix` also their prefixes."""
     if not options.tab_prefix:
         return (lines,)
     parts = [line.partition("\t") for line in lines]
     return [source for source, *_ in parts], [prefix for *_, prefix in parts]
 
 
-def translate_lines(translator, options, lines, first_index):
+def translate_lines(
+    translator: "Translator", options: argparse.Namespace, lines: list[str], first_index: int
+) -> list[str]:
     """The output lines of input lines: one each, or `--n-best` ones."""
-    lines, prefixes = (*_parts_of(options, lines), None)[:2]
+    parts = _parts_of(options, lines)
+    sources, prefixes = parts[0], parts[1] if options.tab_prefix else None
     if options.sample:
         settings = {name: getattr(options, name) for name in SAMPLING}
         found = translator.sample(
-            lines,
+            sources,
             options.n_best or 1,
             **{name: value for name, value in settings.items() if value is not None},
             prefixes=prefixes,
             first_index=first_index,
         )
     elif options.n_best is not None:
-        found = translator.translate_nbest(lines, options.n_best, prefixes=prefixes)
+        found = translator.translate_nbest(sources, options.n_best, prefixes=prefixes)
     else:
-        found = [[(text, None)] for text in translator.translate(lines, prefixes=prefixes)]
+        texts = translator.translate(sources, prefixes=prefixes)
+        return [tagged(one_line(text), options.tag) for text in texts]
     if options.n_best is not None:
         return n_best_lines(found, first_index)
     return [tagged(one_line(text), options.tag) for ((text, _),) in found]
 
 
-def n_best_lines(translations, first_index):
+def n_best_lines(
+    translations: Iterable[Sequence[tuple[str, float]]], first_index: int
+) -> list[str]:
     """Lists of `(text, score)` as lines of Moses's n-best format.
 
     Example:
@@ -168,7 +181,7 @@ def n_best_lines(translations, first_index):
     ]
 
 
-def tagged(text, tag):
+def tagged(text: str, tag: str | None) -> str:
     """The text with the tag in front; an empty text stays empty.
 
     Example:

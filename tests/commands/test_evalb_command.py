@@ -76,7 +76,7 @@ def test_errors_are_told_up_to_max_error_and_counted_on(tmp_path, capsys):
     assert err == (
         "1 : the word `a` of the gold tree is `b` in the other\n"
         "2 : the word `a` of the gold tree is `b` in the other\n"
-        "3 : error 3: MAX_ERROR is 2, those that follow are counted and not told\n"
+        "3 : error 3: MAX_ERROR is 2, further errors are counted but not printed\n"
     )
 
 
