@@ -1,9 +1,15 @@
-"""Clients and runtimes of exported models. Nothing here imports Keras.
+"""Clients and runtimes of exported models, independent of Keras.
 
-Each name is loaded on first use: a runtime needs no library of another.
+Each name is loaded on first use, so that each runtime needs only its own libraries.
 """
 
 import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keras_transformer.serving.litert_translator import LiteRTTranslator
+    from keras_transformer.serving.serving_errors import ServingError
+    from keras_transformer.serving.translation_client import TranslationClient
 
 _HOMES = {
     "LiteRTTranslator": "litert_translator",
@@ -11,14 +17,14 @@ _HOMES = {
     "TranslationClient": "translation_client",
 }
 
-__all__ = sorted(_HOMES)
+__all__ = ["LiteRTTranslator", "ServingError", "TranslationClient"]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

@@ -1,8 +1,10 @@
-"""Checks of what a `TranslationClient` is given, and the form in which it is sent."""
+"""Checks of the arguments of a `TranslationClient`, and the form in which they are sent."""
 
 import numbers
 import re
 import urllib.parse
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from keras_transformer.argument_checks import is_number
 from keras_transformer.text.sentence_batches import without_surrogates
@@ -13,14 +15,14 @@ SCHEMES = ("http", "https", *GRPC_SCHEMES)
 MODEL_NAME = re.compile(r"[^/:]+")
 # A version is an int64 in TensorFlow Serving's messages.
 MOST_VERSION = 2**63 - 1
-# A day: the operating system's clocks and gRPC's have limits.
+# A day: the clocks of the operating system and of gRPC have limits.
 MOST_SECONDS = 24 * 60 * 60
 
 
-def checked_address(address):
-    """An address with its scheme, in small letters, and None or `(user, password)` of it.
+def checked_address(address: object) -> tuple[str, tuple[str, str] | None]:
+    """An address with its scheme in lower case, and its `(user, password)` or None.
 
-    The message of a `ValueError` shows neither of them.
+    The message of a `ValueError` does not show these.
 
     Example:
         >>> checked_address("localhost:8501")
@@ -35,14 +37,14 @@ def checked_address(address):
     try:
         parts = urllib.parse.urlsplit(whole)
         port, is_grpc = parts.port, parts.scheme in GRPC_SCHEMES
-    except ValueError:  # the port is no number
+    except ValueError:  # the port is not a number
         raise _wrong_address(address) from None
     is_whole = parts.hostname and (port is not None or not (is_grpc or not has_scheme))
-    # A password with `/` would end the host.
+    # A `/` in a password ends the host.
     extra = (
         parts.query or parts.fragment or "@" in parts.path or (is_grpc and parts.path.strip("/"))
     )
-    # Some readers of addresses end the host at a backslash.
+    # Some programs end the host at a backslash.
     is_clean = whole.isprintable() and not set(whole) & set(" \\")
     if parts.scheme not in SCHEMES or not is_whole or extra or not is_clean:
         raise _wrong_address(address)
@@ -52,8 +54,8 @@ def checked_address(address):
     return f"{parts.scheme}://{host}{parts.path}".rstrip("/"), pair if user else None
 
 
-def _wrong_address(address):
-    """The error of an address, without what stands before its last `@`."""
+def _wrong_address(address: object) -> ValueError:
+    """The error for an address, without the part before its last `@`."""
     _, at, shown = repr(address).rpartition("@")
     return ValueError(
         "`address` must be http://HOST:PORT, https://HOST:PORT, HOST:PORT, grpc://HOST:PORT or "
@@ -62,8 +64,8 @@ def _wrong_address(address):
     )
 
 
-def check_model(model):
-    """Require a name that a model server can have for a model."""
+def check_model(model: object) -> None:
+    """Require a name that a model can have on a model server."""
     is_name = isinstance(model, str) and MODEL_NAME.fullmatch(model) and _is_utf8(model)
     if not is_name:
         raise ValueError(
@@ -72,8 +74,8 @@ def check_model(model):
         )
 
 
-def check_version(version):
-    """Require None, or a version that a model server can have."""
+def check_version(version: int | None) -> None:
+    """Require None or a version that a model can have on a model server."""
     is_int = isinstance(version, int) and not isinstance(version, bool)
     if version is not None and not (is_int and 0 <= version <= MOST_VERSION):
         raise ValueError(
@@ -81,8 +83,8 @@ def check_version(version):
         )
 
 
-def check_timeout(timeout):
-    """Require a number of seconds > 0, of a day at most."""
+def check_timeout(timeout: object) -> None:
+    """Require a number of seconds > 0, at most a day."""
     if not is_number(timeout) or not 0 < timeout <= MOST_SECONDS:
         raise ValueError(
             f"`timeout` must be a number of seconds > 0 and <= {MOST_SECONDS}, a day. "
@@ -90,12 +92,12 @@ def check_timeout(timeout):
         )
 
 
-def _is_utf8(string):
-    """Whether a string has no half of a surrogate pair."""
+def _is_utf8(string: str) -> bool:
+    """Whether a string is free of unpaired surrogates."""
     return string == without_surrogates(string)
 
 
-def checked_rows(name, rows):
+def checked_rows(name: str, rows: Iterable[Any]) -> list[list[int]]:
     """Rows of 32-bit integers as lists of lists of int."""
     checked = []
     for i, row in enumerate(rows):
@@ -110,18 +112,18 @@ def checked_rows(name, rows):
     return checked
 
 
-def _is_id(value):
+def _is_id(value: Any) -> bool:
     return (
         isinstance(value, numbers.Integral)
         and not isinstance(value, bool)
-        and -(2**31) <= value < 2**31
+        and -(2**31) <= int(value) < 2**31
     )
 
 
-def padded(rows):
-    """The inputs of the signature `translate_ids`: rows of equal lengths, at least 1.
+def padded(rows: Sequence[list[int]]) -> dict[str, list[Any]]:
+    """The inputs of the signature `translate_ids`: rows of the same length, at least 1.
 
-    A model server that batches cannot pad an input without elements.
+    A batching model server cannot pad an input without elements.
 
     Example:
         >>> padded([[5, 6], []])

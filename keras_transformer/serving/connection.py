@@ -1,43 +1,47 @@
-"""How a client reaches its server: the address, what proves who asks, certificates."""
+"""How a client reaches its server: address, credentials, certificates."""
 
 import base64
 import dataclasses
 import os
 import re
 import ssl
+from collections.abc import Sequence
+from typing import Any
 
 from keras_transformer.serving.client_arguments import checked_address
+from keras_transformer.types import PathLike
 
 ENCRYPTED = ("https", "grpcs")
-# Both APIs take these: HTTP/2, under gRPC, has no others.
+# Both APIs take these: HTTP/2, under gRPC, allows only them.
 HEADER_NAME = re.compile(r"[0-9A-Za-z_.-]+")
-# They say how a message is sent, which is not the user's to say.
+# Headers of the protocol, which users must not set.
 OWN_HEADERS = re.compile(r"grpc-.*|.*-bin|content-.*|transfer-encoding|connection|upgrade|te|host")
 # Printable ASCII, not empty, without white space at its ends.
 HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
 TOKEN = re.compile(r"[!-~]+")
-# What is shorter may be a part of any word.
+# Shorter strings may be part of any word.
 LEAST_SECRET = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class Connection:
-    """Where a model server is, and what opens the way to it; its repr shows no secret.
+    """The address of a model server and the credentials for it, which its repr does not show.
 
-    The address has no user and password, `headers` go with each request, by name in small letters,
-    and `secrets` are what no message may show. A client certificate is the paths of it and its key.
+    The address is without user and password. `headers`, by name in lower case, go with each
+    request. Messages must not show `secrets`. A client certificate is the paths of the certificate
+    and of its key.
     """
 
     address: str
-    headers: dict = dataclasses.field(default_factory=dict, repr=False)
-    secrets: tuple = dataclasses.field(default=(), repr=False)
+    headers: dict[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    secrets: tuple[str, ...] = dataclasses.field(default=(), repr=False)
     ca_certificates: str | None = None
-    client_certificate: tuple | None = None
+    client_certificate: tuple[str, str] | None = None
     netrc: bool = False
 
     @property
-    def hint(self):
-        """What to ask beside, where nobody answers at an encrypted address."""
+    def hint(self) -> str:
+        """Further questions for the user if an encrypted address does not answer."""
         if self.address.partition("://")[0] not in ENCRYPTED:
             return ""
         return (
@@ -45,23 +49,23 @@ class Connection:
             "does it want a `client_certificate`?"
         )
 
-    def without_secrets(self, text):
-        """A server's words, which may repeat what it was sent, without it."""
+    def without_secrets(self, text: str) -> str:
+        """A server's message, which may repeat what it was sent, without the secrets."""
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text
 
 
 def checked_connection(
-    address,
+    address: str,
     *,
-    token=None,
-    headers=None,
-    ca_certificates=None,
-    client_certificate=None,
-    netrc=False,
-):
-    """The `Connection` of what a `TranslationClient` is given: see there. Errors show no secret.
+    token: str | None = None,
+    headers: dict[str, str] | None = None,
+    ca_certificates: PathLike | None = None,
+    client_certificate: Sequence[PathLike] | None = None,
+    netrc: bool = False,
+) -> Connection:
+    """The connection for these arguments of `TranslationClient`. Errors do not show secrets.
 
     Example:
         >>> checked_connection("http://me:secret@localhost:8501").address
@@ -69,7 +73,7 @@ def checked_connection(
     """
     address, user = checked_address(address)
     headers = _checked_headers(headers)
-    # Of a value such as `Bearer TOKEN`, the latter alone is a secret too.
+    # In a value such as `Bearer TOKEN`, the token itself is a secret too.
     secrets = [*headers.values(), *(value.rpartition(" ")[2] for value in headers.values())]
     for kind, value in (("Basic", _basic(user)), ("Bearer", _checked_token(token))):
         if value is not None:
@@ -87,8 +91,8 @@ def checked_connection(
     if netrc and scheme.startswith("grpc"):
         raise ValueError("`netrc` must be False for gRPC. Received: netrc=True")
     certificates = {"ca_certificates": ca_certificates, "client_certificate": client_certificate}
-    for name, value in certificates.items():
-        if value is not None and scheme not in ENCRYPTED:
+    for name, path in certificates.items():
+        if path is not None and scheme not in ENCRYPTED:
             raise ValueError(
                 f"`{name}` needs an address with https:// or grpcs://. Received: address={address}"
             )
@@ -102,12 +106,12 @@ def checked_connection(
     )
 
 
-def _basic(user):
-    """The value of HTTP's basic authorization; `user` is None or `(name, password)`."""
+def _basic(user: tuple[str, str] | None) -> str | None:
+    """The value of HTTP's basic authorization for `(name, password)`."""
     return None if user is None else base64.b64encode(":".join(user).encode()).decode()
 
 
-def _checked_token(token):
+def _checked_token(token: object) -> str | None:
     if token is not None and not (isinstance(token, str) and TOKEN.fullmatch(token)):
         raise ValueError(
             "`token` must be None or a string of printable ASCII characters without spaces and "
@@ -116,14 +120,14 @@ def _checked_token(token):
     return token
 
 
-def _checked_headers(headers):
-    """The headers by their names in small letters."""
+def _checked_headers(headers: object) -> dict[str, str]:
+    """The headers by their names in lower case."""
     if headers is not None and not isinstance(headers, dict):
         raise ValueError(
             "`headers` must be None or a dict of strings by name. "
             f"Received: a {type(headers).__name__}"
         )
-    checked = {}
+    checked: dict[str, str] = {}
     for name, value in (headers or {}).items():
         key = name.lower() if isinstance(name, str) else ""
         if not HEADER_NAME.fullmatch(key) or OWN_HEADERS.fullmatch(key) or key in checked:
@@ -140,15 +144,15 @@ def _checked_headers(headers):
     return checked
 
 
-def _checked_authorities(path):
-    """The path of a file that has certificates, or None."""
+def _checked_authorities(path: Any) -> str | None:
+    """The path of a file with certificates, or None."""
     if path is None:
         return None
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(cafile=_file(path))
         if not context.cert_store_stats()["x509"]:
-            raise ValueError("it has no certificate")
+            raise ValueError("it holds no certificate")
     except (OSError, TypeError, ValueError) as error:
         raise ValueError(
             "`ca_certificates` must be the path of a PEM file of certificates "
@@ -157,16 +161,16 @@ def _checked_authorities(path):
     return os.fspath(path)
 
 
-def _checked_certificate(paths):
+def _checked_certificate(paths: Any) -> tuple[str, str] | None:
     """The paths of a certificate and of its key, or None."""
     if paths is None:
         return None
     try:
         if not isinstance(paths, (tuple, list)):
-            raise TypeError("no pair")
+            raise TypeError("not a pair")
         certificate, key = map(_file, paths)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        # Without a password, OpenSSL would ask for that of an encrypted key at the terminal.
+        # With None, OpenSSL would ask at the terminal for the password of an encrypted key.
         context.load_cert_chain(certificate, key, password="")
     except (OSError, TypeError, ValueError) as error:
         raise ValueError(
@@ -177,14 +181,14 @@ def _checked_certificate(paths):
     return certificate, key
 
 
-def _file(path):
-    """The path of a regular file, as str: OpenSSL would wait for a pipe, or read a device."""
+def _file(path: Any) -> str:
+    """The path of a regular file: OpenSSL would wait for a pipe, or read a device."""
     path = os.fspath(path)
     if not isinstance(path, str) or not os.path.isfile(path):
-        raise ValueError(f"{path!r} is no file")
+        raise ValueError(f"{path!r} is not a file")
     return path
 
 
-def _reason(error):
-    """What was wrong, in OpenSSL's words or Python's."""
+def _reason(error: Exception) -> object:
+    """The reason of an error, in OpenSSL's words or Python's."""
     return getattr(error, "reason", None) or getattr(error, "strerror", None) or error

@@ -1,12 +1,17 @@
-"""What exports and those who use them agree on. It needs neither Keras nor TensorFlow."""
+"""What exports and their readers agree on. Needs neither Keras nor TensorFlow."""
 
-# The score of a place in an n-best list that no hypothesis took, and the log-probability of what is
-# never produced: finite, for JSON has no infinity.
+from typing import Literal, get_args
+
+# The score of an empty place in an n-best list, and the log-probability of a token that may not be
+# produced: finite, because JSON lacks infinity.
 NO_SCORE = -1e9
-# Number formats that an export's weights can have.
-SAVED_MODEL_PRECISIONS = ("float32", "bfloat16")
-LITERT_PRECISIONS = ("float32", "float16", "int8")
-CTRANSLATE2_PRECISIONS = ("float32", "float16", "int16", "int8")
-# Beside the versions of a SavedModel, for the model server.
+# Number formats of an export's weights.
+SavedModelPrecision = Literal["float32", "bfloat16"]
+LiteRTPrecision = Literal["float32", "float16", "int8"]
+CTranslate2Precision = Literal["float32", "float16", "int16", "int8"]
+SAVED_MODEL_PRECISIONS: tuple[SavedModelPrecision, ...] = get_args(SavedModelPrecision)
+LITERT_PRECISIONS: tuple[LiteRTPrecision, ...] = get_args(LiteRTPrecision)
+CTRANSLATE2_PRECISIONS: tuple[CTranslate2Precision, ...] = get_args(CTranslate2Precision)
+# Files beside the versions of a SavedModel, for the model server.
 MODELS_CONFIG = "models.config"
 BATCHING_CONFIG = "batching.config"

@@ -1,11 +1,12 @@
-"""A LiteRT export on disk: the layout that its writer and its reader share.
+"""The layout of a LiteRT export on disk, shared by its writer and its reader.
 
-It needs neither Keras nor TensorFlow: the reader runs where neither is installed.
+Needs neither Keras nor TensorFlow, because the reader runs without them.
 """
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -15,13 +16,14 @@ from keras_transformer.files.json_files import read_json, to_record
 from keras_transformer.files.whole_files import checksum, write_json
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tokenizer_files import save_tokenizers
+from keras_transformer.types import PathLike
 
 LITERT_FORMAT = "keras_transformer LiteRT model"
 FORMAT_VERSION = 1
 SIDES = ("source", "target")
 TRANSLATE_IDS = "translate_ids"  # the signature that a translator calls
 _ADVICE = "Copy the export anew."
-FileName = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\0]+$")]  # of the directory itself
+FileName = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\0]+$")]  # in the directory itself
 
 
 class _Vocabulary(msgspec.Struct):
@@ -33,7 +35,7 @@ class _Limits(msgspec.Struct):
 
 
 class _Record(msgspec.Struct):
-    """What a reader needs of translation.json."""
+    """The part of translation.json that a reader needs."""
 
     format_version: Annotated[int, msgspec.Meta(ge=1)]
     checksums: dict[FileName, str]
@@ -43,27 +45,33 @@ class _Record(msgspec.Struct):
 
 
 class LiteRTDirectory:
-    """The files of a LiteRT export, and the only place that knows their names.
+    """The files of a LiteRT export; the only place that knows their names.
 
     ```
     model.tflite            every signature, with one set of weights
     tokenizer.model         the SentencePiece model
-    source_tokenizer.model  that of the source, where it has a vocabulary of its own
+    source_tokenizer.model  the source's model, if its vocabulary is separate
     translation.json        special ids, vocabulary sizes, limits, search options, checksums
-    SHA256SUMS              checksums of all files, that one too
+    SHA256SUMS              checksums of all files, including translation.json
     ```
 
     Args:
         path: the directory.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: PathLike) -> None:
         self.path = Path(path)
         self.model_path = self.path / "model.tflite"
         self.settings_path = self.path / "translation.json"
 
-    def write(self, model_bytes, source_tokenizer, tokenizer, settings):
-        """Write all files; `settings` is what `translation.json` has besides."""
+    def write(
+        self,
+        model_bytes: bytes,
+        source_tokenizer: SentencePieceTokenizer,
+        tokenizer: SentencePieceTokenizer,
+        settings: Mapping[str, Any],
+    ) -> None:
+        """Write all files; `settings` are further entries of `translation.json`."""
         self.model_path.write_bytes(model_bytes)
         names = save_tokenizers(self.path, source_tokenizer, tokenizer)
         files = {self.model_path.name, *names.values()}
@@ -77,8 +85,8 @@ class LiteRTDirectory:
         }
         write_json(self.settings_path, record)
 
-    def read_settings(self):
-        """The content of `translation.json`, after a look at it and at all files."""
+    def read_settings(self) -> dict[str, Any]:
+        """The content of `translation.json`, after a check of it and of all files."""
         record = self._read_record()
         check_files(self.path, [self.settings_path.name])
         for name, expected in record["checksums"].items():
@@ -91,20 +99,22 @@ class LiteRTDirectory:
                 raise UserInputError(f"{path} is damaged: its checksum is wrong. {_ADVICE}")
         return record
 
-    def load_tokenizers(self, settings):
-        """The tokenizers of source and target, one object where they share it."""
+    def load_tokenizers(
+        self, settings: Mapping[str, Any]
+    ) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
+        """The tokenizers of source and target, one object if they share it."""
         names = {side: settings[side]["tokenizer"] for side in SIDES}
         tokenizer = SentencePieceTokenizer.load(self.path / names["target"])
         if names["source"] == names["target"]:
             return tokenizer, tokenizer
         return SentencePieceTokenizer.load(self.path / names["source"]), tokenizer
 
-    def _read_record(self):
-        """The content of `translation.json`, which has all that a reader needs."""
+    def _read_record(self) -> dict[str, Any]:
+        """The content of `translation.json`, with everything that a reader needs."""
         path = self.settings_path
         if not path.exists():
             raise UserInputError(
-                f"{self.path} holds no LiteRT export: there is no {path.name}. Make one with "
+                f"{self.path} holds no LiteRT export: {path.name} is missing. Make one with "
                 f"`keras-transformer export litert RUN {self.path}`."
             )
         record = read_json(path, _ADVICE)
@@ -123,7 +133,7 @@ class LiteRTDirectory:
         return record
 
 
-def _vocabulary(tokenizer, name):
+def _vocabulary(tokenizer: SentencePieceTokenizer, name: str) -> dict[str, Any]:
     return {
         "tokenizer": name,
         "vocabulary_size": tokenizer.vocabulary_size,

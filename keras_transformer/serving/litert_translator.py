@@ -2,6 +2,8 @@
 
 import os
 import threading
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,24 +14,27 @@ from keras_transformer.serving.export_contract import NO_SCORE
 from keras_transformer.serving.litert_directory import TRANSLATE_IDS, LiteRTDirectory
 from keras_transformer.text.sentence_batches import batches_by_length
 from keras_transformer.text.sentence_encoding import encode_sentences
+from keras_transformer.types import PathLike
+
+if TYPE_CHECKING:
+    from ai_edge_litert.interpreter import Interpreter
 
 
 class LiteRTTranslator:
     """Translates lists of sentences with a model that `export_litert` wrote.
 
     Needs `ai-edge-litert` and `sentencepiece` (`pip install 'keras-transformer-garden[litert]'`).
-    Sentences are sorted by length, run in batches and returned in the order in which they came. An
-    empty sentence has the empty translation; one that is too long is cut, with a warning. Half of a
-    surrogate pair, which is no character, is read as the bytes of invalid UTF-8 would be, as
-    U+FFFD.
+    Sentences are sorted by length, run in batches and returned in their original order. The
+    translation of an empty sentence is empty. Sentences that are too long are cut, with a warning.
+    Unpaired surrogates are read as U+FFFD.
 
-    Threads may share it: they take turns. `settings` is the content of `translation.json`,
-    `source_tokenizer` and `tokenizer` are its `SentencePieceTokenizer`s.
+    Threads may share a translator; they take turns. The attribute `settings` is the content of
+    `translation.json`; `source_tokenizer` and `tokenizer` are the tokenizers of both sides.
 
     Args:
-        directory: what `export_litert` wrote.
-        num_threads: how many threads compute; None: one for each core, at most 4.
-        batch_size: most sentences of a batch.
+        directory: directory that `export_litert` wrote.
+        num_threads: number of threads that compute; defaults to the number of cores, at most 4.
+        batch_size: maximum number of sentences in a batch.
 
     Raises:
         ValueError: an argument breaks its rule.
@@ -47,7 +52,9 @@ class LiteRTTranslator:
         LiteRT's interpreter: https://ai.google.dev/edge/litert/guide/inference
     """
 
-    def __init__(self, directory, *, num_threads=None, batch_size=8):
+    def __init__(
+        self, directory: PathLike, *, num_threads: int | None = None, batch_size: int = 8
+    ) -> None:
         if num_threads is not None:
             check_positive_int("num_threads", num_threads)
         check_positive_int("batch_size", batch_size)
@@ -62,34 +69,36 @@ class LiteRTTranslator:
         self._translate_ids = self._model.get_signature_runner(TRANSLATE_IDS)
         self._lock = threading.Lock()
 
-    def translate(self, sentences, progress=False):
+    def translate(self, sentences: Iterable[str], progress: bool = False) -> list[str]:
         """The best translation of each sentence.
 
         Args:
-            sentences: iterable of strings.
+            sentences: the sentences to translate.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            A list of strings, in the order of `sentences`.
+            The translations in the order of `sentences`.
 
         Raises:
-            ValueError, UserInputError: as `translate_with_scores`.
+            ValueError, UserInputError: as in `translate_with_scores`.
         """
         return [text for text, _ in self.translate_with_scores(sentences, progress)]
 
-    def translate_with_scores(self, sentences, progress=False):
+    def translate_with_scores(
+        self, sentences: Iterable[str], progress: bool = False
+    ) -> list[tuple[str, float]]:
         """The best translation of each sentence, and its score.
 
         Args:
-            sentences: iterable of strings.
+            sentences: the sentences to translate.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            A list of `(text, score)`, in the order of `sentences`; the score is the log-probability
-            divided by the length penalty, that of an empty sentence 0.
+            Pairs `(text, score)` in the order of `sentences`; the score is the log-probability
+            divided by the length penalty, 0 for an empty sentence.
 
         Raises:
-            ValueError: `sentences` is one string, or an entry is none.
+            ValueError: `sentences` is a single string, or an entry is not a string.
             UserInputError: the model's scores are not finite numbers.
         """
         most = self.settings["limits"]["max_source_length"]
@@ -106,26 +115,26 @@ class LiteRTTranslator:
                 results[i] = text, float(score)
         return results
 
-    def _run(self, rows):
-        """Lists of output ids, and an array of scores, of rows of ids."""
+    def _run(self, rows: Sequence[list[int]]) -> tuple[list[list[int]], np.ndarray]:
+        """The output ids and the scores of rows of ids."""
         lengths = np.array([len(row) for row in rows], "int32")
-        input_ids = np.zeros((len(rows), lengths.max()), "int32")  # what fills up is not read
+        input_ids = np.zeros((len(rows), lengths.max()), "int32")  # the padding is not read
         for array, row in zip(input_ids, rows, strict=True):
             array[: len(row)] = row
         with self._lock:
             outputs = self._translate_ids(input_ids=input_ids, input_lengths=lengths)
-        rows = zip(outputs["output_ids"], outputs["output_lengths"], strict=True)
-        return [row[:length].tolist() for row, length in rows], outputs["scores"]
+        found = zip(outputs["output_ids"], outputs["output_lengths"], strict=True)
+        return [row[:length].tolist() for row, length in found], outputs["scores"]
 
 
-def _num_cores():
-    """How many cores this process may use."""
+def _num_cores() -> int:
+    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def _interpreter_class():
+def _interpreter_class() -> type["Interpreter"]:
     try:
         from ai_edge_litert.interpreter import Interpreter
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""How TensorFlow's model server is started on an exported model: its flags, or Docker's."""
+"""Commands that start TensorFlow's model server on an exported model, with or without Docker."""
 
 import csv
 import dataclasses
@@ -14,6 +14,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import check_files
 from keras_transformer.serving.client_arguments import MOST_SECONDS
 from keras_transformer.serving.export_contract import BATCHING_CONFIG
+from keras_transformer.types import PathLike
 
 BINARY = "tensorflow_model_server"
 IMAGE = "tensorflow/serving"
@@ -26,10 +27,11 @@ HOW_TO_GET_IT = (
 
 @dataclasses.dataclass(frozen=True)
 class ServerOptions:
-    """What a model server is told beside the model.
+    """Options of a model server besides the model.
 
-    Port 0 for REST is none. `timeout` is seconds that a REST request may take. `threads` are those
-    of the operations, and of those that run at once; None: the server's own choice.
+    A `rest_port` of 0 turns REST off. `timeout` is the number of seconds that a REST request may
+    take. `threads` is the number of threads in an operation and of operations at once; None leaves
+    it to the server.
     """
 
     port: int = 8500
@@ -38,7 +40,7 @@ class ServerOptions:
     timeout: float = 30.0
     threads: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, least in (("port", 1), ("rest_port", 0)):
             if not least <= getattr(self, name) <= 65535:
                 raise UserInputError(
@@ -60,7 +62,7 @@ class ServerOptions:
 class ExportedModel:
     """An exported model under the name by which clients ask for it.
 
-    The directory is that of `export_saved_model`, whose name is taken if there is none.
+    The directory is the one given to `export_saved_model`; its name is the default of `name`.
 
     Example:
 
@@ -70,7 +72,7 @@ class ExportedModel:
     ```
     """
 
-    def __init__(self, directory, name=None):
+    def __init__(self, directory: PathLike, name: str | None = None) -> None:
         self.directory = Path(os.path.abspath(directory))
         self.versions = versions(directory)
         if not self.versions:
@@ -83,24 +85,24 @@ class ExportedModel:
                 f"than the directory's. Received: name={self.name!r}"
             )
 
-    def check_files(self):
-        """Compare the files of the newest version, which is served, with their checksums."""
+    def check_files(self) -> None:
+        """Compare the files of the newest version, the one to be served, with their checksums."""
         check_files(self.directory / str(self.versions[-1]))
 
-    def server_command(self, options):
-        """The words that start `tensorflow_model_server`.
+    def server_command(self, options: ServerOptions) -> list[str]:
+        """The command that starts `tensorflow_model_server`.
 
         Reference: https://www.tensorflow.org/tfx/serving/serving_config
         """
         return [BINARY, *self._flags(options, self.directory)]
 
-    def docker_command(self, options, image=IMAGE):
-        """The words that start the model server of a Docker image, which has it on its PATH.
+    def docker_command(self, options: ServerOptions, image: str = IMAGE) -> list[str]:
+        """The command that starts the model server of a Docker image, which has it on its PATH.
 
         Reference: https://www.tensorflow.org/tfx/serving/docker
         """
         inside = Path("/models") / self.name
-        mount = io.StringIO()  # Docker reads it as a line of CSV: a path may have a comma
+        mount = io.StringIO()  # Docker reads a line of CSV, so a path may have a comma
         csv.writer(mount, lineterminator="").writerow(
             ["type=bind", f"source={self.directory}", f"target={inside}", "readonly"]
         )
@@ -123,7 +125,7 @@ class ExportedModel:
             *self._flags(options, inside),
         ]
 
-    def _flags(self, options, directory):
+    def _flags(self, options: ServerOptions, directory: Path) -> list[str]:
         flags = [
             f"--port={options.port}",
             f"--rest_api_port={options.rest_port}",
@@ -140,20 +142,20 @@ class ExportedModel:
         return flags
 
 
-def versions(directory):
-    """The versions of an exported model, sorted: the model server takes the last."""
+def versions(directory: PathLike) -> list[int]:
+    """The versions of an exported model, sorted; the model server serves the last."""
     found = Path(directory).glob("*/saved_model.pb")
     names = (path.parent.name for path in found)
     return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
 
-def has_server():
+def has_server() -> bool:
     """Whether `tensorflow_model_server` is on the PATH."""
     return shutil.which(BINARY) is not None
 
 
-def has_docker():
-    """Whether Docker is there and its daemon answers."""
+def has_docker() -> bool:
+    """Whether Docker is installed and its daemon answers."""
     command = ["docker", "version", "--format", "{{.Server.Version}}"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=20)
@@ -162,11 +164,11 @@ def has_docker():
     return done.returncode == 0
 
 
-def check_ports(options):
+def check_ports(options: ServerOptions) -> None:
     """Refuse ports that another program listens on.
 
-    The server itself would share its gRPC port with another server without a word, and without its
-    REST port it would go on with gRPC alone.
+    The server itself would silently share its gRPC port with another server, and continue without
+    its REST port.
     """
     for flag, port in (("--port", options.port), ("--rest-port", options.rest_port)):
         if port == 0:
@@ -181,7 +183,7 @@ def check_ports(options):
                 ) from error
 
 
-def _no_version(directory):
+def _no_version(directory: Path) -> str:
     if (directory / "saved_model.pb").is_file():
         return f"{directory} is one version of a model: name the directory above it."
     if (directory / "run.json").is_file():
@@ -189,8 +191,8 @@ def _no_version(directory):
             f"{directory} is a run, not an export of it. Export it: "
             f"keras-transformer export saved-model {directory} saved_models/{directory.name}"
         )
-    what = "no version of a SavedModel in" if directory.is_dir() else "no directory"
+    fault = "holds no version of a SavedModel" if directory.is_dir() else "does not exist"
     return (
-        f"There is {what} {directory}. Export one: "
+        f"The directory {directory} {fault}. Export one: "
         f"keras-transformer export saved-model RUN {directory}"
     )

@@ -4,10 +4,14 @@ import contextlib
 import json
 import queue
 import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import requests
 import urllib3
 
+from keras_transformer.serving.answer_values import Outputs, Signatures, VersionState
+from keras_transformer.serving.connection import Connection
 from keras_transformer.serving.rest_deadlines import DeadlineAdapter
 from keras_transformer.serving.rest_json import described_model, parsed, version_states
 from keras_transformer.serving.serving_errors import (
@@ -30,61 +34,63 @@ MAY_PASS = {429, 502, 503, 504}
 GATEWAY_TIMEOUT = 504
 PART_BYTES = 2**16
 
+_Result = TypeVar("_Result")
+
 
 class RestTransport:
-    """One model of a model server, at its latest version if None is named; threads may share it.
+    """Access to one model of a model server, by default at its latest version; thread-safe.
 
     A `requests.Session` belongs to one thread at a time: a request takes a free one, with its open
-    connection, and gives it back.
+    connection, and returns it.
 
     Reference: https://www.tensorflow.org/tfx/serving/api_rest
     """
 
-    def __init__(self, connection, model, version):
+    def __init__(self, connection: Connection, model: str, version: int | None) -> None:
         self._connection = connection
         self._place = f"{connection.address}, model `{model}`"
         self._model_url = f"{connection.address}/v1/models/{urllib.parse.quote(model, safe='')}"
         self._url = self._model_url + ("" if version is None else f"/versions/{version}")
         self._check_proxy()
-        self._free = queue.LifoQueue()
+        self._free: queue.LifoQueue[requests.Session] = queue.LifoQueue()
         self._is_closed = False
 
-    def predict(self, signature, inputs, timeout):
-        """The outputs of a signature, by name, as nested lists; strings are `str`.
+    def predict(self, signature: str, inputs: Mapping[str, list[Any]], timeout: float) -> Outputs:
+        """The outputs of a signature as nested lists.
 
-        The request is columnar (`inputs`): it is shorter than one of rows (`instances`), and an
-        empty list is a batch of none.
+        The request is columnar (`inputs`): this is shorter than rows (`instances`), and an empty
+        list is an empty batch.
         """
         body = json.dumps({"signature_name": signature, "inputs": inputs}, ensure_ascii=False)
         answer = self._request("POST", f"{self._url}:predict", timeout, body.encode())
         with reading_answer(self._place):
             outputs = answer["outputs"]
-        # A single output comes without its name.
+        # The server leaves out the name of a single output.
         return outputs if isinstance(outputs, dict) else {None: outputs}
 
-    def status(self, timeout):
-        """`(version, state, error message)` of the versions that may answer."""
+    def status(self, timeout: float) -> list[VersionState]:
+        """The states of the versions that may answer."""
         return self._read(version_states, self._url, timeout)
 
-    def every_status(self, timeout):
-        """The same of all versions of the model."""
+    def every_status(self, timeout: float) -> list[VersionState]:
+        """The states of all versions of the model."""
         return self._read(version_states, self._model_url, timeout)
 
-    def metadata(self, timeout):
-        """The version that answers, and the signatures: see `TranslationClient.metadata`."""
+    def metadata(self, timeout: float) -> tuple[int, Signatures]:
+        """The version that answers, and the signatures."""
         return self._read(described_model, f"{self._url}/metadata", timeout)
 
-    def close(self):
-        """Close the connections; that of a request that runs is closed after it."""
+    def close(self) -> None:
+        """Close the connections; a running request closes its own when it ends."""
         self._is_closed = True
         with contextlib.suppress(queue.Empty):
             while True:
                 self._free.get_nowait().close()
 
-    def _check_proxy(self):
-        """Require that what the environment says of a proxy is an address.
+    def _check_proxy(self) -> None:
+        """Require that the environment's proxy is an address.
 
-        `requests` would end with a TypeError, or show a part of the proxy's password.
+        `requests` would raise a TypeError, or show a part of the proxy's password.
         """
         proxies = requests.utils.get_environ_proxies(self._url)
         proxy = requests.utils.select_proxy(self._url, proxies) or "http://localhost"
@@ -99,12 +105,14 @@ class RestTransport:
                 "https_proxy or all_proxy) must be http://HOST:PORT, as a rule."
             )
 
-    def _read(self, function, url, timeout):
+    def _read(self, function: Callable[[Any], _Result], url: str, timeout: float) -> _Result:
         answer = self._request("GET", url, timeout)
         with reading_answer(self._place):
             return function(answer)
 
-    def _request(self, method, url, timeout, body=None):
+    def _request(
+        self, method: str, url: str, timeout: float, body: bytes | None = None
+    ) -> dict[str, Any]:
         """The JSON object of an answer."""
         try:
             with self._session() as session:
@@ -118,32 +126,34 @@ class RestTransport:
             raise self._refusal(code, reason, answer)
         if not isinstance(answer, dict):
             text = self._said(content[: 2 * MESSAGE_LENGTH].decode("utf-8", "replace"))
-            raise InvalidAnswer(f"{self._place}: what answers is no model server: {text[:80]!r}")
+            raise InvalidAnswer(f"{self._place}: not the answer of a model server: {text[:80]!r}")
         return answer
 
-    def _exchange(self, session, method, url, timeout, body):
+    def _exchange(
+        self, session: requests.Session, method: str, url: str, timeout: float, body: bytes | None
+    ) -> tuple[int, str, bytes]:
         """The code, its reason and the body of an answer."""
         with session.request(
             method,
             url,
             data=body,
-            timeout=urllib3.Timeout(total=timeout),
-            # The credentials are for nobody else.
+            timeout=urllib3.Timeout(total=timeout),  # type: ignore[arg-type]  # types lack it
+            # The credentials are for this server only.
             allow_redirects=False,
             stream=True,
-            # Given here, it is stronger than the environment.
+            # Given here, it takes precedence over the environment.
             verify=self._connection.ca_certificates,
             cert=self._connection.client_certificate,
         ) as response:
             content = bytearray()
             for part in response.iter_content(PART_BYTES):
                 content += part
-                if len(content) > MOST_ANSWER_BYTES:  # a compressed answer has grown
+                if len(content) > MOST_ANSWER_BYTES:  # a compressed answer grows
                     raise AnswerTooLarge
             return response.status_code, response.reason, bytes(content)
 
     @contextlib.contextmanager
-    def _session(self):
+    def _session(self) -> Iterator[requests.Session]:
         try:
             session = self._free.get_nowait()
         except queue.Empty:
@@ -155,7 +165,7 @@ class RestTransport:
             if self._is_closed:  # perhaps since `close` emptied the queue
                 self.close()
 
-    def _new_session(self):
+    def _new_session(self) -> requests.Session:
         session = requests.Session()
         for scheme in ("http://", "https://"):
             session.mount(scheme, DeadlineAdapter())
@@ -165,12 +175,12 @@ class RestTransport:
             session.auth = _unchanged
         return session
 
-    def _said(self, text):
-        """A server's words as they may be shown."""
+    def _said(self, text: str) -> str:
+        """A server's message in a form that may be shown."""
         return one_line(self._connection.without_secrets(text))
 
-    def _failure(self, error, timeout):
-        """The `ServingError` of a request that brought no answer."""
+    def _failure(self, error: Exception, timeout: float) -> ServingError:
+        """The error for a request without an answer."""
         cause = _cause(error)
         if isinstance(cause, AnswerTooLarge):
             return InvalidAnswer(f"{self._place}: {cause}.")
@@ -190,17 +200,17 @@ class RestTransport:
         )
         return failure
 
-    def _refusal(self, code, reason, answer):
-        """The `ServingError` of an answer that is none of success."""
+    def _refusal(self, code: int, reason: str, answer: Any) -> ServingError:
+        """The error for an answer other than success."""
         error = answer.get("error") if isinstance(answer, dict) else None
         if isinstance(error, str):
             message = self._said(error)
-            if code == GATEWAY_TIMEOUT:  # no gateway's: that would not write such JSON
+            if code == GATEWAY_TIMEOUT:  # the server's own: a gateway does not write such JSON
                 return RequestTimedOut(
                     f"{self._place}: the server gave the request up ({message}). Raise its "
                     "--rest_api_timeout_in_ms, or lower `batch_size`."
                 )
-            kind = NotFound if code == 404 else RequestRefused
+            kind: type[ServingError] = NotFound if code == 404 else RequestRefused
         else:
             message = f"{self._said(reason)}: no message of a model server came with it"
             kind = InvalidAnswer
@@ -209,13 +219,13 @@ class RestTransport:
         return kind(f"{self._place}: the server answers with HTTP {code}: {message}.")
 
 
-def _unchanged(request):
-    """A request with the headers that it has; `requests` would look for others in a `.netrc`."""
+def _unchanged(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """The request itself; without this, `requests` would add headers from a `.netrc`."""
     return request
 
 
-def _cause(error):
-    """What the operating system said, without the library's wrapping."""
+def _cause(error: BaseException) -> BaseException:
+    """The operating system's error, which the library wraps."""
     while True:
         inner = error.__cause__ or error.__context__
         if inner is None:

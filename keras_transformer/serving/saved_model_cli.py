@@ -1,4 +1,4 @@
-"""TensorFlow's `saved_model_cli` for exported models, whose tokenizer it does not know by itself.
+"""TensorFlow's `saved_model_cli` with the operations of exported models' tokenizers.
 
 Run as `python -m keras_transformer.serving.saved_model_cli`, with the arguments of that tool:
 
@@ -18,11 +18,11 @@ from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 
 
-def main():
+def main() -> int | None:
     """Run TensorFlow's tool with the arguments of this process; returns its exit code."""
     os.environ.setdefault(LOG_LEVEL, "2")
     try:
-        with held_stderr():  # the answer is asked for, not what the machine can do
+        with held_stderr():  # notes about the machine would bury the answer
             import tensorflow as tf
             import tensorflow_text  # noqa: F401 (registers the tokenizer's operations)
 

@@ -1,8 +1,12 @@
-"""One model of a model server, whichever API it is asked through: retries, readiness, errors."""
+"""One model of a model server, over REST or gRPC: retries, readiness, errors."""
 
 import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from keras_transformer.distribution import pip_install
+from keras_transformer.serving.answer_values import Outputs, Signatures, VersionState
+from keras_transformer.serving.connection import Connection
 from keras_transformer.serving.retries import call_with_retries
 from keras_transformer.serving.serving_errors import (
     ClientClosed,
@@ -17,19 +21,34 @@ from keras_transformer.serving.serving_errors import (
     one_line,
 )
 
+if TYPE_CHECKING:
+    from keras_transformer.serving.rest_transport import RestTransport
+    from keras_transformer.serving.tensorflow_grpc_transport import GrpcTransport
+
 POLL_SECONDS = 0.2
-# States of a version: it serves; it is unloaded, or failed to load.
+# States of a version: loaded and served; unloaded or failed to load.
 AVAILABLE, END = "AVAILABLE", "END"
+
+_Result = TypeVar("_Result")
 
 
 class ServedModel:
-    """A model that a model server has under a name; its methods raise `ServingError`.
+    """A model on a model server; its methods raise `ServingError`.
 
-    It asks for the latest version where None is named. `timeout` is seconds that a request waits;
+    `version` None asks for the latest one. `timeout` is the number of seconds that a request waits;
     for `retries` and `backoff` see `call_with_retries`.
     """
 
-    def __init__(self, connection, model, version, *, timeout, retries, backoff):
+    def __init__(
+        self,
+        connection: Connection,
+        model: str,
+        version: int | None,
+        *,
+        timeout: float,
+        retries: int,
+        backoff: float,
+    ) -> None:
         address = connection.address
         self.place = f"{address}, model `{model}`"
         self._address, self._model, self._version = address, model, version
@@ -37,23 +56,23 @@ class ServedModel:
         self._transport = _transport_class(address)(connection, model, version)
         self._is_closed = False
 
-    def predict(self, signature, inputs):
-        """The outputs of a signature, nested lists by name; a single one may be named None."""
+    def predict(self, signature: str, inputs: Mapping[str, list[Any]]) -> Outputs:
+        """The outputs of a signature as nested lists."""
         return self._call(self._transport.predict, signature, inputs)
 
-    def metadata(self):
-        """The version that answers, and the signatures by name."""
+    def metadata(self) -> tuple[int, Signatures]:
+        """The version that answers, and the signatures."""
         return self._call(self._transport.metadata)
 
-    def is_ready(self):
+    def is_ready(self) -> bool:
         """Whether a version is loaded."""
         try:
             return self.reason_to_wait(self._timeout) is None
         except (ModelNotReady, ServerUnreachable):
             return False
 
-    def wait_until_ready(self, timeout):
-        """Return when a version is loaded, or raise what is missing after `timeout` seconds."""
+    def wait_until_ready(self, timeout: float) -> None:
+        """Return when a version is loaded, or raise the reason after `timeout` seconds."""
         end = time.monotonic() + timeout
         while True:
             left = end - time.monotonic()
@@ -65,8 +84,8 @@ class ServedModel:
                 raise type(reason)(f"{reason} Waited {timeout:g} s.") from reason
             time.sleep(min(POLL_SECONDS, left))
 
-    def reason_to_wait(self, timeout):
-        """None where a version is loaded, else the error that says why not, if it may pass."""
+    def reason_to_wait(self, timeout: float) -> ServingError | None:
+        """None if a version is loaded, else the error; raises errors that waiting cannot mend."""
         try:
             states = self._answer(self._transport.status, timeout)
         except NotFound as error:
@@ -84,13 +103,13 @@ class ServedModel:
             raise reason
         return reason
 
-    def close(self):
+    def close(self) -> None:
         """Close the connections."""
         self._is_closed = True
         self._transport.close()
 
-    def _call(self, method, *arguments):
-        """The result of a method of the transport, by as many calls as it takes."""
+    def _call(self, method: Callable[..., _Result], *arguments: Any) -> _Result:
+        """The result of a method of the transport, with retries."""
         try:
             return call_with_retries(
                 lambda: self._answer(method, *arguments, self._timeout),
@@ -100,14 +119,14 @@ class ServedModel:
         except NotFound as error:
             raise self._missing(error) from error
 
-    def _answer(self, method, *arguments):
+    def _answer(self, method: Callable[..., _Result], *arguments: Any) -> _Result:
         """The result of a method of the transport, unless the client is closed."""
         if self._is_closed:
             raise ClientClosed(f"{self.place}: the client is closed.")
         return method(*arguments)
 
-    def _missing(self, error):
-        """The error that says what the server does not have, after a `NotFound`."""
+    def _missing(self, error: NotFound) -> ServingError:
+        """The error that says what the server lacks, after a `NotFound`."""
         try:
             states = self._answer(self._transport.every_status, self._timeout)
         except NotFound:
@@ -120,14 +139,14 @@ class ServedModel:
         loaded = sorted(version for version, state, _ in states if state == AVAILABLE)
         if not loaded:
             return self._not_ready(states)
-        if self._version is None or self._version in loaded:  # loaded since
+        if self._version is None or self._version in loaded:  # loaded in the meantime
             return ServerUnavailable(str(error))
         return VersionNotFound(
             f"{self.place}: the server has no version {self._version}. It has "
             f"{one_line(', '.join(map(str, loaded)))}."
         )
 
-    def _not_ready(self, states):
+    def _not_ready(self, states: Sequence[VersionState]) -> ModelNotReady:
         described = ", ".join(
             f"version {version} is {one_line(state)}"
             + (f" ({one_line(message)})" if message else "")
@@ -138,8 +157,8 @@ class ServedModel:
         )
 
 
-def _transport_class(address):
-    """The class that speaks with a server at this address."""
+def _transport_class(address: str) -> "type[GrpcTransport] | type[RestTransport]":
+    """The transport for a server at this address."""
     try:
         if address.startswith("grpc"):
             from keras_transformer.serving.tensorflow_grpc_transport import GrpcTransport

@@ -1,14 +1,15 @@
-"""What a request to a model server ends with when it fails: each one clear line."""
+"""Errors of requests to a model server, each with a message of one line."""
 
 import contextlib
 import reprlib
+from collections.abc import Iterator
 
 from keras_transformer.errors import UserInputError
 
-# Most characters of a server's own message: TensorFlow's may hold a whole graph.
+# Maximum number of characters of a server's message: TensorFlow's may hold a whole graph.
 MESSAGE_LENGTH = 500
-# A batch of 32 texts of 10,000 characters has 4 best translations of 1.3 MB; as Python's objects,
-# the worst answer of this size takes some 2 GB.
+# The 4 best translations of a batch of 32 texts of 10,000 characters have 1.3 MB. As Python
+# objects, the worst answer of the maximum size takes some 2 GB.
 MOST_ANSWER_BYTES = 64 * 2**20
 
 
@@ -18,30 +19,30 @@ class ServingError(UserInputError):
     `may_pass` is whether the same request may succeed a little later.
     """
 
-    may_pass = False
+    may_pass: bool = False
 
 
 class ServerUnreachable(ServingError):
-    """Nobody answers at the address: a refused, reset or broken connection."""
+    """The address does not answer: a refused, reset or broken connection."""
 
     may_pass = True
 
 
 class ServerUnavailable(ServingError):
-    """The server, or a proxy before it, has too much to do or is being restarted."""
+    """The server, or a proxy in front of it, is overloaded or restarting."""
 
     may_pass = True
 
 
 class RequestTimedOut(ServingError):
-    """No answer came in time, by the client's clock or the server's own.
+    """The answer did not come in time, by the client's clock or the server's.
 
-    The server may still be at work, so it is not asked again.
+    The request is not repeated, because the server may still be working on it.
     """
 
 
 class ModelNotFound(ServingError):
-    """The server has no model of this name."""
+    """The server does not have a model of this name."""
 
 
 class VersionNotFound(ServingError):
@@ -57,7 +58,7 @@ class RequestRefused(ServingError):
 
 
 class InvalidAnswer(ServingError):
-    """What came back is no answer of a model server, or not of an exported translator."""
+    """The answer is not from a model server, or not from an exported translator."""
 
 
 class NotFound(ServingError):
@@ -69,9 +70,9 @@ class ClientClosed(ServingError):
 
 
 class AnswerTooLarge(OSError):
-    """A server sends more than `MOST_ANSWER_BYTES`; transports make an `InvalidAnswer` of it."""
+    """An answer exceeds `MOST_ANSWER_BYTES`; transports raise an `InvalidAnswer` for it."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(
             f"its answer is larger than {MOST_ANSWER_BYTES >> 20} MiB; if it is a model server, "
             "lower `batch_size`"
@@ -79,21 +80,21 @@ class AnswerTooLarge(OSError):
 
 
 @contextlib.contextmanager
-def reading_answer(place):
-    """While an answer is taken apart: what it lacks is an `InvalidAnswer`."""
+def reading_answer(place: str) -> Iterator[None]:
+    """Turn errors from reading an answer into an `InvalidAnswer`."""
     try:
         yield
     except (
         ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
     ) as error:  # fmt: skip
         raise InvalidAnswer(
-            f"{place}: what answers is no model server: {one_line(repr(error))} in its answer."
+            f"{place}: not the answer of a model server: {one_line(repr(error))}."
         ) from error
 
 
-def one_line(text):
+def one_line(text: object) -> str:
     """A server's message as one line of printable characters, at most `MESSAGE_LENGTH`."""
-    # What is much longer is not read to its end.
+    # Much longer messages are not read to the end.
     text = " ".join(str(text)[: 100 * MESSAGE_LENGTH].split())
     text = "".join(
         letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text
@@ -101,6 +102,6 @@ def one_line(text):
     return text if len(text) <= MESSAGE_LENGTH else f"{text[:MESSAGE_LENGTH]}..."
 
 
-def short_repr(value):
-    """The beginning of a value's repr, however long or deeply nested the value is."""
+def short_repr(value: object) -> str:
+    """The beginning of a value's repr, even if the value is long or deeply nested."""
     return one_line(reprlib.repr(value))

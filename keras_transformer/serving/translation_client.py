@@ -1,4 +1,7 @@
-"""A client of translators that a TensorFlow model server serves."""
+"""A client for translators on a TensorFlow model server."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
 
 from keras_transformer.argument_checks import (
     check_non_negative_int,
@@ -28,51 +31,56 @@ from keras_transformer.text.sentence_batches import (
     check_equal_numbers,
     checked_strings,
 )
+from keras_transformer.types import PathLike
 
-# Sentences are sorted by a guess at their number of tokens.
+# Sentences are sorted by an estimate of their number of tokens.
 CHARACTERS_OF_TOKEN = 4
+
+_Kinds = Mapping[str, type | list[Any]]  # of outputs by name: see `checked_column`
 
 
 class TranslationClient:
     """Translates, scores and tokenizes lists of sentences on a model server.
 
-    The server holds a model from `export_saved_model`, whose search options are fixed; what the
-    methods return is what those of a `Translator` with these options do. Sentences are sent in
-    batches of similar lengths and come back in the order in which they came. Threads may share a
-    client: its connections are pooled. A request that failed for a reason that may pass (a refused
-    or broken connection, HTTP 429, 502, 503 and a proxy's 504, gRPC's UNAVAILABLE and
-    RESOURCE_EXHAUSTED) is sent again, after pauses that double. One that took too long, by the
-    client's `timeout` or the server's own, is not: the server may still be at work on it. Half a
-    surrogate pair, which is no character, is sent as U+FFFD.
+    The server holds a model from `export_saved_model`, whose search options are fixed. The methods
+    return the same results as those of a `Translator` with these options. Sentences are sent in
+    batches of similar lengths, and results are returned in the original order. Threads may share a
+    client; its connections are pooled. Unpaired surrogates are sent as U+FFFD.
+
+    A request that fails for a temporary reason (a refused or broken connection, HTTP 429, 502, 503
+    and a proxy's 504, gRPC's UNAVAILABLE and RESOURCE_EXHAUSTED) is retried after pauses that
+    double. One that takes too long, by the client's `timeout` or the server's, is not: the server
+    may still be working on it.
 
     Args:
-        address: `http://host:port`, `https://...` or `host:port` for the REST API, whose port is
-            8501 as a rule; `grpc://host:port` for gRPC, port 8500, or `grpcs://...` with
-            encryption. `user:password@` before the host is sent as HTTP's basic authorization, and
-            shown nowhere; special characters are written as `%40`.
-        model: the model's name on the server, without `/` and `:`.
-        version: int >= 0, the version that is to answer; None: the latest.
-        timeout: seconds that a request waits for the server until its answer is whole; at most a
-            day. A repetition has as many.
-        retries: most repetitions of a request.
-        backoff: seconds before the first repetition.
-        batch_size: most sentences of a request. A server that batches (`--enable_batching`) takes
-            no more than its `max_batch_size`.
-        token: str, sent with each request as `Authorization: Bearer ...`; over gRPC this and all
-            headers are metadata. Without encryption, whoever is on the way can read it.
-        headers: dict of further headers, str by name.
-        ca_certificates: path of a PEM file, the authorities one of which must have signed the
-            server's certificate; None: those that `requests` or gRPC knows.
-        client_certificate: `(path of the certificate, path of its key)`, PEM files, for servers
-            that ask for one.
-        netrc: whether the file `.netrc` is asked for user and password (REST alone).
+        address: `http://host:port`, `https://...` or `host:port` for the REST API, usually on port
+            8501; `grpc://host:port` for gRPC, usually on port 8500, or `grpcs://...` with
+            encryption. `user:password@` before the host is sent as HTTP's basic authorization and
+            never shown; special characters are written as `%40`.
+        model: name of the model on the server, without `/` and `:`.
+        version: version that is to answer, >= 0; defaults to the latest.
+        timeout: seconds that a request may take until its answer is complete, at most a day. Each
+            retry has as many.
+        retries: maximum number of retries of a request.
+        backoff: seconds before the first retry.
+        batch_size: maximum number of sentences in a request. A batching server
+            (`--enable_batching`) accepts up to its `max_batch_size`.
+        token: sent with each request as `Authorization: Bearer ...`; over gRPC, this and all
+            headers are metadata. Without encryption, others on the network can read it.
+        headers: further headers by name.
+        ca_certificates: path of a PEM file of authorities, one of which must have signed the
+            server's certificate; defaults to those of `requests` or gRPC.
+        client_certificate: paths of a certificate and of its key, PEM files, for servers that ask
+            for one.
+        netrc: whether to read user and password from the file `.netrc` (REST only).
 
     Raises:
         ValueError: an argument breaks its rule.
-        ServingError: the packages that the address needs are not installed. Each method raises one
-            too: `ServerUnreachable`, `RequestTimedOut`, `ModelNotFound`, `VersionNotFound`,
-            `RequestRefused` and others of `keras_transformer.serving.serving_errors`; they are
-            `UserInputError`s of one line.
+        ServingError: the packages that the address needs are not installed. Every method raises
+            subclasses of it: `ServerUnreachable`, `RequestTimedOut`, `ModelNotFound`,
+            `VersionNotFound`, `RequestRefused` and others of
+            `keras_transformer.serving.serving_errors`. They are `UserInputError`s with a message of
+            one line.
 
     Example:
 
@@ -84,20 +92,20 @@ class TranslationClient:
 
     def __init__(
         self,
-        address,
-        model,
+        address: str,
+        model: str,
         *,
-        version=None,
-        timeout=30.0,
-        retries=3,
-        backoff=0.2,
-        batch_size=32,
-        token=None,
-        headers=None,
-        ca_certificates=None,
-        client_certificate=None,
-        netrc=False,
-    ):
+        version: int | None = None,
+        timeout: float = 30.0,
+        retries: int = 3,
+        backoff: float = 0.2,
+        batch_size: int = 32,
+        token: str | None = None,
+        headers: dict[str, str] | None = None,
+        ca_certificates: PathLike | None = None,
+        client_certificate: tuple[PathLike, PathLike] | None = None,
+        netrc: bool = False,
+    ) -> None:
         connection = checked_connection(
             address,
             token=token,
@@ -124,38 +132,40 @@ class TranslationClient:
         )
         self._place = self._served_model.place
 
-    def translate(self, sentences, progress=False):
+    def translate(self, sentences: Iterable[str], progress: bool = False) -> list[str]:
         """The best translation of each sentence.
 
         Args:
-            sentences: iterable of strings.
+            sentences: the sentences to translate.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            A list of strings, in the order of `sentences`.
+            The translations in the order of `sentences`.
         """
         sentences = checked_strings("sentences", sentences)
-        outputs = {"outputs": str, "scores": float}
+        outputs: _Kinds = {"outputs": str, "scores": float}
         texts, scores = self._predict_text("translate", {"inputs": sentences}, outputs, progress)
         check_best_scores(self._place, scores)
         return texts
 
-    def translate_nbest(self, sentences, n=None, progress=False):
+    def translate_nbest(
+        self, sentences: Iterable[str], n: int | None = None, progress: bool = False
+    ) -> list[list[tuple[str, float]]]:
         """The n best translations of each sentence, with their scores.
 
         Args:
-            sentences: iterable of strings.
-            n: how many translations, at most the number in the export; None: all of them.
+            sentences: the sentences to translate.
+            n: number of translations; at most, and by default, `num_results` of the export.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            A list of lists of `(text, score)`, best first. A list is shorter than n where the
-            search found fewer; that of an empty sentence is `[("", 0.0)]`.
+            For each sentence its `(text, score)` pairs, best first. A list is shorter than n if the
+            search found fewer, and `[("", 0.0)]` for an empty sentence.
         """
         if n is not None:
             check_positive_int("n", n)
         sentences = checked_strings("sentences", sentences)
-        outputs = {"outputs": [str], "scores": [float]}
+        outputs: _Kinds = {"outputs": [str], "scores": [float]}
         texts, scores = self._predict_text(
             "translate_nbest", {"inputs": sentences}, outputs, progress
         )
@@ -171,17 +181,19 @@ class TranslationClient:
             for pairs in paired(self._place, texts, scores)
         ]
 
-    def score(self, sources, targets, progress=False):
+    def score(
+        self, sources: Iterable[str], targets: Iterable[str], progress: bool = False
+    ) -> list[float]:
         """Natural-log probability of given translations, EOS included, without length penalty.
 
         Args:
-            sources: iterable of strings.
-            targets: iterable of as many strings, the translations.
+            sources: the source sentences.
+            targets: one translation of each source.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            A list of floats, in the order of `sources`; -1e9 for a translation that is longer than
-            any output of the export can be.
+            The log-probabilities in the order of `sources`; -1e9 for a translation longer than any
+            output of the export.
         """
         sources = checked_strings("sources", sources)
         targets = checked_strings("targets", targets)
@@ -191,82 +203,86 @@ class TranslationClient:
         check_scores(self._place, scores)
         return scores
 
-    def tokenize(self, sentences, progress=False):
+    def tokenize(self, sentences: Iterable[str], progress: bool = False) -> list[list[int]]:
         """The source ids of each sentence, without end of sentence.
 
         Args:
-            sentences: iterable of strings.
+            sentences: the sentences to tokenize.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            A list of lists of int.
+            The ids in the order of `sentences`.
         """
         sentences = checked_strings("sentences", sentences)
-        outputs = {"ids": [int], "lengths": int}
+        outputs: _Kinds = {"ids": [int], "lengths": int}
         rows = self._predict_text("tokenize", {"inputs": sentences}, outputs, progress)
         return cut(self._place, *rows)
 
-    def translate_ids(self, rows, progress=False):
+    def translate_ids(
+        self, rows: Iterable[Iterable[int]], progress: bool = False
+    ) -> list[list[int]]:
         """The best translation of each sentence, from ids to ids.
 
         Args:
-            rows: iterable of lists of source ids, without end of sentence.
+            rows: source ids of each sentence, without end of sentence.
             progress: whether to show a progress bar on stderr.
 
         Returns:
-            A list of lists of target ids, without end of sentence.
+            Target ids in the order of `rows`, without end of sentence.
         """
-        rows = checked_rows("rows", rows)
-        outputs = {"output_ids": [int], "output_lengths": int}
+        checked = checked_rows("rows", rows)
+        outputs: _Kinds = {"output_ids": [int], "output_lengths": int}
         found = self._predict(
             "translate_ids",
-            lambda indices: padded([rows[i] for i in indices]),
-            list(map(len, rows)),
+            lambda indices: padded([checked[i] for i in indices]),
+            list(map(len, checked)),
             outputs,
             progress,
         )
         return cut(self._place, *found)
 
-    def ready(self):
-        """Whether the server is there and the model is loaded, in the client's version."""
+    def ready(self) -> bool:
+        """Whether the server answers and has the model loaded, in the client's version."""
         return self._served_model.is_ready()
 
-    def wait_until_ready(self, timeout=60.0):
+    def wait_until_ready(self, timeout: float = 60.0) -> None:
         """Wait until the model is loaded.
 
         Args:
             timeout: seconds, at most a day.
 
         Raises:
-            ServingError: it is not after this time, or the server could not load it.
+            ServingError: the model is not loaded in this time, or the server failed to load it.
         """
         check_timeout(timeout)
         self._served_model.wait_until_ready(timeout)
 
-    def metadata(self):
-        """What the server says of the model.
+    def metadata(self) -> dict[str, Any]:
+        """The server's description of the model.
 
         Returns:
-            A dict: `name`, `version` (that which answers) and `signatures`, a dict of
-            `{"inputs": {name: {"dtype": "DT_STRING", "shape": [-1]}}, "outputs": ...}`.
+            A dict of `name`, `version` (the one that answers) and `signatures`, which has for each
+            name `{"inputs": {name: {"dtype": "DT_STRING", "shape": [-1]}}, "outputs": ...}`.
         """
         version, signatures = self._served_model.metadata()
-        # TensorFlow keeps signatures of its own in a SavedModel, with such names.
+        # TensorFlow adds signatures of its own to a SavedModel, with such names.
         signatures = {name: one for name, one in signatures.items() if not name.startswith("__")}
         return {"name": self.model, "version": version, "signatures": signatures}
 
-    def close(self):
-        """Close the connections; the client is used no more."""
+    def close(self) -> None:
+        """Close the connections; the client cannot be used afterwards."""
         self._served_model.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _predict_text(self, signature, columns, outputs, progress):
-        """Columns of results for columns of strings, a dict by the input's name."""
+    def _predict_text(
+        self, signature: str, columns: Mapping[str, list[str]], outputs: _Kinds, progress: bool
+    ) -> list[list[Any]]:
+        """Columns of results for columns of strings, by name of the input."""
         longest = [max(map(len, row)) for row in zip(*columns.values(), strict=True)]
         return self._predict(
             signature,
@@ -276,17 +292,19 @@ class TranslationClient:
             progress,
         )
 
-    def _predict(self, signature, inputs_of, lengths, outputs, progress):
-        """Columns of results, in the order of `outputs`.
+    def _predict(
+        self,
+        signature: str,
+        inputs_of: Callable[[list[int]], dict[str, list[Any]]],
+        lengths: Sequence[int],
+        outputs: _Kinds,
+        progress: bool,
+    ) -> list[list[Any]]:
+        """Columns of results in the order of `outputs`, for rows of roughly these lengths.
 
-        Args:
-            signature: name of the signature.
-            inputs_of: function from a batch's indices to the signature's inputs.
-            lengths: list of int, about the number of tokens of each row.
-            outputs: dict of the type of a row's result, by output name.
-            progress: whether to show a progress bar on stderr.
+        `inputs_of` maps the indices of a batch to the inputs of the signature.
         """
-        results = {name: [None] * len(lengths) for name in outputs}
+        results: dict[str, list[Any]] = {name: [None] * len(lengths) for name in outputs}
         for indices in batches_by_length(range(len(lengths)), lengths, self.batch_size, progress):
             found = self._served_model.predict(signature, inputs_of(indices))
             for name, kind in outputs.items():

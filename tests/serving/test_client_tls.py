@@ -129,11 +129,11 @@ def test_certificates_need_encryption(address, name):
 def test_wrong_authorities(certificates, tmp_path):
     (tmp_path / "empty").touch()
     for path, reason in (
-        (tmp_path / "missing", "is no file"),
-        (tmp_path, "is no file"),
-        ("/dev/zero", "is no file"),
-        ("a\0b", "is no file"),
-        (b"path", "is no file"),
+        (tmp_path / "missing", "is not a file"),
+        (tmp_path, "is not a file"),
+        ("/dev/zero", "is not a file"),
+        ("a\0b", "is not a file"),
+        (b"path", "is not a file"),
         (3, "not int"),
         (tmp_path / "empty", "NO_CERTIFICATE"),
         (certificates.client[1], "NO_CERTIFICATE"),
@@ -146,9 +146,9 @@ def test_wrong_authorities(certificates, tmp_path):
 def test_wrong_certificates(certificates, tmp_path):
     certificate, key = certificates.client
     for paths, reason in (
-        (certificate, "no pair"),
+        (certificate, "not a pair"),
         ((certificate,), "expected 2, got 1"),
-        ((certificate, tmp_path / "missing"), "is no file"),
+        ((certificate, tmp_path / "missing"), "is not a file"),
         ((certificate, certificates.server[1]), "KEY_VALUES_MISMATCH"),
         ((key, certificate), "PEM lib"),
         # OpenSSL would ask for the password at the terminal.

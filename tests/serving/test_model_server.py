@@ -121,9 +121,9 @@ def test_a_run_is_told_from_its_export(tmp_path):
 
 
 def test_a_directory_without_a_version_says_how_to_export(directory):
-    with pytest.raises(UserInputError, match="There is no directory .*export saved-model RUN"):
+    with pytest.raises(UserInputError, match="does not exist.*export saved-model RUN"):
         ExportedModel(directory / "missing")
-    with pytest.raises(UserInputError, match="no version of a SavedModel in .*saved-model RUN"):
+    with pytest.raises(UserInputError, match="holds no version of a SavedModel.*saved-model RUN"):
         ExportedModel(directory.parent)
     with pytest.raises(UserInputError, match="is one version of a model: name the directory above"):
         ExportedModel(directory / "2")
