@@ -1,9 +1,12 @@
+import keras
 import numpy as np
 import pytest
 from keras import ops
 
 from keras_transformer.layers import (
     FeedForward,
+    MultiHeadAttention,
+    PaddingMask,
     ResidualBlock,
     TransformerDecoderLayer,
     TransformerEncoderLayer,
@@ -128,11 +131,14 @@ def test_one_pass_gives_the_outputs_and_both_attentions():
     np.testing.assert_allclose(ops.convert_to_numpy(cross_scores)[0], weights, atol=1e-5)
 
 
+@pytest.mark.parametrize("has_memory", [True, False])
 @pytest.mark.parametrize("normalize_first", [False, True])
-def test_decoder_steps_equal_a_call(normalize_first):
-    layer = TransformerDecoderLayer(**options(normalize_first))
-    inputs, memory = random(2, 5, HIDDEN), random(2, 7, HIDDEN, seed=1)
-    mask = np.arange(7)[None, None] < np.array([7, 3])[:, None, None]
+def test_decoder_steps_equal_a_call(normalize_first, has_memory):
+    biases = {"use_bias": True, "bias_initializer": "random_normal"}
+    layer = TransformerDecoderLayer(**options(normalize_first), **biases)
+    inputs, memory, mask, projected = random(2, 5, HIDDEN), None, None, None
+    if has_memory:
+        memory, mask = random(2, 7, HIDDEN, seed=1), np.arange(7) < np.array([[7], [3]])
     expected = ops.convert_to_numpy(layer(inputs, memory, memory_mask=mask))
     cache, projected = layer.start_cache(2, 1, 6), layer.project_memory(memory)
     for index in range(5):
@@ -142,6 +148,61 @@ def test_decoder_steps_equal_a_call(normalize_first):
         np.testing.assert_allclose(
             ops.convert_to_numpy(output)[:, 0], expected[:, index], atol=1e-5
         )
+
+
+def test_a_decoder_layer_without_memory_is_a_causal_encoder_layer():
+    encoder, decoder = (
+        layer_class(**options(True), activation="gelu", layer_norm_epsilon=0.1)
+        for layer_class in (TransformerEncoderLayer, TransformerDecoderLayer)
+    )
+    inputs = random(2, 5, HIDDEN)
+    expected, expected_scores = encoder(inputs, use_causal_mask=True, return_attention_scores=True)
+    decoder(inputs)
+    decoder.set_weights(encoder.get_weights())
+    outputs, scores, cross_scores = decoder(inputs, return_attention_scores=True)
+    assert cross_scores is None
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(outputs), ops.convert_to_numpy(expected), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(scores), ops.convert_to_numpy(expected_scores), atol=1e-6
+    )
+    assert not np.allclose(
+        ops.convert_to_numpy(decoder(inputs, use_causal_mask=False)), ops.convert_to_numpy(expected)
+    )
+
+
+def test_a_decoder_layer_keeps_to_its_memory():
+    x = random(1, 3, HIDDEN)
+    with_memory, without = (TransformerDecoderLayer(**options(False)) for _ in range(2))
+    with_memory(x, x)
+    without(x)
+    symbol = keras.KerasTensor(x.shape)
+    for tensor in (x, symbol):
+        with pytest.raises(ValueError, match="built with `memory`.*a call without `memory`"):
+            with_memory(tensor)
+        with pytest.raises(ValueError, match="built without `memory`.*a call with `memory`"):
+            without(tensor, tensor)
+    with pytest.raises(ValueError, match="built without `memory`"):
+        without.project_memory(x)
+
+
+def test_scores_of_symbolic_calls_have_the_shapes_of_others():
+    x, memory = random(2, 4, HIDDEN), random(2, 6, HIDDEN)
+    for make, inputs in (
+        (lambda: MultiHeadAttention(2, 3), [x, memory]),
+        (lambda: TransformerEncoderLayer(INNER, 2), [x]),
+        (lambda: TransformerDecoderLayer(INNER, 2), [x, memory]),
+    ):
+        layer = make()
+        outputs = layer(*inputs, return_attention_scores=True)
+        symbols = layer(*map(symbol_of, inputs), return_attention_scores=True)
+        assert [tuple(symbol.shape) for symbol in symbols] == [tuple(o.shape) for o in outputs]
+        assert {symbol.dtype for symbol in symbols} == {"float32"}
+
+
+def symbol_of(array):
+    return keras.KerasTensor(array.shape, str(array.dtype))
 
 
 def test_later_targets_do_not_change_earlier_outputs():
@@ -181,6 +242,10 @@ def test_contracts():
         "dropout": 0.1,
         "attention_dropout": 0.2,
         "activation_dropout": 0.3,
+        "activation": "swish",
+        "layer_norm_epsilon": 1e-5,
+        "kernel_initializer": "he_normal",
+        "bias_initializer": "random_normal",
         "use_bias": True,
     }
     mask = np.ones((2, 1, 4), bool)
@@ -190,13 +255,55 @@ def test_contracts():
     check_layer_contract(TransformerEncoderLayer(**everything), x, mask=mask)
     check_layer_contract(TransformerDecoderLayer(**options(False)), x, memory)
     check_layer_contract(TransformerDecoderLayer(**everything), x, memory)
+    check_layer_contract(TransformerDecoderLayer(**everything), x)
     check_layer_contract(
         TransformerDecoderLayer(**options(False), dtype="mixed_bfloat16"), x, memory
     )
 
 
-def test_bad_arguments_are_named():
-    with pytest.raises(ValueError, match=r"`intermediate_dim` must be a positive integer"):
-        FeedForward(0)
-    with pytest.raises(ValueError, match=r"`dropout` must be a number in \[0, 1\)"):
-        ResidualBlock(dropout=1.5)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("intermediate_dim", 0),
+        ("num_heads", 2.0),
+        ("key_dim", 0),
+        ("value_dim", -1),
+        ("dropout", 1.5),
+        ("attention_dropout", 1.0),
+        ("activation_dropout", -0.1),
+        ("layer_norm_epsilon", 0.0),
+        ("kernel_initializer", None),
+        ("bias_initializer", None),
+    ],
+)
+def test_bad_arguments_are_named(name, value):
+    for layer_class in (TransformerEncoderLayer, TransformerDecoderLayer):
+        with pytest.raises(ValueError, match=f"`{name}` must be .*Received: {name}={value}"):
+            layer_class(**{**options(False), name: value})
+
+
+def test_an_unknown_activation_is_refused():
+    with pytest.raises(ValueError, match="relux"):
+        TransformerEncoderLayer(INNER, 2, activation="relux")
+
+
+def test_heads_divide_the_width_unless_they_have_a_size():
+    x = random(1, 3, HIDDEN)
+    with pytest.raises(ValueError, match=r"`num_heads` must divide .*num_heads=3, .*width 8"):
+        TransformerEncoderLayer(INNER, 3)(x)
+    assert TransformerEncoderLayer(INNER, 3, key_dim=5)(x).shape == x.shape
+
+
+@pytest.mark.parametrize(
+    ("layer_class", "arguments"),
+    [
+        (TransformerEncoderLayer, [INNER, 2, 4]),
+        (TransformerDecoderLayer, [INNER, 2, 4]),
+        (FeedForward, [INNER, 0.1]),
+        (ResidualBlock, [0.1]),
+        (PaddingMask, [3]),
+    ],
+)
+def test_only_sizes_are_positional(layer_class, arguments):
+    with pytest.raises(TypeError, match="positional"):
+        layer_class(*arguments)

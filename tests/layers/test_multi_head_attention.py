@@ -3,7 +3,11 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.layers import MultiHeadAttention
+from keras_transformer.layers import (
+    MultiHeadAttention,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+)
 from tests.layers.layer_contract import check_layer_contract
 from tests.layers.numpy_layers import multi_head_attention
 
@@ -80,9 +84,12 @@ def test_a_fully_masked_row_is_uniform_and_finite():
     np.testing.assert_allclose(ops.convert_to_numpy(scores), 0.25, atol=1e-6)
 
 
-@pytest.mark.parametrize("use_bias", [False, True])
-def test_steps_equal_a_causal_call(use_bias):
-    layer = MultiHeadAttention(HEADS, KEY_DIM, value_dim=VALUE_DIM, use_bias=use_bias)
+BIASES = [{}, {"use_bias": True, "bias_initializer": "random_normal"}]
+
+
+@pytest.mark.parametrize("biases", BIASES, ids=["plain", "biases"])
+def test_steps_equal_a_causal_call(biases):
+    layer = MultiHeadAttention(HEADS, KEY_DIM, value_dim=VALUE_DIM, **biases)
     x = random(2, 6, HIDDEN)
     expected = ops.convert_to_numpy(layer(x, use_causal_mask=True))
     beams = np.stack([x, x[::-1]], axis=1)  # (batch, beams, length, hidden): beams differ
@@ -94,13 +101,27 @@ def test_steps_equal_a_causal_call(use_bias):
         np.testing.assert_allclose(output[:, 1], expected[::-1, index], atol=1e-5)
 
 
-def test_projected_memory_equals_a_call():
-    layer = MultiHeadAttention(HEADS, KEY_DIM, value_dim=VALUE_DIM)
-    query, memory = random(2, 4, HIDDEN), random(2, 9, MEMORY, seed=1)
-    mask = np.arange(9)[None, None] < np.array([9, 5])[:, None, None]
-    expected = ops.convert_to_numpy(layer(query, memory, attention_mask=mask))
-    output = layer.attend_memory(query, layer.project_memory(memory), mask)
-    np.testing.assert_allclose(ops.convert_to_numpy(output), expected, atol=1e-6)
+@pytest.mark.parametrize("biases", BIASES, ids=["plain", "biases"])
+@pytest.mark.parametrize("has_key", [False, True])
+def test_projected_memory_equals_a_call(biases, has_key):
+    layer = MultiHeadAttention(HEADS, KEY_DIM, value_dim=VALUE_DIM, **biases)
+    query, memory = random(2, 4, HIDDEN), [random(2, 9, MEMORY, seed=1)]
+    if has_key:
+        memory.append(random(2, 9, 5, seed=2))
+    mask = np.arange(9) < np.array([9, 5])[:, None]
+    expected = ops.convert_to_numpy(layer(query, *memory, attention_mask=mask))
+    for some_mask in (mask, mask[:, None]):
+        output = layer.attend_memory(query, layer.project_memory(*memory), some_mask)
+        np.testing.assert_allclose(ops.convert_to_numpy(output), expected, atol=1e-6)
+
+
+def test_a_causal_mask_of_two_lengths():
+    layer = MultiHeadAttention(HEADS, KEY_DIM)
+    x, memory = random(1, 3, HIDDEN), random(1, 5, MEMORY, seed=1)
+    _, scores = layer(x, memory, use_causal_mask=True, return_attention_scores=True)
+    np.testing.assert_array_equal(
+        ops.convert_to_numpy(scores)[0, 0] > 0, np.tril(np.ones((3, 5), bool))
+    )
 
 
 def test_fused_matrices_are_initialised_as_separate_ones():
@@ -114,6 +135,35 @@ def test_fused_matrices_are_initialised_as_separate_ones():
         assert 0.999 * limit < part.max() <= limit
         assert part.mean() == pytest.approx(limit / 2, rel=0.01)
     assert not np.allclose(fused[:, :512], fused[:, 512:1024])
+
+
+def test_parts_of_fused_weights_are_drawn_one_by_one():
+    shapes = []
+
+    def initializer(shape, dtype=None):
+        shapes.append(tuple(shape))
+        return ops.full(shape, len(shapes), dtype=dtype)
+
+    options = {"kernel_initializer": initializer, "bias_initializer": initializer}
+    layer = MultiHeadAttention(2, 3, value_dim=5, use_bias=True, **options)
+    layer.build((None, None, HIDDEN))
+    kernels, biases = [(HIDDEN, 6), (HIDDEN, 6), (HIDDEN, 10)], [(6,), (6,), (10,)]
+    assert shapes == [*kernels, *biases, (10, HIDDEN), (HIDDEN,)]
+    bias = ops.convert_to_numpy(layer.query_key_value_bias)
+    assert bias.tolist() == [4.0] * 6 + [5.0] * 6 + [6.0] * 10
+
+
+def test_the_initializers_of_a_layer_reach_all_its_parts():
+    for layer_class in (TransformerEncoderLayer, TransformerDecoderLayer):
+        layer = layer_class(
+            12, 2, use_bias=True, kernel_initializer="ones", bias_initializer="random_normal"
+        )
+        layer(random(1, 3, HIDDEN))
+        matrices = [weight for weight in layer.weights if len(weight.shape) == 2]
+        biases = [weight for weight in layer.weights if weight.name.endswith("bias")]
+        assert [len(matrices), len(biases)] == [4, 4]
+        assert all((ops.convert_to_numpy(matrix) == 1).all() for matrix in matrices)
+        assert all(ops.convert_to_numpy(bias).std() > 0 for bias in biases)
 
 
 def test_dropout_acts_on_the_weights_in_training_alone():
@@ -136,6 +186,7 @@ def test_contract():
     x, memory = random(2, 4, HIDDEN), random(2, 9, MEMORY)
     check_layer_contract(MultiHeadAttention(2, 3, value_dim=5, use_bias=True, dropout=0.1), x)
     check_layer_contract(MultiHeadAttention(2, 3), x, memory)
+    check_layer_contract(MultiHeadAttention(2, 3, dtype="mixed_bfloat16"), x, memory, memory)
 
 
 @pytest.mark.parametrize(
@@ -145,15 +196,35 @@ def test_contract():
         {"num_heads": 2, "key_dim": 4.5},
         {"num_heads": 2, "key_dim": 4, "value_dim": -1},
         {"num_heads": 2, "key_dim": 4, "dropout": 1.0},
+        {"num_heads": 2, "key_dim": 4, "kernel_initializer": None},
     ],
 )
 def test_bad_arguments_are_named(arguments):
-    with pytest.raises(ValueError, match=r"`(num_heads|key_dim|value_dim|dropout)` must be"):
+    with pytest.raises(ValueError, match=f"`{list(arguments)[-1]}` must be|`num_heads` must be"):
         MultiHeadAttention(**arguments)
 
 
+def test_only_sizes_are_positional():
+    with pytest.raises(TypeError):
+        MultiHeadAttention(8, 64, 64, 0.1)
+
+
 def test_a_layer_keeps_to_what_it_was_built_for():
-    layer = MultiHeadAttention(2, 4)
-    layer(random(1, 3, HIDDEN))
+    x = random(1, 3, HIDDEN)
+    layers = [MultiHeadAttention(2, 4) for _ in range(3)]
+    for layer, arguments in zip(layers, ([x], [x, x], [x, x, x]), strict=True):
+        layer(*arguments)
+        for others in {1, 2, 3} - {len(arguments)}:
+            with pytest.raises(ValueError, match="was built for .*Received: a call for"):
+                layer(*[x] * others)
+            with pytest.raises(ValueError, match="was built for .*Received: a call for"):
+                layer(*[keras.KerasTensor(x.shape)] * others)
     with pytest.raises(ValueError, match="built for self-attention"):
-        layer(random(1, 3, HIDDEN), random(1, 3, HIDDEN))
+        layers[0].project_memory(x)
+    with pytest.raises(ValueError, match="`value` must be given where `key` is"):
+        MultiHeadAttention(2, 4)(x, key=x)
+
+
+def test_inputs_have_a_known_width():
+    with pytest.raises(ValueError, match=r"last axis of `query` must be known.*None"):
+        MultiHeadAttention(2, 4)(keras.KerasTensor((None, None, None)))
