@@ -5,9 +5,58 @@ Once a program imports Keras, the classes are registered for `keras.models.load_
 """
 
 import importlib
+from typing import TYPE_CHECKING, Any
 
-from keras_transformer.distribution import __version__
+from keras_transformer.distribution import __version__ as __version__
 from keras_transformer.saving import register_with_keras
+
+if TYPE_CHECKING:  # the names below, for type checkers and editors
+    from keras_transformer import data as data
+    from keras_transformer import decoding as decoding
+    from keras_transformer import evaluation as evaluation
+    from keras_transformer import export as export
+    from keras_transformer import layers as layers
+    from keras_transformer import losses as losses
+    from keras_transformer import metrics as metrics
+    from keras_transformer import models as models
+    from keras_transformer import optimizers as optimizers
+    from keras_transformer import parsing as parsing
+    from keras_transformer import schedules as schedules
+    from keras_transformer import serving as serving
+    from keras_transformer import text as text
+    from keras_transformer import training as training
+    from keras_transformer import translation_training as translation_training
+    from keras_transformer.data import BatchPlan as BatchPlan
+    from keras_transformer.data import BatchReader as BatchReader
+    from keras_transformer.errors import UserInputError as UserInputError
+    from keras_transformer.inference.alignment import Alignment as Alignment
+    from keras_transformer.inference.parser import Parse as Parse
+    from keras_transformer.inference.parser import Parser as Parser
+    from keras_transformer.inference.translator import Translator as Translator
+    from keras_transformer.layers import MultiHeadAttention as MultiHeadAttention
+    from keras_transformer.layers import PositionalEmbedding as PositionalEmbedding
+    from keras_transformer.layers import TokenEmbedding as TokenEmbedding
+    from keras_transformer.layers import TransformerDecoderLayer as TransformerDecoderLayer
+    from keras_transformer.layers import TransformerEncoderLayer as TransformerEncoderLayer
+    from keras_transformer.losses import LabelSmoothingCrossEntropy as LabelSmoothingCrossEntropy
+    from keras_transformer.metrics import Perplexity as Perplexity
+    from keras_transformer.metrics import TokenAccuracy as TokenAccuracy
+    from keras_transformer.models import PRESETS as PRESETS
+    from keras_transformer.models import CausalStack as CausalStack
+    from keras_transformer.models import build_language_model as build_language_model
+    from keras_transformer.models import build_transformer as build_transformer
+    from keras_transformer.models.sequence_generator import SequenceGenerator as SequenceGenerator
+    from keras_transformer.optimizers import transformer_adam as transformer_adam
+    from keras_transformer.runs.run_directory import RunDirectory as RunDirectory
+    from keras_transformer.schedules import TransformerSchedule as TransformerSchedule
+    from keras_transformer.search_options import SearchOptions as SearchOptions
+    from keras_transformer.serving import LiteRTTranslator as LiteRTTranslator
+    from keras_transformer.serving import TranslationClient as TranslationClient
+    from keras_transformer.special_tokens import SpecialTokens as SpecialTokens
+    from keras_transformer.text import SentencePieceTokenizer as SentencePieceTokenizer
+    from keras_transformer.translation_training import TranslationData as TranslationData
+    from keras_transformer.translation_training import TranslationSettings as TranslationSettings
+    from keras_transformer.translation_training import train_translation as train_translation
 
 _SUBPACKAGES = (
     "data",
@@ -63,15 +112,17 @@ _HOMES = {
 __all__ = ["__version__", *sorted(_SUBPACKAGES), *sorted(_HOMES)]
 
 
-def __getattr__(name):
-    if name in _SUBPACKAGES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # with this, type checkers would accept any name
+
+    def __getattr__(name: str) -> Any:
+        if name in _SUBPACKAGES:
+            return importlib.import_module(f"{__name__}.{name}")
+        if name in _HOMES:
+            return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
