@@ -4,6 +4,7 @@
 # make test-full the same with the slow tests
 # make fuzz      10,000 random cases of odd files and commands; ARGS="--cases 300 --seed 7"
 # make lint      ruff alone
+# make docs      the documentation as a site in build/site, every link checked
 # make benchmark how fast batches are read (about a minute)
 # make benchmark-exports sizes, speed and BLEU of the exports; ARGS="RUN --source FILE --reference FILE"
 # make benchmark-training how long a step takes, for a GPU; ARGS="--preset tiny --steps 20" elsewhere
@@ -23,7 +24,7 @@ ONE_THREAD := TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 OMP_NUM_THREADS=
 # JAX compiles every operation of every test: code that is less optimised is there in half the time.
 QUICK_XLA := XLA_FLAGS='--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false'
 
-.PHONY: help install demo test test-full fuzz lint benchmark benchmark-exports benchmark-training clean
+.PHONY: help install demo test test-full fuzz lint docs benchmark benchmark-exports benchmark-training clean
 
 help:
 	@sed -n "s/^# make/make/p" Makefile
@@ -37,7 +38,7 @@ test: lint
 	$(ONE_THREAD) $(PYTEST) --doctest-modules tests keras_transformer
 	KERAS_BACKEND=jax $(QUICK_XLA) $(PYTEST) -m core tests
 
-test-full: lint
+test-full: lint docs
 	$(PYTEST) --full --doctest-modules tests keras_transformer
 	KERAS_BACKEND=jax $(PYTEST) --full -m core tests
 
@@ -47,6 +48,9 @@ fuzz: .venv/installed-dev
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+docs: .venv/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 benchmark: .venv/installed
 	@$(BIN)/python -m benchmarks.reading
@@ -70,6 +74,10 @@ clean:
 
 .venv/installed-dev: .venv/installed
 	$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+.venv/installed-docs: .venv/installed
+	$(PIP_INSTALL) --editable '.[docs]'
 	@touch $@
 
 .venv/bin/python:

@@ -1,5 +1,7 @@
 """What holds for every page: the program understands its commands, and its links lead somewhere."""
 
+import importlib
+import re
 import subprocess
 
 import pytest
@@ -13,11 +15,40 @@ NAMES = [
     for path in sorted(ROOT.glob(pattern))
 ]
 COMMANDS = [command for name in NAMES for command in Page(name).commands()]
+TRAININGS = [
+    (recipe, command)
+    for name in NAMES
+    for recipe in sorted(set(re.findall(r"python -m recipes\.(\w+)\.train", Page(name).text)))
+    for command in Page(name).commands(f"python -m recipes.{recipe}.train")
+    if "--help" not in command
+]
+TARGETS = sorted({command[0] for name in NAMES for command in Page(name).commands("make")})
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 def test_every_command_is_understood(arguments):
     assert make_parser().parse_args(arguments).verb.__name__ == arguments[0]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(("recipe", "arguments"), TRAININGS, ids=lambda value: str(value)[:60])
+def test_every_command_of_a_recipe_is_understood(recipe, arguments, monkeypatch):
+    class Understood(Exception):
+        pass
+
+    def stop(options):
+        raise Understood
+
+    training = importlib.import_module(f"recipes.{recipe}.train")
+    monkeypatch.chdir(ROOT)  # for files of settings
+    monkeypatch.setattr("keras_transformer.training.TrainingRun.of", stop)
+    with pytest.raises(Understood):
+        training.main(arguments)
+
+
+def test_every_target_of_make_is_there():
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert {"demo", "test"} <= set(TARGETS) <= set(targets)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -39,6 +70,7 @@ def test_its_shell_blocks_are_shell(name):
 def test_there_are_commands_and_links():
     links = [link for name in NAMES for link in Page(name).links()]
     assert len(COMMANDS) >= 25
+    assert len(TRAININGS) >= 10
     assert len(links) >= 80
     assert any(anchor for _, anchor in links)
 

@@ -1,0 +1,62 @@
+"""A hook of mkdocs: dead links of the built pages, and what they would load from elsewhere."""
+
+import html.parser
+import logging
+import pathlib
+import urllib.parse
+
+LOG = logging.getLogger("mkdocs.hooks.built_site")
+LOADED = {"img", "script", "source", "iframe", "video", "audio", "embed"}  # and stylesheets
+
+
+class _BuiltPage(html.parser.HTMLParser):
+    """The anchors of a page, what it links to and what it loads."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        self.anchors |= {values[name] for name in ("id", "name") if values.get(name)}
+        if tag == "a" and values.get("href"):
+            self.links.append(values["href"])
+        elif tag == "link" and values.get("rel") not in ("canonical", "next", "prev"):
+            self.loaded.append(values["href"])
+        elif tag in LOADED and values.get("src"):
+            self.loaded.append(values["src"])
+
+
+def dead_links(site: pathlib.Path) -> list[str]:
+    """What is wrong with the links of a built site, a line each."""
+    pages = {path: _BuiltPage(path) for path in site.rglob("*.html") if path.name != "404.html"}
+    found = []
+    for path, page in pages.items():
+        name = path.relative_to(site)
+        found += [f"{name} loads {url}" for url in page.loaded if _is_elsewhere(url)]
+        for url in page.links + page.loaded:
+            parts = urllib.parse.urlsplit(url)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / urllib.parse.unquote(parts.path)).resolve()
+            if not parts.path:
+                target = path
+            anchor = urllib.parse.unquote(parts.fragment)
+            if not target.is_file():
+                found.append(f"{name} links to {url}: no such file")
+            elif anchor and target in pages and anchor not in pages[target].anchors:
+                found.append(f"{name} links to {url}: no such anchor")
+    return found
+
+
+def _is_elsewhere(url: str) -> bool:
+    parts = urllib.parse.urlsplit(url)
+    return bool(parts.netloc) or parts.scheme in ("http", "https")
+
+
+def on_post_build(config):
+    for line in dead_links(pathlib.Path(config.site_dir).resolve()):
+        LOG.warning(line)

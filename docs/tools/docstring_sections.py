@@ -1,0 +1,65 @@
+"""An extension of Griffe: our docstrings' sections, of which Google's style does not know all.
+
+"Call arguments" are those of `call`, "Example" is shown as examples, "Reference" under its title.
+"""
+
+import re
+import textwrap
+
+import griffe
+
+TITLES = "Args|Call arguments|Attributes|Returns|Yields|Raises|Example|Reference"
+NAMED = re.compile(r"(\w+(, \w+)*: .*\n?(    .*\n?)*)+")  # each item begins with its name
+
+
+class DocstringSections(griffe.Extension):
+    """Parses all docstrings section by section."""
+
+    def on_package(self, *, pkg, **options):
+        for docstring in _docstrings(pkg):
+            docstring.parsed = [
+                section
+                for chunk in re.split(rf"^(?=(?:{TITLES}):)", docstring.value, flags=re.MULTILINE)
+                for section in _sections(chunk, docstring)
+            ]
+
+
+def _docstrings(obj):
+    """Yield every docstring within a package."""
+    if obj.docstring:
+        yield obj.docstring
+    for member in obj.members.values():
+        if not member.is_alias:
+            yield from _docstrings(member)
+
+
+def _sections(chunk, docstring):
+    """The sections that Griffe makes of a chunk, which is one of ours or the text before them."""
+    title, _, content = chunk.partition(":")
+    content = textwrap.dedent(content.lstrip("\n") if content.startswith("\n") else content.strip())
+    if title == "Reference":
+        return [griffe.DocstringSectionText(f"**Reference**\n\n{content}")]
+    if title == "Example":
+        return _parsed(f"Examples:\n{_indented(content)}", docstring.parent)
+    if title == "Call arguments":
+        call = docstring.parent.members.get("call", docstring.parent)
+        sections = _parsed(f"Args:\n{_indented(content)}", call)
+        sections[0].title = f"{title}:"
+        return sections
+    multiple = bool(NAMED.fullmatch(content))
+    return _parsed(chunk, docstring.parent, multiple)
+
+
+def _parsed(text, parent, multiple=False):
+    # Without the empty line the first line's indentation would be taken for that of all.
+    return griffe.Docstring(f"\n{text}", parent=parent).parse(
+        "google",
+        returns_multiple_items=multiple,
+        returns_named_value=multiple,
+        warn_missing_types=False,
+        warn_unknown_params=False,  # several names may share a line
+    )
+
+
+def _indented(text):
+    return textwrap.indent(text, "    ")

@@ -1,0 +1,65 @@
+"""A hook of mkdocs: pages that lie outside `docs/`, and links that leave the site.
+
+Links in a page are those of the repository, so that they work where the file is read. On the site
+a link to a file that is no page leads to the repository.
+"""
+
+import logging
+import pathlib
+import posixpath
+import re
+import tomllib
+
+ROOT = pathlib.Path(__file__).parents[2]
+LOG = logging.getLogger("mkdocs.hooks.repository_links")
+OUTSIDE = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "report_a_fault.md",
+    "saved_models/README.md": "saved_models/README.md",
+}
+LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)#\s]+)(?=[)#])")
+CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
+
+
+def repository_address() -> str:
+    """The address of the repository, from pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return project["urls"]["Repository"].rstrip("/")
+
+
+def pages_outside() -> dict[str, str]:
+    """Where the pages outside `docs/` are in the site, by their paths in the repository."""
+    recipes = (str(path.relative_to(ROOT)) for path in ROOT.glob("recipes/*/README.md"))
+    return {**OUTSIDE, **{path: path for path in recipes}}
+
+
+def on_config(config):
+    config.nav.append({"Source code": repository_address()})
+
+
+def on_files(files, config):
+    from mkdocs.structure.files import File  # the rest of this file needs no mkdocs
+
+    for path, address in pages_outside().items():
+        files.append(File.generated(config, address, abs_src_path=str(ROOT / path)))
+
+
+def on_page_markdown(markdown, page, config, files):
+    inside = {address: path for path, address in pages_outside().items()}
+    here = inside.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+    places = {path: address for address, path in inside.items()}
+    places |= {f"docs/{file.src_uri}": file.src_uri for file in files if not file.generated_by}
+
+    def on_site(link):
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(here), link[1]))
+        if path in places:
+            return posixpath.relpath(places[path], posixpath.dirname(page.file.src_uri) or ".")
+        if not (ROOT / path).exists():
+            LOG.warning("%s links to %s, which does not exist", here, path)
+        kind = "tree" if (ROOT / path).is_dir() else "blob"
+        return f"{repository_address()}/{kind}/main/{path}"
+
+    parts = CODE.split(markdown)  # text and code in turn
+    parts[::2] = [LINK.sub(on_site, text) for text in parts[::2]]
+    return "".join(parts)

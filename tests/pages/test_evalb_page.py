@@ -1,0 +1,57 @@
+"""What docs/evalb.md shows is what the program does with EVALB's own sample."""
+
+import doctest
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from keras_transformer.cli import main
+from tests.pages.page import ROOT, Page
+
+PAGE = Page("docs/evalb.md")
+
+
+@pytest.fixture
+def sample(tmp_path, monkeypatch):
+    for name in ("sample.gld", "sample.tst", "COLLINS.prm"):
+        shutil.copy(ROOT / "tests" / "parsing" / "evalb_sample" / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+
+def figures(capsys):
+    """What `--json` prints of all sentences."""
+    scores = json.loads(capsys.readouterr().out)["all"]
+    names = ("recall", "precision", "f1", "valid", "error", "skipped")
+    return [scores[name] for name in names]
+
+
+def test_its_commands_print_its_figures(sample, capsys):
+    plain, as_json, with_parameters = PAGE.commands()
+    assert main(plain) == 0
+    assert "Bracketing Recall" in capsys.readouterr().out
+    assert main(as_json) == 0
+    by_collins = figures(capsys)
+    (prepare,) = re.findall(r"^\(cat .*$", PAGE.text, re.MULTILINE)
+    subprocess.run(["bash", "-c", prepare], check=True)
+    assert pathlib.Path("sample.prm").stat().st_size > pathlib.Path("COLLINS.prm").stat().st_size
+    assert main([*with_parameters, "--json"]) == 0
+    by_its_own = figures(capsys)
+    assert by_its_own == [87.76, 90.53, 89.12, 17, 5, 2]
+    assert by_collins == [87.23, 90.11, 88.65, 16, 6, 2]
+    said = re.sub(r"\s+", " ", PAGE.text)
+    assert (
+        "recall 87.76, precision 90.53, F1 89.12, 17 valid sentences, 5 errors, 2 skipped" in said
+    )
+    assert "give 87.23, 90.11 and 88.65: 16 valid, 6 errors, 2 skipped" in said
+
+
+def test_the_examples_print_what_the_page_says():
+    (block,) = PAGE.blocks("python")
+    examples = doctest.DocTestParser().get_doctest(block, {}, PAGE.path.name, str(PAGE.path), 0)
+    report = []
+    result = doctest.DocTestRunner().run(examples, out=report.append)
+    assert (result.failed, result.attempted) == (0, 5), "".join(report)
