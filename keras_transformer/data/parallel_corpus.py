@@ -211,7 +211,7 @@ def drop_listing(dropped: Mapping[Reason, int]) -> str:
 
 def advice(directory: PathLike) -> str:
     """Return what to do about a damaged corpus."""
-    return f"Delete {directory}: it is then prepared anew."
+    return f"Delete {directory}: it is then prepared again."
 
 
 def _open_rows(

@@ -18,7 +18,7 @@ from keras_transformer.types import PathLike
 _VERSION = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
 _SHARDS = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"  # the default names of files
 
-_ADVICE = "Prepare the data set anew."
+_ADVICE = "Prepare the data set again."
 
 # Protocol buffers write large integers into JSON as strings.
 _Count = Annotated[str, msgspec.Meta(pattern=r"^\d{1,18}$")] | Annotated[int, msgspec.Meta(ge=0)]

@@ -60,7 +60,7 @@ class TfdsPairs(ParallelText):
                 source, target = (example[language].decode("utf-8") for language in self.languages)
             except (KeyError, UnicodeDecodeError) as error:
                 raise UserInputError(
-                    f"The data set {self.name} is damaged: a pair has no text. Prepare it anew."
+                    f"The data set {self.name} is damaged: a pair has no text. Prepare it again."
                 ) from error
             yield source, target
 
@@ -159,7 +159,7 @@ class _TfdsLibrary:
                     yield dict(zip(self.languages, pair, strict=True))
         except tf.errors.OpError as error:
             raise UserInputError(
-                f"The data set {self._name} is damaged: {_line(error)}. Prepare it anew."
+                f"The data set {self._name} is damaged: {_line(error)}. Prepare it again."
             ) from error
 
 

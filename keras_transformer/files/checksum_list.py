@@ -9,7 +9,7 @@ from keras_transformer.files.whole_files import checksum, write_text
 from keras_transformer.types import PathLike
 
 CHECKSUMS = "SHA256SUMS"
-_ADVICE = "Copy the export anew."
+_ADVICE = "Copy the export again."
 
 
 def write_checksums(directory: PathLike) -> None:

@@ -13,7 +13,7 @@ from keras_transformer.files.whole_files import BeforeRename, checksum, copy_fil
 from keras_transformer.runs.run_records import Checksums
 from keras_transformer.types import PathLike
 
-ADVICE = "Copy the run anew."
+ADVICE = "Copy the run again."
 CHECKPOINTS = "checkpoints"
 
 
@@ -119,7 +119,7 @@ class RunChecksums:
     def _read(self) -> Checksums:
         if not self.path.is_file():
             return {}
-        advice = "Copy the run anew, or remove this file to go on without checks."
+        advice = "Copy the run again, or remove this file to go on without checks."
         return read_record(self.path, Checksums, advice)
 
 

@@ -22,7 +22,7 @@ LITERT_FORMAT = "keras_transformer LiteRT model"
 FORMAT_VERSION = 1
 SIDES = ("source", "target")
 TRANSLATE_IDS = "translate_ids"  # the signature that a translator calls
-_ADVICE = "Copy the export anew."
+_ADVICE = "Copy the export again."
 FileName = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\0]+$")]  # in the directory itself
 
 

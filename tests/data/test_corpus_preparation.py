@@ -331,7 +331,7 @@ def test_open_of_a_damaged_corpus(tmp_path, damage):
     prepared(tmp_path, keep_text=True)
     (directory,) = tmp_path.iterdir()
     damage(directory)
-    with pytest.raises(UserInputError, match="is damaged: .* Delete .*: it is then prepared anew"):
+    with pytest.raises(UserInputError, match="is damaged: .* Delete .*: it is then prepared again"):
         ParallelCorpus.open(directory)
 
 

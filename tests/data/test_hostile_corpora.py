@@ -41,7 +41,7 @@ def is_refused(directory):
         prepare(directory.parent)
     message = str(raised.value)
     assert "\n" not in message
-    assert f"Delete {directory}: it is then prepared anew." in message
+    assert f"Delete {directory}: it is then prepared again." in message
     return True
 
 

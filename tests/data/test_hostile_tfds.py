@@ -78,7 +78,7 @@ def test_a_flipped_bit_of_the_records_with_the_library(data_dir):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(UserInputError, match="is damaged: .*Prepare it anew"):
+    with pytest.raises(UserInputError, match="is damaged: .*Prepare it again"):
         read(data_dir)
 
 

@@ -38,7 +38,7 @@ def test_all_files_are_compared(export, capsys):
 def test_what_is_damaged_or_missing_is_named(export, capsys, damage):
     path = export / "variables" / "data"
     path.write_text(damage) if damage else path.unlink()
-    with pytest.raises(UserInputError, match="variables/data.* Copy the export anew"):
+    with pytest.raises(UserInputError, match="variables/data.* Copy the export again"):
         check_files(export)
     assert check_files(export, ["größer  x"]) == 1
     assert cli.main(["check", str(export)]) == 2

@@ -132,7 +132,7 @@ DAMAGED = [
     ({"format_version": 2}, "has format version 2; .* reads 1"),
     ({"format_version": 2, "checksums": MISSING}, "has format version 2; .* reads 1"),
     *(
-        ({name: value}, f"{name}.* Copy the export anew|damaged: it has no checksum of")
+        ({name: value}, f"{name}.* Copy the export again|damaged: it has no checksum of")
         for name, values in {
             "format_version": (MISSING, "1", None, 0, True, 1.5),
             "checksums": (MISSING, [], {}, {"model.tflite": "", "../passwords": ""}),
