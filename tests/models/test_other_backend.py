@@ -16,7 +16,7 @@ PROGRAM = """
 import sys
 import keras
 import numpy as np
-import keras_transformer.layers
+import keras_transformer
 
 backend, *names = sys.argv[1:]
 assert keras.backend.backend() == backend
