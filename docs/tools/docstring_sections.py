@@ -1,6 +1,7 @@
 """An extension of Griffe: our docstrings' sections, of which Google's style does not know all.
 
-"Call arguments" are those of `call`, "Example" is shown as examples, "Reference" under its title.
+"Call arguments" are those of `call`, "Example" is shown as examples, and what has no names, such as
+a single result or a reference, as text.
 """
 
 import re
@@ -37,8 +38,9 @@ def _sections(chunk, docstring):
     """The sections that Griffe makes of a chunk, which is one of ours or the text before them."""
     title, _, content = chunk.partition(":")
     content = textwrap.dedent(content.lstrip("\n") if content.startswith("\n") else content.strip())
-    if title == "Reference":
-        return [griffe.DocstringSectionText(f"**Reference**\n\n{content}")]
+    named = bool(NAMED.fullmatch(content))
+    if title == "Reference" or (title in ("Returns", "Yields") and not named):
+        return [griffe.DocstringSectionText(f"**{title}:**\n\n{content}")]
     if title == "Example":
         return _parsed(f"Examples:\n{_indented(content)}", docstring.parent)
     if title == "Call arguments":
@@ -46,16 +48,13 @@ def _sections(chunk, docstring):
         sections = _parsed(f"Args:\n{_indented(content)}", call)
         sections[0].title = f"{title}:"
         return sections
-    multiple = bool(NAMED.fullmatch(content))
-    return _parsed(chunk, docstring.parent, multiple)
+    return _parsed(chunk, docstring.parent)
 
 
-def _parsed(text, parent, multiple=False):
+def _parsed(text, parent):
     # Without the empty line the first line's indentation would be taken for that of all.
     return griffe.Docstring(f"\n{text}", parent=parent).parse(
         "google",
-        returns_multiple_items=multiple,
-        returns_named_value=multiple,
         warn_missing_types=False,
         warn_unknown_params=False,  # several names may share a line
     )

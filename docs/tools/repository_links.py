@@ -62,4 +62,6 @@ def on_page_markdown(markdown, page, config, files):
 
     parts = CODE.split(markdown)  # text and code in turn
     parts[::2] = [LINK.sub(on_site, text) for text in parts[::2]]
+    # In a table GitHub wants the bars of code to be escaped, and the site does not.
+    parts[1::2] = [code.replace(r"\|", "|") for code in parts[1::2]]
     return "".join(parts)

@@ -1,6 +1,8 @@
 """The API reference has every public name, each once."""
 
 import importlib
+import inspect
+import pathlib
 import re
 
 import keras_transformer
@@ -22,6 +24,17 @@ def resolve(identifier):
         return getattr(importlib.import_module(module), name)
 
 
+def shown_of(module):
+    """What the reference shows of a module: a name that is a file of its folder too is hidden."""
+    folder = pathlib.Path(module.__file__).parent
+    names = [
+        name
+        for name in getattr(module, "__all__", dir(module))
+        if not (hasattr(module, "__path__") and (folder / f"{name}.py").exists())
+    ]
+    return [getattr(module, name) for name in names]
+
+
 def public_objects():
     """Every public name with its object; a subpackage stands for its own names."""
     for name in keras_transformer.__all__:
@@ -35,8 +48,7 @@ def public_objects():
 def test_every_public_name_is_in_the_reference():
     shown = []
     for value in map(resolve, IDENTIFIERS):
-        names = getattr(value, "__all__", None)
-        shown += [value] if names is None else [getattr(value, name) for name in names]
+        shown += [value, *(shown_of(value) if inspect.ismodule(value) else ())]
     missing = [name for name, value in public_objects() if not any(value is one for one in shown)]
     assert missing == []
 

@@ -31,7 +31,6 @@ def test_it_names_the_numbers_of_parameters():
 
 def test_its_bytes_are_those_of_the_formulas():
     rows = re.findall(r"^\| .*?\| ?(\d+) P \| ([\d.]+ GB) \| ([\d.]+ GB) \|", PAGE.text, re.M)
-    rows += re.findall(r", float32 \| (\d+) P \| ([\d.]+ GB) \| ([\d.]+ GB) \|", PAGE.text)
     assert len(rows) == 6
     for factor, *cells in rows:
         for cell, name in zip(cells, ("base", "big"), strict=True):
