@@ -3,7 +3,7 @@
 import io
 import os
 import sys
-from typing import Any, NoReturn, TextIO, cast
+from typing import NoReturn, TextIO, cast
 
 from keras_transformer.errors import CannotWrite, UserInputError
 
@@ -28,7 +28,7 @@ class MissingStream(io.TextIOBase):
     def readline(self, size: int | None = -1) -> NoReturn:
         raise self._error()
 
-    def write(self, text: Any) -> NoReturn:
+    def write(self, text: str) -> NoReturn:
         raise self._error()
 
     def _error(self) -> UserInputError:
