@@ -28,8 +28,8 @@ class TrainingSettings(Settings):
     `accumulate` and `device_tokens`.
 
     Attributes:
-        preset: name of the model's size, which decides what is None; a subclass may make a field of
-            it.
+        preset: name of the model's size, which decides settings of None; a subclass may make it a
+            field.
         may_change: names of fields that a training that is resumed may have otherwise: its updates
             stay the same, up to rounding.
 

@@ -56,7 +56,21 @@ CASES = {
     ),
     "PositionalEmbedding": (
         {"vocabulary_size": 10, "hidden_dim": 6, "positions": "learned", "max_length": 5},
-        {**IDS, "expected_output_shape": (2, 4, 6), "expected_num_trainable_weights": 2},
+        {
+            **IDS,
+            "expected_output_shape": (2, 4, 6),
+            "expected_num_trainable_weights": 2,
+            "supports_masking": True,
+        },
+    ),
+    "PositionalEmbedding with a mask": (
+        {"vocabulary_size": 10, "hidden_dim": 6, "mask_id": 0},
+        {
+            **IDS,
+            "expected_output_shape": (2, 4, 6),
+            "expected_num_trainable_weights": 1,
+            "supports_masking": True,
+        },
     ),
     "ResidualBlock": (
         {"dropout": 0.1, "normalize_first": True},
@@ -69,7 +83,12 @@ CASES = {
     ),
     "TokenEmbedding": (
         {"vocabulary_size": 10, "hidden_dim": 6},
-        {**IDS, "expected_output_shape": (2, 4, 6), "expected_num_trainable_weights": 1},
+        {
+            **IDS,
+            "expected_output_shape": (2, 4, 6),
+            "expected_num_trainable_weights": 1,
+            "supports_masking": True,
+        },
     ),
     "TransformerDecoderLayer": (
         EVERYTHING,
