@@ -3,7 +3,7 @@
 # make test      lint and tests (20 minutes on 2 cores)
 # make test-full the same with the slow tests
 # make fuzz      10,000 random cases of odd files and commands; ARGS="--cases 300 --seed 7"
-# make lint      ruff alone
+# make lint      ruff and mypy alone
 # make docs      the documentation as a site in build/site, every link checked
 # make benchmark how fast batches are read (about a minute)
 # make benchmark-exports sizes, speed and BLEU of the exports; ARGS="RUN --source FILE --reference FILE"
@@ -48,6 +48,7 @@ fuzz: .venv/installed-dev
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 docs: .venv/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
@@ -62,7 +63,7 @@ benchmark-exports: .venv/installed-dev
 	@$(BIN)/python -m benchmarks.exports $(ARGS)
 
 clean:
-	rm -rf .venv .pytest_cache .ruff_cache build *.egg-info
+	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache build *.egg-info
 
 # The stamps hold the time of an installation: it is repeated when the requirements change.
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
