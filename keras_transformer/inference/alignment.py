@@ -1,4 +1,4 @@
-"""Which source words a model looked at for each target word."""
+"""Word alignments, from the cross-attention of a model."""
 
 import dataclasses
 from collections.abc import Sequence

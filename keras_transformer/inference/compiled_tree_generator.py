@@ -1,5 +1,6 @@
 """Search for linearised trees, compiled: NumPy arrays of ids in, NumPy arrays out."""
 
+import functools
 from collections.abc import Sequence
 
 import keras
@@ -35,11 +36,12 @@ class CompiledTreeGenerator:
         self.generator = SequenceGenerator(models, special_tokens, len(tree_tokens.opening))
         self.max_length = self.generator.layers.max_length  # most positions, or None
         self._options = options
-        self._tree_rules = {
-            "tree_tokens": tree_tokens,
-            "special_tokens": self.generator.special_tokens,
-            "vocabulary_size": self.generator.layers.vocabulary_size,
-        }
+        self._constraint = functools.partial(
+            WellFormedTree,
+            tree_tokens=tree_tokens,
+            special_tokens=self.generator.special_tokens,
+            vocabulary_size=self.generator.layers.vocabulary_size,
+        )
         self._call = CompiledCalls(models)
 
     def search(
@@ -66,6 +68,6 @@ class CompiledTreeGenerator:
 
     def _search_trees(self, source_ids, num_leaves):
         def is_tree(limits):
-            return WellFormedTree(num_leaves, limits, **self._tree_rules)
+            return self._constraint(num_leaves, limits)
 
         return self.generator.search(source_ids, options=self._options, constraints=(is_tree,))

@@ -137,7 +137,7 @@ class RestTransport:
             method,
             url,
             data=body,
-            timeout=urllib3.Timeout(total=timeout),  # type: ignore[arg-type]  # types lack it
+            timeout=urllib3.Timeout(total=timeout),  # type: ignore[arg-type]  # not in its types
             # The credentials are for this server only.
             allow_redirects=False,
             stream=True,
