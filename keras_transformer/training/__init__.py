@@ -1,4 +1,4 @@
-"""A training with `model.fit`: the run that it belongs to, and the pieces that it is made of."""
+"""Training with `model.fit`: a run directory, callbacks, devices and checkpoints."""
 
 from keras_transformer.runs.model_weights import load_weights
 from keras_transformer.training.callbacks.bleu_validation import BleuValidation

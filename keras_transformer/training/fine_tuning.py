@@ -1,6 +1,9 @@
-"""Training a model further, with parts of it held as they are."""
+"""Fine-tuning: freezing parts of a model."""
 
 import fnmatch
+from collections.abc import Iterable
+
+import keras
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import TransformerStacks
@@ -8,24 +11,24 @@ from keras_transformer.models import TransformerStacks
 PARTS = ("encoder", "decoder", "embeddings")
 
 
-def freeze(model, patterns):
-    """Hold layers as they are in training; to be called before `compile`.
+def freeze(model: keras.Model, patterns: Iterable[str]) -> list[str]:
+    """Freeze layers. Call it before `compile`.
 
-    A layer that is frozen stays so in the model: its weights are saved with the others', get no
-    gradient and no place in the optimizer. Dropout goes on in it.
+    The weights of frozen layers are saved with the others, but get neither gradients nor a place
+    in the optimizer. Their dropout stays active in training.
 
     Args:
-        model: a `keras.Model` from `build_transformer`.
-        patterns: names of layers, in which `*` stands for anything, as in "encoder_layer_*"; or the
-            words "encoder" and "decoder", a stack with its final norm, and "embeddings", all
-            tables, with positions that are learned. Where source and target share a vocabulary,
-            their embedding is one layer.
+        model: a model from `build_transformer`.
+        patterns: names of layers, where `*` matches anything, as in "encoder_layer_*"; or
+            "encoder" and "decoder" for a stack with its final norm, and "embeddings" for all
+            tables, learned positions included. Source and target with a shared vocabulary have
+            one embedding layer.
 
     Returns:
-        Names of all layers that are frozen, in the order of the model.
+        Names of all frozen layers, in the order of the model.
 
     Raises:
-        UserInputError: a pattern fits no layer, or no layer is left to train.
+        UserInputError: a pattern matches no layer, or no layer is left to train.
 
     Example:
         >>> from keras_transformer.models import build_transformer
@@ -35,7 +38,7 @@ def freeze(model, patterns):
     """
     layers = {layer.name: layer for layer in model.layers if layer.weights}
     parts = _parts(TransformerStacks.of(model))
-    frozen = set()
+    frozen: set[str] = set()
     for pattern in patterns:
         found = parts[pattern] if pattern in PARTS else fnmatch.filter(layers, pattern)
         if not found:
@@ -52,7 +55,7 @@ def freeze(model, patterns):
     return [name for name in layers if not layers[name].trainable]
 
 
-def _parts(layers):
+def _parts(layers: TransformerStacks) -> dict[str, list[str]]:
     """Names of the layers that each word stands for."""
     embeddings = [layers.source_embedding, layers.target_embedding]
     parts = {

@@ -1,6 +1,13 @@
-"""The callbacks of one training, in their order, and what they measured when it ends."""
+"""The callbacks of one training, in order, and the record of what they measured."""
+
+from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import keras
 
 from keras_transformer.errors import CannotWrite
 from keras_transformer.files.standard_streams import tell
@@ -19,19 +26,31 @@ from keras_transformer.training.callbacks.progress_bar import ProgressBar
 from keras_transformer.training.callbacks.step_callback import StepMeter
 from keras_transformer.training.callbacks.tensorboard_log import TensorBoardLog
 from keras_transformer.training.callbacks.validation_log import ValidationLog
+from keras_transformer.training.cost.step_work import StepWork
 from keras_transformer.training.epochs import EpochCallbacks
 from keras_transformer.training.fit_record import FitRecord
 from keras_transformer.training.states.checkpoints import Checkpoints
 from keras_transformer.training.states.saved_states import Progress, SavedStates
 
-# `fit` wants a number of epochs; a training limited by minutes never comes near this one.
+if TYPE_CHECKING:
+    from keras_transformer.training.training_run import TrainingRun
+
+# `fit` needs a number of epochs; a training limited by minutes never reaches this one.
 EPOCHS_WITHOUT_STEP_LIMIT = 1_000_000
 
 
 class FitCallbacks:
     """The callbacks that an entered `TrainingRun` brings to `fit`; see `TrainingRun.begin`."""
 
-    def __init__(self, run, model, work, data_fingerprint, validators=(), callbacks=()):
+    def __init__(
+        self,
+        run: TrainingRun,
+        model: keras.Model,
+        work: StepWork,
+        data_fingerprint: str | None,
+        validators: Sequence[keras.callbacks.Callback] = (),
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+    ) -> None:
         self.devices = run.devices
         agree = run.devices.largest
         self.limits = _limits(run, agree)
@@ -57,34 +76,43 @@ class FitCallbacks:
             data_fingerprint=data_fingerprint,
         )
         self.interrupt = StopOnInterrupt(states.save_all if run.is_chief else None, agree)
-        self.logs, saving, last = [], [], []
+        self.logs: list[MetricsLog | ProgressBar | TensorBoardLog] = []
+        saving: list[keras.callbacks.Callback] = []
+        last: list[keras.callbacks.Callback] = []
         if run.is_chief:
-            self.logs = _logs(run, model, work, self.progress, validators)
+            self.logs = _logs(run, work, self.progress, validators)
             log = ValidationLog(run.directory.validation_path, self.progress.seconds)
             saving, last = [self.checkpoints, log, *self.logs], [states]
         if run.is_chief and run.show_progress and model.jit_compile:
             saving.append(CompiledShapes(work.shape_to_compile))
+        measuring: list[keras.callbacks.Callback]
         measuring = [StopOnNaN(self.checkpoints.last_good), self.meter]
         measuring += [*([average] if average else []), *validators]
+        limits = self.limits.values()
         self.epochs = EPOCHS_WITHOUT_STEP_LIMIT
         if run.steps is not None:
             self.epochs = math.ceil(run.steps / run.save_every)
         self.list = EpochCallbacks(
-            [*measuring, *saving, *self.limits.values(), *callbacks, *last, self.interrupt],
+            [*measuring, *saving, *limits, *callbacks, *last, self.interrupt],
             model,
             run.state,
             run.save_every,
             self.epochs,
             at_end=self._end,
         )
-        self.record = None  # a `FitRecord` in the end
+        self.record: FitRecord | None = None
 
     @property
-    def limit_reached(self):
+    def limit_reached(self) -> str | None:
         """The name of the limit that was reached, or None."""
         return next((name for name in self.limits if self.limits[name].reached), None)
 
-    def break_off(self, exception_type, exception, traceback):
+    def break_off(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
         """The `__exit__` of a training: true for Ctrl-C and other signals within `fit`."""
         if self.record is not None:
             return False
@@ -94,21 +122,22 @@ class FitCallbacks:
             raise CannotWrite(f"{exception} {self.checkpoints.last_good()}") from exception
         if not isinstance(exception, KeyboardInterrupt):
             return False
-        self._keep_record(self.interrupt.stopped_because or "interrupted")
+        reason = self.interrupt.stopped_because or "interrupted"
+        self.record = self._record(reason)
         if self.devices.is_chief:
-            self._report_interrupt()
+            self._report_interrupt(reason)
         self.devices.stop()
         return True
 
-    def _end(self):
-        """What follows the last step in `fit`; KeyboardInterrupt where a signal came since."""
+    def _end(self) -> None:
+        """End `fit`; raises KeyboardInterrupt if a signal came after the last step."""
         self.interrupt.__exit__(None, None, None)
         self._close()
-        self._keep_record(self.limit_reached or "data")
+        self.record = self._record(self.limit_reached or "data")
         self.devices.stop()
 
-    def _keep_record(self, stopped_because):
-        self.record = FitRecord(
+    def _record(self, stopped_because: str) -> FitRecord:
+        return FitRecord(
             steps=self.meter.step,
             seconds=self.progress.seconds,
             target_tokens_per_second=self.meter.rate.tokens_per_second,
@@ -120,23 +149,24 @@ class FitCallbacks:
             flop_utilisation=self.meter.rate.flop_utilisation,
         )
 
-    def _close(self):
+    def _close(self) -> None:
         for log in self.logs:
             log.close()
 
-    def _report_interrupt(self):
-        """Say what was saved, and how to go on."""
-        name = self.record.stopped_because.capitalize()
+    def _report_interrupt(self, reason: str) -> None:
+        """Tell what was saved, and how to resume."""
         if self.interrupt.between_steps:
-            message = f"{name}. The weights are saved: {self.checkpoints.save()}."
+            message = f"{reason.capitalize()}. The weights are saved: {self.checkpoints.save()}."
         else:
-            message = f"{name} within a step. {self.checkpoints.last_good()}"
+            message = f"{reason.capitalize()} within a step. {self.checkpoints.last_good()}"
         tell(f"{message} The same command with --resume goes on.")
 
 
-def _limits(run, agree):
+def _limits(
+    run: TrainingRun, agree: Callable[[int], int]
+) -> dict[str, StepLimit | TimeLimit | StopOnPlateau]:
     """Return the callbacks that end the training, by the name of what they limit."""
-    limits = {}
+    limits: dict[str, StepLimit | TimeLimit | StopOnPlateau] = {}
     if run.steps is not None:
         limits["steps"] = StepLimit(run.steps, run.step)
     if run.minutes is not None:
@@ -147,14 +177,20 @@ def _limits(run, agree):
     return limits
 
 
-def _logs(run, model, work, progress, validators):
+def _logs(
+    run: TrainingRun,
+    work: StepWork,
+    progress: Progress,
+    validators: Sequence[keras.callbacks.Callback],
+) -> list[MetricsLog | ProgressBar | TensorBoardLog]:
     """Return the callbacks that are closed at the end."""
+    logs: list[MetricsLog | ProgressBar | TensorBoardLog]
     logs = [MetricsLog(run.directory.metrics_path, work, run.log_every)]
     if run.show_progress:
         logs.append(ProgressBar(work, run.steps, run.minutes, progress.seconds))
     if run.tensorboard:
         bleu = next((each for each in validators if isinstance(each, BleuValidation)), None)
-        samples = bleu and (lambda: bleu.samples)
+        samples = None if bleu is None else lambda: bleu.samples
         path = run.directory.tensorboard_path
         logs.append(TensorBoardLog(path, work, run.log_every, samples))
     return logs

@@ -1,30 +1,31 @@
-"""The exact training step on JAX, where a batch is read in slices."""
+"""The exact training step on JAX, which reads a batch in slices."""
 
 import contextlib
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import keras
 
 from keras_transformer.training.step_sums import StepSums
+from keras_transformer.types import Tensor
+
+# Values of trainable, non-trainable, optimizer and metrics variables.
+State: TypeAlias = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
 
 
-class JaxTrainingModel(StepSums, keras.Model):
-    """What `training_model` returns on JAX; see there.
+class JaxTrainingModel(StepSums):
+    """The model of `training_model` on JAX.
 
-    A step is one program over all devices of a `keras.distribution.DataParallel`, and what it adds
-    up is of all of them. Slice j holds rows j, j + accumulate, j + 2 accumulate and so on: of the
-    rows that lie on a device every slice has its share, and none is moved.
+    A step is one program over all devices of a `keras.distribution.DataParallel`, so its sums are
+    over all of them. Slice j holds rows j, j + accumulate, j + 2 accumulate and so on: every slice
+    gets its share of each device's rows, and none moves to another device.
     """
 
-    def __init__(self, inputs, outputs, accumulate=1, name=None):
-        super().__init__(inputs=inputs, outputs=outputs, name=name)
-        self.accumulate = accumulate
-
-    def after_restore(self):
+    def after_restore(self) -> None:
         """Do nothing: all devices draw their masks from one seed, as parts of one array."""
 
-    def train_step(self, state, data):
+    def train_step(self, state: State, data: Any) -> tuple[dict[str, Tensor], State]:
         """One update from one batch; see `keras.Model.train_step` on JAX."""
         if self.accumulate == 1:
             return super().train_step(state, data)
@@ -40,12 +41,12 @@ class JaxTrainingModel(StepSums, keras.Model):
         trainable, optimizer_variables = self.optimizer.stateless_apply(
             optimizer_variables, gradients, trainable
         )
-        logs = {}
+        logs: dict[str, Tensor] = {}
         metrics = self._with_metrics(metrics, lambda: logs.update(self._track_loss(loss, data)))
         return logs, (trainable, non_trainable, optimizer_variables, metrics)
 
     def _sum_over_slices(self, trainable, non_trainable, optimizer_variables, metrics, data):
-        """Return loss and gradients of all rows, and the state that the slices leave."""
+        """Return loss and gradients of all rows, and the state after the last slice."""
         self.check_weights(data)
         gradient_of = jax.value_and_grad(self.compute_loss_and_updates, has_aux=True)
 
@@ -73,7 +74,7 @@ class JaxTrainingModel(StepSums, keras.Model):
         carry, _ = jax.lax.scan(add_slice, carry, jax.tree.map(self._in_slices, data))
         return carry
 
-    def _in_slices(self, array):
+    def _in_slices(self, array: jax.Array) -> jax.Array:
         """(rows, ...) -> (accumulate, rows / accumulate, ...)."""
         self.check_rows(array.shape[0])
         slices = array.reshape(-1, self.accumulate, *array.shape[1:])

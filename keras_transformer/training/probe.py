@@ -1,25 +1,28 @@
-"""One step of the largest batch before a training: memory runs out now, or not at all."""
+"""A trial step of the largest batch before a training: memory runs out now or never."""
 
 import dataclasses
 import time
 
+import keras
 import numpy as np
 
+from keras_transformer.data import BatchPlan, BatchReader
 from keras_transformer.errors import UserInputError, is_out_of_memory
 from keras_transformer.training.devices.device_memory import peak_device_memory
+from keras_transformer.training.devices.devices import Devices
 
 GIBIBYTE = 2**30
 
 
 @dataclasses.dataclass(frozen=True)
 class ProbeRecord:
-    """What a probe found; as a string it is one line for people.
+    """The result of a probe; `str` makes a line for people of it.
 
     Args:
         sentences: rows of the batch that hold a sentence.
-        source_length, target_length: its shape, in tokens.
-        seconds: time of the step, compiling included.
-        peak_bytes: most memory in use on one device, or None where the backend does not know.
+        source_length, target_length: its padded lengths, in tokens.
+        seconds: time of the step, compilation included.
+        peak_bytes: most memory in use on one device, if the backend knows it.
     """
 
     sentences: int
@@ -28,7 +31,7 @@ class ProbeRecord:
     seconds: float
     peak_bytes: int | None
 
-    def __str__(self):
+    def __str__(self) -> str:
         memory = ""
         if self.peak_bytes is not None:
             memory = f" into {self.peak_bytes / GIBIBYTE:.1f} GiB a device"
@@ -36,23 +39,25 @@ class ProbeRecord:
         return f"The largest batch ({_shape(self)}) fits{memory}; {after}"
 
 
-def probe(model, reader, devices, accumulate=1):
+def probe(
+    model: keras.Model, reader: BatchReader, devices: Devices, accumulate: int = 1
+) -> ProbeRecord:
     """Train one step on the largest batch of a plan, and undo it.
 
     Forward pass, backward pass and update run through the compiled function of the training. Then
-    weights, optimizer, dropout seeds and metrics are put back: a training goes as without it.
+    weights, optimizer, dropout seeds and metrics are restored: the training is not affected.
 
     Args:
-        model: the compiled model that is to be trained.
-        reader: the `data.BatchReader` of the training text.
-        devices: the `Devices` of the training.
-        accumulate: slices that each device works a batch off in.
+        model: the compiled model to be trained.
+        reader: reads the batches of the training text.
+        devices: the devices of the training.
+        accumulate: slices of a batch that each device computes one after another.
 
     Returns:
-        A `ProbeRecord`.
+        Shape, time and memory of the step.
 
     Raises:
-        UserInputError: memory ran out; the message says what to do about it.
+        UserInputError: memory ran out; the message proposes what to change.
 
     Example:
 
@@ -63,38 +68,39 @@ def probe(model, reader, devices, accumulate=1):
     """
     step = reader.plan.largest_step
     inputs = reader.batch(step, row_multiple=devices.replicas * accumulate)[0]
-    shape = {
-        "sentences": len(reader.plan.batch(step)),
-        "source_length": inputs["source_ids"].shape[1],
-        "target_length": inputs["target_ids"].shape[1],
-    }
+    record = ProbeRecord(
+        sentences=len(reader.plan.batch(step)),
+        source_length=inputs["source_ids"].shape[1],
+        target_length=inputs["target_ids"].shape[1],
+        seconds=0.0,
+        peak_bytes=None,
+    )
     values = _values(model, devices)
     began = time.perf_counter()
     try:
         data = devices.batches(reader, step, accumulate)
         model.fit(data, steps_per_epoch=1, shuffle=False, verbose=0)
-        model.optimizer.iterations.numpy()  # JAX computes, and fails, while `fit` has returned
+        model.optimizer.iterations.numpy()  # JAX may compute, and fail, after `fit` has returned
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        record = ProbeRecord(**shape, seconds=0.0, peak_bytes=None)
         raise UserInputError(_advice(record, model, reader.plan, devices, accumulate)) from error
     seconds = time.perf_counter() - began
     _put_back(model, values)
-    return ProbeRecord(**shape, seconds=seconds, peak_bytes=peak_device_memory())
+    return dataclasses.replace(record, seconds=seconds, peak_bytes=peak_device_memory())
 
 
-def _values(model, devices):
-    """Every variable of a training and its value, as an array of our own."""
+def _values(model: keras.Model, devices: Devices) -> list[tuple[keras.Variable, np.ndarray]]:
+    """Every variable of a training and a copy of its value."""
     if not model.optimizer.built:
         with devices.scope():
             model.optimizer.build(model.trainable_variables)
     variables = [*model.variables, *model.optimizer.variables]
-    # A step on JAX gives away the memory that `numpy()` may only look at.
+    # A step on JAX donates the memory that `numpy()` may share.
     return [(variable, np.array(variable.numpy())) for variable in variables]
 
 
-def _put_back(model, values):
+def _put_back(model: keras.Model, values: list[tuple[keras.Variable, np.ndarray]]) -> None:
     for variable, value in values:
         variable.assign(value)
     model.reset_metrics()
@@ -102,7 +108,10 @@ def _put_back(model, values):
         model.after_restore()
 
 
-def _advice(record, model, plan, devices, accumulate):
+def _advice(
+    record: ProbeRecord, model: keras.Model, plan: BatchPlan, devices: Devices, accumulate: int
+) -> str:
+    """The error message: what was tried, and what needs less memory."""
     longest = int(max(plan.source_lengths.max(), plan.target_lengths.max()))
     ways = []
     if plan.batch_tokens // 2 >= longest:
@@ -118,7 +127,7 @@ def _advice(record, model, plan, devices, accumulate):
     )
 
 
-def _shape(record):
+def _shape(record: ProbeRecord) -> str:
     noun = "sentence" if record.sentences == 1 else "sentences"
     lengths = f"{record.source_length} + {record.target_length}"
     return f"{record.sentences:,} {noun} of {lengths} tokens"

@@ -1,19 +1,26 @@
-"""What training models of all backends share: a step that is the sum of slices of its batch."""
+"""Base class of the training models: a step is the sum over slices of its batch."""
 
 import inspect
+from typing import Any
 
 import keras
 
 from keras_transformer.metrics import StepLoss
 
 
-class StepSums:
-    """Mixin of a `keras.Model` with an attribute `accumulate`.
+class StepSums(keras.Model):
+    """A functional model that reads a batch in `accumulate` slices.
 
     `step_losses` are the `StepLoss` metrics given to `compile`, which add up a step's slices.
     """
 
-    def compile(self, *args, **options):
+    def __init__(
+        self, inputs: Any, outputs: Any, accumulate: int = 1, name: str | None = None
+    ) -> None:
+        super().__init__(inputs=inputs, outputs=outputs, name=name)
+        self.accumulate = accumulate
+
+    def compile(self, *args: Any, **options: Any) -> None:
         """As `keras.Model.compile`; refuses a loss whose slices do not add up to the batch's."""
         given = inspect.signature(keras.Model.compile).bind(self, *args, **options).arguments
         loss = given.get("loss")
@@ -26,8 +33,8 @@ class StepSums:
         self.step_losses = [metric for metric in metrics if isinstance(metric, StepLoss)]
         super().compile(*args, **options)
 
-    def check_weights(self, data):
-        """Refuse a batch without weights: its loss may be a mean, and slices not add up."""
+    def check_weights(self, data: Any) -> None:
+        """Refuse a batch without weights: its loss may be a mean, which slices do not add up to."""
         _, _, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         if sample_weight is None:
             raise ValueError(
@@ -35,8 +42,8 @@ class StepSums:
                 f"accumulate={self.accumulate}"
             )
 
-    def check_rows(self, rows):
-        """Refuse rows that cannot be cut into equal slices; a number of None is not known yet."""
+    def check_rows(self, rows: int | None) -> None:
+        """Refuse rows that do not divide into equal slices; None is a number not known yet."""
         if rows is not None and rows % self.accumulate:
             raise ValueError(
                 "The rows of a batch must be a multiple of replicas x `accumulate`. Received on "

@@ -1,38 +1,41 @@
 """The exact training step on TensorFlow, with one replica or several."""
 
 import contextlib
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.optimizers import inner_optimizer
-from keras_transformer.training.devices.dropout_streams import spread_dropout_seeds
+from keras_transformer.training.devices.tensorflow_dropout_streams import spread_dropout_seeds
 from keras_transformer.training.devices.tensorflow_multi_worker import MultiWorkerSteps
 from keras_transformer.training.step_sums import StepSums
+from keras_transformer.types import Tensor
 
 
-class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):
-    """What `training_model` returns on TensorFlow; see there.
+class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
+    """The model of `training_model` on TensorFlow.
 
-    Under `tf.distribute` the gradients of all replicas are added up before the optimizer sees them,
-    if it says that it knows such sums by an attribute `gradients_are_summed`, as
-    `optimizers.AdamWithGradientNorm` does, alone or in a `keras.optimizers.LossScaleOptimizer`.
-    Clipping and the search for overflow then see the whole batch's gradients. Every other optimizer
-    is handed each replica's own, as Keras does: it clips these, and adds up what is left.
+    Under `tf.distribute` the gradients of all replicas are summed before they reach an optimizer
+    with an attribute `gradients_are_summed`, such as `optimizers.AdamWithGradientNorm`, alone or in
+    a `keras.optimizers.LossScaleOptimizer`. Clipping and the search for overflow then see the
+    gradients of the whole batch. Any other optimizer gets each replica's own gradients, as in
+    Keras: it clips them, then sums.
     """
 
-    def __init__(self, inputs, outputs, accumulate=1, name=None):
-        super().__init__(inputs=inputs, outputs=outputs, name=name)
-        self.accumulate = accumulate
+    def __init__(
+        self, inputs: Any, outputs: Any, accumulate: int = 1, name: str | None = None
+    ) -> None:
+        super().__init__(inputs, outputs, accumulate, name)
         self.after_restore()
 
-    def after_restore(self):
-        """Give every replica its own dropout masks, from the restored state of the first one's."""
+    def after_restore(self) -> None:
+        """Give every replica its own dropout masks, which follow from the first one's state."""
         spread_dropout_seeds(self, self.distribute_strategy)
 
-    def compile(self, *args, **options):
-        """As `keras.Model.compile`; the optimizer is told that it gets sums."""
+    def compile(self, *args: Any, **options: Any) -> None:
+        """As `keras.Model.compile`; tells the optimizer that it gets sums."""
         super().compile(*args, **options)
         replicas = self.distribute_strategy.num_replicas_in_sync
         if self.jit_compile and replicas > 1 and not tf.config.list_physical_devices("GPU"):
@@ -44,7 +47,7 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):
         if self._sums_gradients:
             inner_optimizer(self.optimizer).gradients_are_summed = True
 
-    def train_step(self, data):
+    def train_step(self, data: Any) -> dict[str, Tensor]:
         """One update from one batch; `fit` calls it on every replica with its rows."""
         if self.accumulate == 1:
             loss, gradients = self._loss_and_gradients(data)
@@ -59,7 +62,7 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):
         return self.get_metrics_result()
 
     def _loss_and_gradients(self, data):
-        """Return the loss of some rows and its dense gradients, None where there is none."""
+        """Return the loss of some rows and its dense gradients, None for unused weights."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape() as tape:
             y_pred = self(x, training=True)
@@ -73,7 +76,7 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):
         """Return the loss and the gradients of all rows, read slice by slice."""
         self.check_weights(data)
         slices = keras.tree.map_structure(self._in_slices, data)
-        without_gradient = set()
+        without_gradient: set[int] = set()
 
         def add_slice(index, loss, sums):
             rows = keras.tree.map_structure(lambda tensor: tf.gather(tensor, index), slices)
@@ -107,7 +110,7 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):
         return tf.ensure_shape(slices, (self.accumulate, None, *tensor.shape[1:]))
 
     def _track_loss(self, loss, data):
-        """Show Keras's `loss` the sum over all replicas, which is the mean of what they hold."""
+        """Update Keras's `loss` with the sum over all replicas, of which it takes the mean."""
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         rows = tf.shape(keras.tree.flatten(data)[0])[0]
         tracker = next(metric for metric in self.metrics if metric.name == "loss")
@@ -122,10 +125,10 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):
         return [None if gradient is None else next(sums) for gradient in gradients]
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        """Make the variables of metrics and optimizer from the data's shapes.
+        """Create the variables of metrics and optimizer from the data's shapes.
 
-        Keras reads a first batch for it under `tf.distribute`, where it asks that all replicas have
-        one shape, and otherwise makes them in the first step, where a loop over slices cannot.
+        Under `tf.distribute` Keras reads a first batch for it and requires one shape on all
+        replicas; otherwise it creates them in the first step, which a loop over slices cannot.
         """
         if iterator is not None:
             specification = iterator._get_iterator().element_spec
@@ -135,22 +138,22 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps, keras.Model):
 
 
 def _of_first_replica(spec):
-    """The shape and dtype of a batch's rows on one replica, None for what the data leave away."""
+    """The shape and dtype of a batch's rows on one replica, None for missing weights."""
     first = tf.nest.flatten(spec, expand_composites=True)[0]
     return None if first.dtype == tf.variant else first
 
 
 def _all_at_once(gradients):
-    """Gradients of which each is there when all are.
+    """Gradients that are available only when all of them are.
 
-    On a busy CPU an update of one weight can otherwise overtake the gradients that still read it,
-    and these are then of the new weight: of Keras's own step with two dense layers and plain SGD
-    one in four was wrong.
+    Otherwise, on a busy CPU, the update of a weight can overtake gradients that still read it and
+    are then those of the new weight: with Keras's own step, two dense layers and plain SGD, one
+    step in four was wrong.
     """
     with tf.control_dependencies([gradient for gradient in gradients if gradient is not None]):
         return [None if gradient is None else tf.identity(gradient) for gradient in gradients]
 
 
 def _dense(gradient):
-    """A lookup's gradient comes as rows: replicas and slices have others, in other numbers."""
+    """A lookup's gradient comes as rows, which differ between replicas and slices."""
     return tf.convert_to_tensor(gradient)

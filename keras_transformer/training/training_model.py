@@ -1,36 +1,37 @@
-"""The model that `fit` trains: the functional model's layers with an exact step."""
+"""The model to `fit`: a functional model's layers with an exact training step."""
 
 import keras
 
 from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.training.step_sums import StepSums
 
 
-def training_model(model, accumulate=1):
+def training_model(model: keras.Model, accumulate: int = 1) -> StepSums:
     """Return a model over the same layers whose training step is exact on any number of devices.
 
-    A step reads its batch in `accumulate` slices of rows on every replica, adds up the gradients of
-    slices and replicas, and updates the weights once: loss, gradients, gradient norm and clipping
-    are those of the whole batch on one device. Weights, dropout seeds and layers are the given
-    model's own, so that one goes on to be what is saved and what translates.
+    A step reads its batch in `accumulate` slices of rows on every replica, adds up the gradients
+    of slices and replicas, and updates the weights once: loss, gradients, gradient norm and
+    clipping are those of the whole batch on one device. The layers, weights and dropout seeds are
+    those of `model`, so save `model` and translate with it.
 
-    The loss must be a plain sum, as `losses.LabelSmoothingCrossEntropy` is where the data bring
+    The loss must be a plain sum, as `losses.LabelSmoothingCrossEntropy` is if the data bring
     weights `mask / tokens of the global batch`. With several slices `compile` refuses other losses,
-    and `fit` data without weights.
+    and `fit` refuses data without weights.
 
     Args:
-        model: a functional `keras.Model`, such as `models.build_transformer` returns. Under
-            `tf.distribute` both are made in the strategy's scope.
-        accumulate: positive integer, slices of a batch on each replica. The memory of a step is
-            that of one slice. The rows of a batch must be a multiple of replicas x `accumulate`;
-            rows of padding alone, of weight 0, fill it up.
+        model: a functional model, such as `models.build_transformer` returns. Under
+            `tf.distribute`, create both models in the strategy's scope.
+        accumulate: positive integer, number of slices of a batch on each replica. A step needs the
+            memory of one slice. The rows of a batch must be a multiple of replicas x `accumulate`;
+            pad it with rows of weight 0.
 
     Returns:
-        A `keras.Model` to compile and fit, of the backend's class: `TensorFlowTrainingModel` or
-        `JaxTrainingModel`. Its method `after_restore()` is to be called when its variables were
-        assigned from a checkpoint.
+        A model to compile and fit, of the backend's class: `TensorFlowTrainingModel` or
+        `JaxTrainingModel`. Call its method `after_restore()` after assigning its variables from a
+        checkpoint.
 
     Raises:
-        ValueError: `accumulate` is no positive integer, or the backend is another one.
+        ValueError: `accumulate` is not a positive integer, or the backend is not supported.
 
     Example:
         >>> from keras_transformer.losses import LabelSmoothingCrossEntropy

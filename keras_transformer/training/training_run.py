@@ -1,9 +1,12 @@
-"""A training in a run directory: what `fit` needs to end, to log, to save and to go on."""
+"""A training in a run directory: what `fit` needs to end, log, save and resume."""
 
 import contextlib
-import dataclasses
-import os
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
 
 import keras
 
@@ -12,75 +15,85 @@ from keras_transformer.argument_checks import (
     check_positive_int,
     check_positive_number,
 )
+from keras_transformer.command_line.training_options import TrainingOptions
 from keras_transformer.data import BatchReader
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_lock import run_lock
+from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.training.cost.device_speed import DeviceSpeed
 from keras_transformer.training.cost.step_work import StepWork
 from keras_transformer.training.determinism import make_reproducible
 from keras_transformer.training.devices.device_start import start_devices
-from keras_transformer.training.devices.devices import Devices
+from keras_transformer.training.devices.devices import Batches, Devices
+from keras_transformer.training.epochs import EpochCallbacks
 from keras_transformer.training.fit_callbacks import FitCallbacks
+from keras_transformer.training.fit_record import FitRecord
 from keras_transformer.training.positions_check import check_positions
 from keras_transformer.training.probe import probe
 from keras_transformer.training.states.rewind import rewind
 from keras_transformer.training.states.run_opening import open_origin, open_run
-from keras_transformer.training.states.training_state import check_same_data
+from keras_transformer.training.states.training_state import TrainingState, check_same_data
 from keras_transformer.training.validation_batches import fixed_batches
+from keras_transformer.types import PathLike
 
 
-@dataclasses.dataclass(eq=False)
 class TrainingRun:
-    """One training in a run directory: a context, in which a script of one's own calls `fit`.
+    """One training in a run directory: a context in which a script calls `fit`.
 
-    Every `save_every` updates are one epoch to Keras: then the model is validated and saved. It is
-    at the end as well. After Ctrl-C, SIGTERM and SIGHUP it is saved, not validated. With the
-    weights goes a state: weights, dropout seeds, the optimizer, what was best so far. A training
-    that ends at any moment, also by a kill within a save, goes on from the last one as if there
-    had been no break. No other training can have the directory meanwhile. Of several processes the
-    chief alone writes files and shows progress.
+    Every `save_every` updates are one epoch for Keras, at whose end the model is validated and
+    saved. The last epoch may be shorter. After Ctrl-C, SIGTERM and SIGHUP the model is saved
+    without validation. Each checkpoint has weights and a state: the dropout seeds, the optimizer
+    and the best values so far. A training that ends at any moment, even by a kill in the middle of
+    a save, resumes from the last state with the same results as without the break. The directory
+    is locked against other trainings. With several processes, only the chief writes files and
+    shows progress.
 
     Args:
         directory: path of the run directory.
-        steps: updates after which to end, or None.
-        minutes: minutes after which to end, over the training's whole life, or None. At least one
-            of the two limits is needed.
+        steps: updates after which to end.
+        minutes: minutes after which to end, those before a resume included. At least one of the
+            two limits is required.
         save_every: updates between two validations and checkpoints.
-        keep_last: how many of the last checkpoints to keep.
-        keep_best: how many of the best checkpoints to keep besides.
-        monitor: the value by which a checkpoint is best.
-        mode: "min" or "max", which values of `monitor` are better.
-        patience: validations in a row without a better value after which to end, or None.
+        keep_last: number of last checkpoints to keep.
+        keep_best: number of best checkpoints to keep as well.
+        monitor: name of the value that ranks checkpoints.
+        mode: which values of `monitor` are better.
+        patience: end after this many validations in a row without a better value.
         tensorboard: whether to write event files into the run directory.
         log_every: updates between two rows of metrics.csv.
         show_progress: whether to show the progress bar, and lines on model and devices.
-        resume: whether to go on with a run in the directory; without one it begins.
-        overwrite: whether to replace a run in the directory.
-        origin: path of a run to start from, or None.
-        settings: the training's settings, a JSON-compatible dictionary. A training that goes on
-            must have the same.
-        may_change: names of settings that it may have otherwise.
-        check_origin: function that gets the `RunDirectory` of `origin`, and may refuse it, or None.
-        seed: of the weights and the dropout.
+        resume: whether to resume the run in the directory; without one the training begins.
+        overwrite: whether to replace the run in the directory.
+        origin: path of a run to start from.
+        check_origin: called with the `RunDirectory` of `origin`; may raise to refuse it.
+        settings: the training's settings, JSON-compatible. They must stay the same on a resume.
+        may_change: names of settings that may differ on a resume.
+        seed: seed of the weights and the dropout.
         deterministic: whether the losses of two trainings must be equal to the last bit.
-        replicas: devices of each machine, see `start_devices`; None: every GPU, or the CPU as one.
-        devices: the `Devices`, where they have been started already.
-        accumulate: slices of a batch that each device works off one after the other; or a function
-            from the number of devices of all machines to that.
-        device_tflops: TFLOP/s of one device, None: those of known devices.
+        replicas: devices of each machine, see `start_devices`. None: every GPU, or the CPU as one.
+        devices: the devices, if they have been started already.
+        accumulate: slices of a batch that each device computes one after another; or a function
+            that returns it for the number of devices of all machines.
+        device_tflops: TFLOP/s of one device. None: those of known devices.
         probe: whether to try the largest batch first.
-        command: the command line that started it, for records of what was done.
+        command: the command line that started the training, for the records of the run.
 
-    The arguments are attributes. Entered, `directory` and `origin` are `RunDirectory`s, `devices`
-    are there and `accumulate` is a number; `state` is the `TrainingState` that the training goes on
-    from, or None. Begun, `speed` is the `DeviceSpeed` of the devices.
+    Attributes:
+        directory: the `RunDirectory`.
+        origin: the `RunDirectory` of the run to start from, or None; set on entering.
+        devices: the `Devices`; set on entering.
+        accumulate: the number of slices; set on entering.
+        state: the `TrainingState` that the training resumes from, or None; set on entering.
+        speed: the `DeviceSpeed` of the devices; set by `begin`.
+
+    The other arguments are attributes as they were given.
 
     Raises:
-        ValueError: no limit is given, or an argument breaks its rule.
-        UserInputError: on entering: the directory holds something else, or a run and neither
-            `resume` nor `overwrite` is given; another training has it; its settings are others.
-        TrainingDiverged: in `fit`: the loss or a weight is no finite number.
-        CannotWrite: in `fit`: the disk is full, or another error of the operating system.
+        ValueError: both limits are missing, or an argument breaks its rule.
+        UserInputError: on entering: the directory holds something else, or a run without `resume`
+            or `overwrite`; another training uses it; or its settings differ.
+        TrainingDiverged: in `fit`: the loss or a weight is not finite.
+        CannotWrite: in `fit`: the disk is full, or the operating system reports another error.
 
     Example:
 
@@ -96,55 +109,93 @@ class TrainingRun:
     ```
     """
 
-    directory: str | os.PathLike
-    _: dataclasses.KW_ONLY
-    steps: int | None = None
-    minutes: float | None = None
-    save_every: int = 1000
-    keep_last: int = 5
-    keep_best: int = 1
-    monitor: str = "val_perplexity"
-    mode: str = "min"
-    patience: int | None = None
-    tensorboard: bool = True
-    log_every: int = 50
-    show_progress: bool = True
-    resume: bool = False
-    overwrite: bool = False
-    origin: str | os.PathLike | None = None
-    check_origin: Callable | None = None
-    settings: dict = dataclasses.field(default_factory=dict)
-    may_change: tuple = ()
-    seed: int = 1
-    deterministic: bool = False
-    replicas: int | None = None
-    devices: Devices | None = None
-    accumulate: int | Callable = 1
-    device_tflops: float | None = None
-    probe: bool = True
-    command: str = ""
+    origin: RunDirectory | None
+    devices: Devices
+    accumulate: int
+    state: TrainingState | None
+    speed: DeviceSpeed
 
-    def __post_init__(self):
-        if self.steps is None and self.minutes is None:
+    def __init__(
+        self,
+        directory: PathLike,
+        *,
+        steps: int | None = None,
+        minutes: float | None = None,
+        save_every: int = 1000,
+        keep_last: int = 5,
+        keep_best: int = 1,
+        monitor: str = "val_perplexity",
+        mode: Literal["min", "max"] = "min",
+        patience: int | None = None,
+        tensorboard: bool = True,
+        log_every: int = 50,
+        show_progress: bool = True,
+        resume: bool = False,
+        overwrite: bool = False,
+        origin: PathLike | None = None,
+        check_origin: Callable[[RunDirectory], object] | None = None,
+        settings: dict[str, Any] | None = None,
+        may_change: Sequence[str] = (),
+        seed: int = 1,
+        deterministic: bool = False,
+        replicas: int | None = None,
+        devices: Devices | None = None,
+        accumulate: int | Callable[[int], int] = 1,
+        device_tflops: float | None = None,
+        probe: bool = True,
+        command: str = "",
+    ) -> None:
+        if steps is None and minutes is None:
             raise ValueError("One of `steps` and `minutes` must be given. Received: None for both")
-        for name in ("steps", "save_every", "keep_last", "keep_best", "patience", "log_every"):
-            if getattr(self, name) is not None or name not in ("steps", "patience"):
-                check_positive_int(name, getattr(self, name))
-        if self.minutes is not None:
-            check_positive_number("minutes", self.minutes)
-        check_one_of("mode", self.mode, ("min", "max"))
-        self.state = self.speed = self._train = self._fit = self._validation = None
+        for name, value in (("steps", steps), ("patience", patience)):
+            if value is not None:
+                check_positive_int(name, value)
+        if minutes is not None:
+            check_positive_number("minutes", minutes)
+        check_positive_int("save_every", save_every)
+        check_positive_int("keep_last", keep_last)
+        check_positive_int("keep_best", keep_best)
+        check_positive_int("log_every", log_every)
+        check_one_of("mode", mode, ("min", "max"))
+        self.directory = RunDirectory(directory)
+        self.steps = steps
+        self.minutes = minutes
+        self.save_every = save_every
+        self.keep_last = keep_last
+        self.keep_best = keep_best
+        self.monitor = monitor
+        self.mode = mode
+        self.patience = patience
+        self.tensorboard = tensorboard
+        self.log_every = log_every
+        self.show_progress = show_progress
+        self.resume = resume
+        self.overwrite = overwrite
+        self.check_origin = check_origin
+        self.settings = {} if settings is None else settings
+        self.may_change = may_change
+        self.seed = seed
+        self.deterministic = deterministic
+        self.replicas = replicas
+        self.device_tflops = device_tflops
+        self.probe = probe
+        self.command = command
+        self._origin_path = origin
+        self._started_devices = devices
+        self._given_accumulate = accumulate
+        self._train: BatchReader | None = None
+        self._fit: FitCallbacks | None = None
 
     @classmethod
-    def of(cls, options, **arguments):
-        """The training that a command's options describe; settings have the arguments' own names.
+    def of(cls, options: TrainingOptions, **arguments: Any) -> Self:
+        """The training that a command's options describe; settings have the arguments' names.
 
         Args:
-            options: `command_line.TrainingOptions`.
+            options: settings, run directory and limits of a training command.
             **arguments: further arguments of `TrainingRun`.
         """
         settings = options.settings
-        names = [field.name for field in dataclasses.fields(cls)]
+        names = inspect.signature(cls).parameters
         of_settings = {name: getattr(settings, name) for name in names if hasattr(settings, name)}
         return cls(
             options.run,
@@ -157,11 +208,11 @@ class TrainingRun:
             **{**of_settings, "accumulate": settings.micro_batches, **arguments},
         )
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         with contextlib.ExitStack() as contexts:
-            self.devices = self.devices or start_devices(self.replicas)
-            path = self.directory
-            contexts.enter_context(self.devices.watch(RunDirectory(path)))
+            self.devices = self._started_devices or start_devices(self.replicas)
+            path = self.directory.path
+            contexts.enter_context(self.devices.watch(self.directory))
             if self.is_chief:
                 contexts.enter_context(run_lock(path))
             self.directory, self.state = open_run(
@@ -172,109 +223,115 @@ class TrainingRun:
                 overwrite=self.overwrite,
                 resume=self.resume,
             )
-            self.origin = open_origin(self.origin, self.directory, self.state, self.resume)
+            self.origin = open_origin(self._origin_path, self.directory, self.state, self.resume)
             if self.origin and self.check_origin:
                 self.check_origin(self.origin)
-            if callable(self.accumulate):
-                self.accumulate = self.accumulate(self.devices.replicas)
+            slices = self._given_accumulate
+            self.accumulate = slices(self.devices.replicas) if callable(slices) else slices
             make_reproducible(self.seed, self.deterministic)
             self._contexts = contexts.pop_all()
         return self
 
-    def __exit__(self, exception_type, exception, traceback):
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
         return self._contexts.__exit__(exception_type, exception, traceback)
 
     @property
-    def is_chief(self):
-        """Whether this process writes the files and goes on after `fit`."""
+    def is_chief(self) -> bool:
+        """Whether this process writes the files and continues after `fit`."""
         return self.devices.is_chief
 
     @property
-    def step(self):
-        """Updates done before the training goes on here."""
+    def step(self) -> int:
+        """Updates done before the training was resumed."""
         return self.state.step if self.state else 0
 
     @property
-    def prepared_path(self):
-        """The folder beside the run directory where tokenized text is kept for other runs too."""
+    def prepared_path(self) -> Path:
+        """The folder beside the run directory that keeps tokenized text, shared by all runs."""
         return self.directory.path.parent / "prepared"
 
     @property
-    def record(self):
-        """What the training did, a `FitRecord`; None before its end."""
-        return self._fit and self._fit.record
+    def record(self) -> FitRecord:
+        """What the training did; RuntimeError before its end."""
+        if self._fit is None or self._fit.record is None:
+            raise RuntimeError("`record` is available when the training has ended.")
+        return self._fit.record
 
     @property
-    def exit_code(self):
-        """The exit code of a program that ends with the training: None, or that of a signal."""
-        return self.record and self.record.exit_code
+    def exit_code(self) -> int | None:
+        """The program's exit code after a signal, as `FitRecord.exit_code`, else None."""
+        return self.record.exit_code
 
     @property
-    def earlier(self):
-        """The `RunDirectory` whose model and tokenizers the training takes over, or None."""
+    def earlier(self) -> RunDirectory | None:
+        """The run whose model and tokenizers the training takes over, or None."""
         return self.directory if self.state else self.origin
 
-    def earlier_model(self, **options):
-        """The model that the training takes over: that of the run it goes on with, or starts from.
+    def earlier_model(self, **options: float) -> keras.Model | None:
+        """The model that the training takes over: of the run it resumes, or starts from.
 
         Args:
-            **options: rates of dropout, as of `RunDirectory.load_model`.
+            **options: rates of dropout, as in `RunDirectory.load_model`.
 
         Returns:
-            A functional `keras.Model`, or None where the training needs a new one. The state of a
-            training that goes on brings the weights, see `begin`.
+            A functional model, or None if the training needs a new one. `begin` restores the
+            weights of a resumed training.
         """
         if self.state:
             return self.directory.load_architecture(**options)
-        return self.origin and self.origin.load_model(**options)
+        return None if self.origin is None else self.origin.load_model(None, **options)
 
-    def scope(self):
-        """Return the context in which the model is built and compiled."""
+    def scope(self) -> AbstractContextManager[object]:
+        """Return the context in which to build and compile the model."""
         return self.devices.scope()
 
-    def say(self, *lines):
-        """Print lines, in the chief."""
+    def say(self, *lines: object) -> None:
+        """Print lines, in the chief only."""
         if self.is_chief and self.show_progress:
             print(*lines, sep="\n", flush=True)
 
     def begin(
         self,
-        model,
-        train=None,
-        validation=None,
+        model: keras.Model,
+        train: BatchReader | None = None,
+        validation: BatchReader | Iterable[object] | None = None,
         *,
-        tokenizer,
-        source_tokenizer=None,
-        validation_steps=None,
-        validators=(),
-        callbacks=(),
-        work=None,
-        data_fingerprint=None,
-    ):
-        """Write what is known before the training, or make model and run what they were.
+        tokenizer: SentencePieceTokenizer,
+        source_tokenizer: SentencePieceTokenizer | None = None,
+        validation_steps: int | None = None,
+        validators: Sequence[keras.callbacks.Callback] = (),
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        work: StepWork | None = None,
+        data_fingerprint: str | None = None,
+    ) -> None:
+        """Start the run directory, or restore model and run if the training is resumed.
 
         Args:
-            model: a `keras.Model` compiled with `metrics.StepLoss` among its weighted metrics. A
-                second one, of a loss without smoothing and named "step_nll", adds that to the logs.
-                With `use_ema=True` in the optimizer, the average is validated and saved; the
-                training goes on from the weights themselves.
-            train: `data.BatchReader` of the training text; None for data of one's own.
-            validation: `BatchReader` of the dev text, or `validation_data` as of `fit`, or None.
-            tokenizer: that of the target, which goes into the run directory.
-            source_tokenizer: that of the source, where it has a vocabulary of its own.
-            validation_steps: as of `fit`, for data of one's own.
+            model: a model compiled with `metrics.StepLoss` among its weighted metrics. A second
+                one, of a loss without smoothing and named "step_nll", is logged too. With
+                `use_ema=True` in the optimizer, the average is validated and saved; the training
+                continues from the weights themselves.
+            train: reader of the training text. None: `fit` gets other data.
+            validation: reader of the dev text, or `validation_data` as for `fit`.
+            tokenizer: tokenizer of the target, saved in the run directory.
+            source_tokenizer: tokenizer of the source, if it has a vocabulary of its own.
+            validation_steps: as for `fit`, if `validation` is not a reader.
             validators: callbacks that add values to the logs of an epoch, such as `BleuValidation`.
             callbacks: further callbacks, called after those that save the weights.
-            work: the `StepWork` of data of one's own; of a `BatchReader` it is known.
-            data_fingerprint: what tells data of one's own from others, or None.
+            work: work of the training steps; required without `train`.
+            data_fingerprint: identifies the training data, if `train` is None.
 
         Raises:
             UserInputError: the state is of other text or another model, a sentence is longer than
                 the learned positions, or memory runs out in the largest batch.
-            ValueError: `train` or `work` is missing, or `patience` is given without validation.
+            ValueError: `train` and `work` are both missing, or `patience` is given without
+                validation.
         """
-        if train is None and work is None:
-            raise ValueError("`work` must be given where `train` is not. Received: None for both")
         if self.patience is not None and validation is None and not validators:
             raise ValueError("`patience` needs `validation` or `validators`. Received: neither")
         self._train = train
@@ -285,6 +342,8 @@ class TrainingRun:
             check_positions(model, train, validation)
             data_fingerprint = _fingerprint(train, validation)
             work = work or StepWork.of(train.plan, model, self.speed.total_peak_flops)
+        elif work is None:
+            raise ValueError("`work` must be given where `train` is not. Received: None for both")
         if self.state:
             check_same_data(self.state, data_fingerprint)
         self._describe(model, precision)
@@ -293,97 +352,109 @@ class TrainingRun:
         if self.probe and train is not None:
             self.say(probe(model, train, self.devices, self.accumulate))
         if self.state:
-            self._go_back(model)
+            self._go_back(model, self.state)
         self._fit = FitCallbacks(self, model, work, data_fingerprint, validators, callbacks)
         self._contexts.push(self._fit.break_off)
         self._fit.interrupt.__enter__()
         model.stop_training = self._fit.limit_reached is not None
-        self.callbacks.validate_if_due(**self._validation)
+        self._fit.list.validate_if_due(**self._validation)
         self._has_ended = model.stop_training
 
     @property
-    def callbacks(self):
-        """The callbacks for `fit`, a `keras.callbacks.CallbackList`; further ones go to `begin`."""
-        return self._fit.list
+    def callbacks(self) -> EpochCallbacks:
+        """The callbacks for `fit`, a `keras.callbacks.CallbackList`; pass others to `begin`."""
+        return self._begun("callbacks").list
 
     @property
-    def fit_options(self):
-        """The other arguments of `fit`, a dictionary: validation, epochs and their steps."""
+    def fit_options(self) -> dict[str, Any]:
+        """The other arguments of `fit`: validation, epochs and their steps."""
+        epochs = self._begun("fit_options").epochs
         first = self.step // self.save_every
         if self._has_ended:
-            # No epoch is left, but `fit` puts an average in place only where one had been.
+            # No epoch is left, but `fit` finalizes an average only after at least one.
             first = max(first, 1)
         return {
             **self._validation,
             "steps_per_epoch": self.save_every,
             "initial_epoch": first,
-            "epochs": first if self._has_ended else self._fit.epochs,
+            "epochs": first if self._has_ended else epochs,
             "shuffle": False,  # the batches come in the order of their plan
             "verbose": 0,
         }
 
-    def batches(self, reader):
+    def batches(self, reader: BatchReader) -> Batches:
         """Endless batches for `fit` and `evaluate`, each for all devices together.
 
         Args:
-            reader: a `data.BatchReader`. Those of the training text, which `begin` was told of,
-                begin with the step at which the training goes on.
+            reader: reads the batches. Those of the training text, passed to `begin`, start at the
+                step from which the training resumes.
 
         Raises:
-            RuntimeError: the training has not begun.
+            RuntimeError: `begin` was not called.
         """
-        if self._fit is None:
-            raise RuntimeError("`begin` must be called before `batches`.")
+        self._begun("batches")
         if reader is self._train:
             return self.devices.batches(reader, self.step, self.accumulate)
         return self.devices.batches(reader)
 
-    def _set_validation(self, validation, steps):
+    def _begun(self, name: str) -> FitCallbacks:
+        if self._fit is None:
+            raise RuntimeError(f"`begin` must be called before `{name}`.")
+        return self._fit
+
+    def _set_validation(
+        self, validation: BatchReader | Iterable[object] | None, steps: int | None
+    ) -> None:
         if isinstance(validation, BatchReader):
             steps = validation.plan.steps_per_epoch
             validation = self.devices.batches(validation)
-        self._validation = {
+        self._validation: dict[str, Any] = {
             "validation_data": fixed_batches(validation, steps),
             "validation_steps": steps,
         }
 
-    def _describe(self, model, precision):
-        """Say how large the training is, and where it runs."""
-        plan = self._train and self._train.plan
+    def _describe(self, model: keras.Model, precision: str) -> None:
+        """Print the size of the training, and its devices."""
         size = f"{model.count_params():,} parameters"
-        if plan:
+        if self._train is not None:
+            plan = self._train.plan
             size += f", {plan.steps_per_epoch:,} steps an epoch, {plan.report()}"
         parts = self.devices.replicas * self.accumulate
         slices = f", a step in {parts} parts" if parts > 1 else ""
         self.say(size, f"{self.devices.description}, {precision}{slices}")
 
-    def _start(self, model, tokenizer, source_tokenizer):
+    def _start(
+        self,
+        model: keras.Model,
+        tokenizer: SentencePieceTokenizer,
+        source_tokenizer: SentencePieceTokenizer | None,
+    ) -> None:
         self.directory.start(
-            # The layers alone: how they are trained is no part of what is saved.
+            # The layers alone, without how they are trained.
             model=keras.Model(model.input, model.output, name=model.name),
             tokenizer=tokenizer,
             source_tokenizer=None if source_tokenizer is tokenizer else source_tokenizer,
             settings=self.settings,
-            origin=self.origin and self.origin.path,
+            origin=None if self.origin is None else self.origin.path,
         )
 
-    def _go_back(self, model):
-        """Make the model and the run what they were, but for settings that may change."""
+    def _go_back(self, model: keras.Model, state: TrainingState) -> None:
+        """Restore the model and the run, except settings that may change."""
         if self.is_chief:
-            rewind(self.directory, self.state)
+            rewind(self.directory, state)
             self.directory.checksums.write_json(self.directory.settings_path, self.settings)
         with self.scope():
-            self.state.restore(model)
+            state.restore(model)
 
 
-def _fingerprint(train, validation):
-    """What a training that goes on must find again: training batches and dev text."""
+def _fingerprint(train: BatchReader, validation: BatchReader | Iterable[object] | None) -> str:
+    """What must stay the same on a resume: training batches and dev text."""
     if not isinstance(validation, BatchReader):
         return train.fingerprint
     return " ".join([train.fingerprint, *validation.corpus_fingerprints])
 
 
-def _precision(model):
-    """The dtype policy of a model's layers; that of mixed precision where some have it."""
+def _precision(model: keras.Model) -> str:
+    """The dtype policy of a model's layers; a mixed one if any layer has it."""
     policies = {layer.dtype_policy.name for layer in model.layers if layer.weights}
     return max(policies, key=lambda name: (name.startswith("mixed"), name), default="float32")

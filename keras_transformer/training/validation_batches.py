@@ -2,29 +2,33 @@
 
 import inspect
 import itertools
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import keras
+
+Data = TypeVar("Data", bound=Iterable[object] | None)
 
 
 class FixedBatches(keras.utils.PyDataset):
     """Batches in memory, each as `fit` takes it."""
 
-    def __init__(self, batches):
+    def __init__(self, batches: Sequence[object]) -> None:
         super().__init__()
         self.batches = batches
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.batches)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> object:
         return self.batches[index]
 
 
-def fixed_batches(validation_data, steps):
-    """Hold the first batches of a generator; return other data as they are.
+def fixed_batches(validation_data: Data, steps: int | None) -> Data | FixedBatches:
+    """Keep the first batches of a generator in memory; return other data unchanged.
 
-    A generator cannot begin anew. Keras reads its first two batches again at each validation and
-    goes on behind those of the one before, so each would be of other sentences.
+    A generator cannot restart: Keras would read its first two batches at each validation and
+    continue after those of the previous one, so each validation would see other sentences.
     """
     if not inspect.isgenerator(validation_data) or steps is None:
         return validation_data

@@ -76,7 +76,7 @@ def test_a_text_is_learned_and_translated_without_tensorflow(tmp_path):
         ["keras_transformer.cli", "translate", str(run.path)],
         text="one two three five\n\nfive\n",
     )
-    assert "TensorFlow is not installed: there are no TensorBoard logs." in done.stderr
+    assert "TensorFlow is not installed: no TensorBoard logs are written." in done.stderr
     _, translations = done.stdout.rsplit(f"{run.path}\n", 1)
     assert len(translations.splitlines()) == 3
     assert json.loads(run.scores_path.read_text())["training_pairs"] == 625 - 20

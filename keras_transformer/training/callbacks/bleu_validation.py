@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,33 +12,32 @@ from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.evaluation import bleu
 from keras_transformer.evaluation.bleu import bleu_metric, check_paired
 from keras_transformer.files.whole_files import write_text
-from keras_transformer.training.callbacks.step_callback import StepCallback
+from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
+from keras_transformer.types import PathLike
 
 
 class BleuValidation(StepCallback):
-    """Translates the validation set at an interval and scores it: `val_bleu` in the logs of `fit`.
+    """Translates the validation set every few epochs; logs the score as `val_bleu`.
 
-    It translates at the end of every n-th epoch, and when a number of steps or minutes ends the
-    training. The callbacks behind
-    it find the score among their logs. Some translations are written to a file each time, spread
-    over the set, with source and reference.
+    It runs at the end of every `every`-th epoch, and when a limit of steps or minutes ends the
+    training. Callbacks that come after it find the score in their logs. Each time a few
+    translations, spread over the set, are written to a file with their sources and references.
 
     Args:
-        translate: function from a list of strings to the list of their translations by the model
-            in training.
-        sources: list of strings.
-        references: list of as many strings.
-        path: file of the sample translations, written anew each time. None: nothing is written or
-            said, as fits a process that is not the chief.
-        every: positive integer, epochs of `fit` between two translations.
+        translate: translates a list of sentences with the model in training.
+        sources: the source sentences.
+        references: their translations, one for each source.
+        path: file of the sample translations, rewritten each time. None: nothing is written or
+            printed, which suits a process other than the chief.
+        every: positive integer, epochs between two translations.
         tokenize: sacrebleu's tokenizer, as in `evaluation.bleu`.
-        samples: positive integer, how many translations are written.
+        samples: positive integer, number of translations to write.
 
     Attributes:
-        samples: list of `(source, hypothesis, reference)` of the last time, empty before.
+        samples: list of `(source, hypothesis, reference)` of the last translation, empty before.
 
     Raises:
-        UserInputError: there are no sentences, or not as many references.
+        UserInputError: `sources` is empty, or `references` differs from it in length.
 
     Example:
 
@@ -50,7 +50,17 @@ class BleuValidation(StepCallback):
     ```
     """
 
-    def __init__(self, translate, sources, references, *, path, every=1, tokenize="13a", samples=4):
+    def __init__(
+        self,
+        translate: Callable[[Sequence[str]], list[str]],
+        sources: Sequence[str],
+        references: Sequence[str],
+        *,
+        path: PathLike | None = None,
+        every: int = 1,
+        tokenize: str = "13a",
+        samples: int = 4,
+    ) -> None:
         super().__init__()
         check_paired(sources, references)
         bleu_metric(tokenize)  # refuses what it does not know
@@ -59,14 +69,14 @@ class BleuValidation(StepCallback):
         self.translate = translate
         self.sources = sources
         self.references = references
-        self.path = path and Path(path)
+        self.path = None if path is None else Path(path)
         self.every = every
         self.tokenize = tokenize
-        self.samples = []
+        self.samples: list[tuple[str, str, str]] = []
         number = min(samples, len(sources))
         self._sampled = np.linspace(0, len(sources) - 1, number).astype(int).tolist()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if (epoch + 1) % self.every and not self.model.stop_training:
             return
         hypotheses = self.translate(self.sources)
@@ -79,14 +89,14 @@ class BleuValidation(StepCallback):
         ]
         if self.path is None:
             return
-        self._write_samples(score, signature)
-        # Above a progress bar, if there is one; its terminal may be closed.
+        self._write_samples(self.path, score, signature)
+        # Above a progress bar, if one is shown; its terminal may be closed.
         with contextlib.suppress(OSError):
             tqdm.write(f"step {self.step}  validation BLEU {score:.2f}", file=sys.stderr)
 
-    def _write_samples(self, score, signature):
+    def _write_samples(self, path: Path, score: float, signature: str) -> None:
         lines = [f"step {self.step}  validation BLEU {score:.2f}  {signature}"]
         for source, hypothesis, reference in self.samples:
             lines += ["", f"source:      {source}"]
             lines += [f"translation: {hypothesis}", f"reference:   {reference}"]
-        write_text(self.path, "\n".join(lines) + "\n")
+        write_text(path, "\n".join(lines) + "\n")

@@ -1,22 +1,24 @@
-"""How many shapes of batches a compiled training step has met."""
+"""The number of batch shapes that a training step was compiled for."""
 
 import sys
+from collections.abc import Callable, Hashable
+from typing import TextIO
 
 from tqdm import tqdm
 
-from keras_transformer.training.callbacks.step_callback import StepCallback
+from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
 
 
 class CompiledShapes(StepCallback):
-    """Says at the end of an epoch in how many shapes the training step is compiled.
+    """Prints, at the end of an epoch, how many shapes the training step was compiled for.
 
-    Where each shape of a batch is compiled (XLA, so JAX always), their number bounds the time that
-    goes into it. It is said after the first epoch, and again when there are more.
+    With XLA (on JAX: always) every new shape of a batch is compiled, so the number of shapes
+    bounds the time spent compiling. It is printed after the first epoch, and whenever it grew.
 
     Args:
-        padded_shape: function from a zero-based step to the shape of its batch, such as
+        padded_shape: returns the shape of the batch of a zero-based step, such as
             `BatchPlan.padded_shape`.
-        file: where to write. None: stderr.
+        file: where to print. None: stderr.
 
     Attributes:
         shapes: set of the shapes so far.
@@ -29,17 +31,17 @@ class CompiledShapes(StepCallback):
     ```
     """
 
-    def __init__(self, padded_shape, file=None):
+    def __init__(self, padded_shape: Callable[[int], Hashable], file: TextIO | None = None) -> None:
         super().__init__()
-        self.shapes = set()
+        self.shapes: set[Hashable] = set()
         self._padded_shape = padded_shape
         self._file = file
         self._said = 0
 
-    def on_step_end(self, logs):
+    def on_step_end(self, logs: Logs) -> None:
         self.shapes.update(map(self._padded_shape, range(self.previous_step, self.step)))
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if len(self.shapes) > self._said:
             self._said = len(self.shapes)
             plural = "" if self._said == 1 else "s"

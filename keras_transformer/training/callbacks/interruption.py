@@ -1,13 +1,17 @@
-"""Signals that wait for the end of a step, so that the weights they leave are whole."""
+"""Signals that take effect at the end of a step, so that the weights are never half updated."""
 
 import contextlib
 import signal
 import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, Self, TypeAlias
 
 import keras
 
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.training.callbacks.running_clock import CLOCK
+from keras_transformer.training.callbacks.step_callback import Logs
 
 SIGNALS = {
     signal.SIGINT: "interrupted",
@@ -15,38 +19,43 @@ SIGNALS = {
     signal.SIGHUP: "hung up",
 }
 REASONS = (None, *SIGNALS.values())
+# What `signal.signal` takes and returns.
+Handler: TypeAlias = Callable[[int, FrameType | None], Any] | int | None
 
 
 class StopOnInterrupt(keras.callbacks.Callback):
     """Raises `KeyboardInterrupt` between two steps, not within one.
 
-    Used as a context manager around `fit`, with itself the last of the callbacks. The second Ctrl-C
-    interrupts at once. SIGTERM, by which the manager of a cluster asks a program to end, does the
-    same as the first Ctrl-C, however often it comes; so does SIGHUP, the end of the terminal, but
-    under `nohup`, which lets a program ignore it. At SIGCONT the training's clock is told that the
-    process was stopped.
+    A context manager around `fit`, where it is also the last callback. The first Ctrl-C waits for
+    the end of the step, the second interrupts at once. SIGTERM, with which cluster managers end a
+    program, acts like a first Ctrl-C each time it comes. So does SIGHUP, the end of the terminal,
+    except under `nohup`. SIGCONT tells the training's clock that the process was stopped.
 
     Args:
-        save: function without arguments that is called before, while all is as the last step left
-            it: `fit` may put the optimizer's average into the model when it is left. Or None.
-        agree: function from a number to the largest of those of all processes, such as
-            `Devices.largest`, so that what one is asked to do all do after the same step; or None.
+        save: called before `KeyboardInterrupt` is raised, with model and optimizer as the last
+            step left them: `fit` may put the optimizer's average into the model as it ends.
+        agree: returns the maximum of an integer over all processes, such as `Devices.largest`, so
+            that all processes stop after the same step.
 
     Attributes:
-        between_steps: whether it was raised between two steps.
+        between_steps: whether `KeyboardInterrupt` was raised between two steps.
         stopped_because: "interrupted" after Ctrl-C, "terminated" after SIGTERM, "hung up" after
             SIGHUP, else None.
     """
 
-    def __init__(self, save=None, agree=None):
+    def __init__(
+        self,
+        save: Callable[[], object] | None = None,
+        agree: Callable[[int], int] | None = None,
+    ) -> None:
         super().__init__()
         self._agree = agree or int
         self.between_steps = False
-        self.stopped_because = None
+        self.stopped_because: str | None = None
         self._save = save
-        self._previous_handlers = {}
+        self._previous_handlers: dict[int, Handler] = {}
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         # Python lets only the main thread handle signals.
         if threading.current_thread() is threading.main_thread():
             handlers = {**dict.fromkeys(SIGNALS, self._request), signal.SIGCONT: self._go_on}
@@ -57,25 +66,30 @@ class StopOnInterrupt(keras.callbacks.Callback):
             }
         return self
 
-    def __exit__(self, exception_type, exception, traceback):
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         for number in list(self._previous_handlers):
             self._restore_handler(number)
         if exception_type is None and self.stopped_because is not None:
             self.between_steps = True  # it came after the last step, when all was saved
             raise KeyboardInterrupt
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         self._interrupt_if_requested()
 
-    def on_test_batch_end(self, batch, logs=None):
+    def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         self._interrupt_if_requested()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         self._interrupt_if_requested()
 
-    def _request(self, signal_number, frame):
+    def _request(self, signal_number: int, frame: FrameType | None) -> None:
         if self.stopped_because is None:
-            self.stopped_because = SIGNALS[signal_number]
+            self.stopped_because = SIGNALS[signal.Signals(signal_number)]
         more = ""
         if signal_number == signal.SIGINT:
             self._restore_handler(signal_number)
@@ -83,7 +97,7 @@ class StopOnInterrupt(keras.callbacks.Callback):
         with contextlib.suppress(RuntimeError):  # it came in the middle of a write to stderr
             tell(f"\nStopping after this step.{more}")
 
-    def _go_on(self, signal_number, frame):
+    def _go_on(self, signal_number: int, frame: FrameType | None) -> None:
         CLOCK.went_on()
 
     def _restore_handler(self, number):

@@ -1,6 +1,8 @@
-"""Callbacks that end a training: at a step, after minutes, without progress, or at a NaN."""
+"""Callbacks that end a training: at a step, after minutes, on a plateau, or at a NaN."""
 
 import math
+from collections.abc import Callable
+from typing import Literal, TypedDict
 
 import keras
 
@@ -11,24 +13,24 @@ from keras_transformer.argument_checks import (
 )
 from keras_transformer.errors import TrainingDiverged
 from keras_transformer.training.callbacks.running_clock import CLOCK
-from keras_transformer.training.callbacks.step_callback import StepCallback
+from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
 
 
 class StepLimit(StepCallback):
-    """Ends the training after `steps` updates, counted over its whole life.
+    """Ends the training after `steps` updates, those before a resume included.
 
     Args:
         steps: positive integer.
-        done: updates that the training has done already, before it went on here.
+        done: updates before the training was resumed.
     """
 
-    def __init__(self, steps, done=0):
+    def __init__(self, steps: int, done: int = 0) -> None:
         super().__init__()
         check_positive_int("steps", steps)
         self.steps = steps
         self.reached = done >= steps
 
-    def on_step_end(self, logs):
+    def on_step_end(self, logs: Logs) -> None:
         if self.step >= self.steps:
             self.reached = True
             self.model.stop_training = True
@@ -41,12 +43,17 @@ class TimeLimit(StepCallback):
 
     Args:
         minutes: number > 0.
-        elapsed: seconds that the training has taken already, before it went on here.
-        agree: function from a number to the largest of those of all processes, whose clocks differ,
-            such as `Devices.largest`; or None.
+        elapsed: seconds that the training took before it was resumed.
+        agree: returns the maximum of an integer over all processes, whose clocks differ, such as
+            `Devices.largest`.
     """
 
-    def __init__(self, minutes, elapsed=0.0, agree=None):
+    def __init__(
+        self,
+        minutes: float,
+        elapsed: float = 0.0,
+        agree: Callable[[int], int] | None = None,
+    ) -> None:
         super().__init__()
         check_positive_number("minutes", minutes)
         self.minutes = minutes
@@ -54,32 +61,45 @@ class TimeLimit(StepCallback):
         self.seconds_left = 60 * minutes - elapsed
         self.reached = self.seconds_left <= 0
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs | None = None) -> None:
         super().on_train_begin(logs)
         self._ends = CLOCK.seconds() + self.seconds_left
 
-    def on_step_end(self, logs):
+    def on_step_end(self, logs: Logs) -> None:
         if self._agree(int(CLOCK.seconds() >= self._ends)):
             self.reached = True
             self.model.stop_training = True
 
 
+class PlateauProgress(TypedDict):
+    """What a resumed `StopOnPlateau` continues from; `best` is negated where less is better."""
+
+    best: float
+    without_progress: int
+
+
 class StopOnPlateau(keras.callbacks.Callback):
     """Ends the training after `patience` validations in a row without a better value.
 
-    An epoch whose validation did not give the value, such as BLEU at an interval, does not count.
+    An epoch without the value, such as BLEU measured every few epochs, does not count.
 
     Args:
         monitor: name of the value.
-        mode: "min" or "max", which values are better.
+        mode: which values are better.
         patience: positive integer.
-        agree: as of `TimeLimit`: a value may differ between processors in its last digits.
+        agree: as in `TimeLimit`: a value may differ between processors in its last digits.
 
     Attributes:
-        progress: the best value so far and the validations since, to go on from another time.
+        progress: a `PlateauProgress`, to continue from after a break.
     """
 
-    def __init__(self, monitor, mode, patience, agree=None):
+    def __init__(
+        self,
+        monitor: str,
+        mode: Literal["min", "max"],
+        patience: int,
+        agree: Callable[[int], int] | None = None,
+    ) -> None:
         super().__init__()
         check_one_of("mode", mode, ("min", "max"))
         check_positive_int("patience", patience)
@@ -91,20 +111,20 @@ class StopOnPlateau(keras.callbacks.Callback):
         self._without_progress = 0
 
     @property
-    def reached(self):
-        """Whether the training ended, or has to end, by it."""
+    def reached(self) -> bool:
+        """Whether this limit ends the training."""
         return self._without_progress >= self.patience
 
     @property
-    def progress(self):
+    def progress(self) -> PlateauProgress:
         return {"best": self._best, "without_progress": self._without_progress}
 
     @progress.setter
-    def progress(self, progress):
+    def progress(self, progress: PlateauProgress) -> None:
         self._best = progress["best"]
         self._without_progress = progress["without_progress"]
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         value = (logs or {}).get(self.monitor)
         if value is None:
             return
@@ -120,19 +140,19 @@ class StopOnPlateau(keras.callbacks.Callback):
 
 
 class StopOnNaN(StepCallback):
-    """Raises `TrainingDiverged` at the first step whose loss is no finite number.
+    """Raises `TrainingDiverged` at the first step whose loss is not finite.
 
-    Goes before the callbacks that save.
+    Place it before the callbacks that save.
 
     Args:
-        last_good: optional function that returns a sentence on the last good checkpoint.
+        last_good: returns a sentence that names the last good checkpoint.
     """
 
-    def __init__(self, last_good=None):
+    def __init__(self, last_good: Callable[[], str] | None = None) -> None:
         super().__init__()
         self.last_good = last_good
 
-    def on_step_end(self, logs):
+    def on_step_end(self, logs: Logs) -> None:
         loss = logs["step_loss"] if "step_loss" in logs else logs["loss"]
         if not math.isfinite(loss):
             sentence = f" {self.last_good()}" if self.last_good else ""

@@ -3,11 +3,13 @@
 import contextlib
 import math
 import sys
+from typing import TextIO
 
 from tqdm import tqdm
 
 from keras_transformer.training.callbacks.running_clock import CLOCK
-from keras_transformer.training.callbacks.step_callback import StepMeter
+from keras_transformer.training.callbacks.step_callback import Logs, StepMeter
+from keras_transformer.training.cost.step_work import StepWork
 
 LINES_WITHOUT_TERMINAL = 20
 
@@ -15,20 +17,27 @@ LINES_WITHOUT_TERMINAL = 20
 class ProgressBar(StepMeter):
     """Shows step, loss, perplexity, target tokens per second, step time and time left.
 
-    Where the peak of the devices is known, it also shows how much of it is used.
+    If the peak speed of the devices is known, it also shows how much of it is used.
 
-    On a terminal it is one bar; elsewhere about twenty lines over the whole training. Where it
-    cannot be written, as on a terminal that was closed, the training goes on without it.
+    On a terminal it is one bar, elsewhere about twenty lines over the whole training. If it cannot
+    be written, as on a closed terminal, the training continues without it.
 
     Args:
-        work: the `StepWork` of the training.
-        steps: updates after which the training ends, or None.
-        minutes: minutes after which the training ends, or None.
-        elapsed: seconds of them that are over, in a training that goes on.
+        work: the work of the training's steps.
+        steps: updates after which the training ends.
+        minutes: minutes after which the training ends.
+        elapsed: seconds that the training took before it was resumed.
         file: where to write. None: stderr.
     """
 
-    def __init__(self, work, steps=None, minutes=None, elapsed=0.0, file=None):
+    def __init__(
+        self,
+        work: StepWork,
+        steps: int | None = None,
+        minutes: float | None = None,
+        elapsed: float = 0.0,
+        file: TextIO | None = None,
+    ) -> None:
         super().__init__(work)
         self.steps = steps
         self.minutes = minutes
@@ -36,7 +45,7 @@ class ProgressBar(StepMeter):
         self._file = file or sys.stderr
         self._bar = None
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs | None = None) -> None:
         super().on_train_begin(logs)
         self._began = CLOCK.seconds() - self._elapsed
         self._fraction_of_next_line = 0.0
@@ -49,7 +58,7 @@ class ProgressBar(StepMeter):
                 miniters=0,
             )
 
-    def on_step_end(self, logs):
+    def on_step_end(self, logs: Logs) -> None:
         super().on_step_end(logs)
         if self.previous_step == self.first_step:
             self._first_step_ended = CLOCK.seconds()
@@ -57,7 +66,7 @@ class ProgressBar(StepMeter):
         with contextlib.suppress(OSError):
             self._show(done, self._line(logs, seconds_left))
 
-    def _show(self, done, line):
+    def _show(self, done: float, line: str) -> None:
         if self._bar is not None:
             self._bar.set_description_str(line, refresh=False)
             self._bar.update(done - self._bar.n)
@@ -66,23 +75,23 @@ class ProgressBar(StepMeter):
             lines = math.floor(done * LINES_WITHOUT_TERMINAL) + 1
             self._fraction_of_next_line = lines / LINES_WITHOUT_TERMINAL
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: Logs | None = None) -> None:
         self.close()
 
-    def close(self):
-        """Leave the bar as it is; whoever catches an error of `fit` calls this."""
+    def close(self) -> None:
+        """Leave the bar as it is. Call it if `fit` raises, as `on_train_end` is not called then."""
         if self._bar is not None:
             with contextlib.suppress(OSError):
                 self._bar.close()
             self._bar = None
 
-    def _progress(self):
+    def _progress(self) -> tuple[float, float]:
         """Return the fraction done and the seconds left, by the limit that comes first."""
         now = CLOCK.seconds()
         done, seconds_left = 0.0, math.inf
         if self.steps is not None:
             done = self.step / self.steps
-            # The first step traces the graph: it says nothing of the others' pace.
+            # The first step traces the graph: the others are faster.
             steps_timed = self.step - self.first_step - 1
             if steps_timed > 0:
                 pace = (now - self._first_step_ended) / steps_timed
@@ -93,7 +102,7 @@ class ProgressBar(StepMeter):
             seconds_left = min(seconds_left, max(0.0, 60 * self.minutes - elapsed))
         return min(done, 1.0), seconds_left
 
-    def _line(self, logs, seconds_left):
+    def _line(self, logs: Logs, seconds_left: float) -> str:
         of_steps = f"/{self.steps}" if self.steps is not None else ""
         values = [f"step {self.step}{of_steps}", f"loss {logs['loss']:.4f}"]
         if "perplexity" in logs:

@@ -1,28 +1,27 @@
-"""The time that a training takes, without the time in which its process is stopped."""
+"""A clock that stands still while the process is stopped."""
 
 import time
 
 
 class RunningClock:
-    """Seconds that stand still while the process is stopped, as by SIGSTOP or Ctrl-Z.
+    """Seconds without the time in which the process is stopped, as by SIGSTOP or Ctrl-Z.
 
-    The system does not say when a stop began. What passed between the last reading before it and
-    its end is left out: besides the stop that is a part of one step, or of one validation.
-    `stops` counts the stops.
+    The system does not tell when a stop began, so the time since the last reading before it is
+    left out too: part of one step, or of one validation. `stops` counts the stops.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.stops = 0
         self._left_out = 0.0
         self._last = time.perf_counter()
 
-    def seconds(self):
-        """Seconds since some moment in the past."""
+    def seconds(self) -> float:
+        """Seconds since an arbitrary moment."""
         self._last = time.perf_counter()
         return self._last - self._left_out
 
-    def went_on(self):
-        """Called when the process goes on after a stop, at its SIGCONT."""
+    def went_on(self) -> None:
+        """Leave out the time since the last reading; called at SIGCONT."""
         now = time.perf_counter()
         self._left_out += now - self._last
         self._last = now

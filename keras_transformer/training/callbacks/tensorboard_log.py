@@ -1,51 +1,63 @@
 """A training's values for TensorBoard."""
 
 import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 from keras_transformer.backend_start import leave_gpus_to_keras
+from keras_transformer.training.callbacks.step_callback import Logs
 from keras_transformer.training.callbacks.step_log import StepLog
 from keras_transformer.training.callbacks.validation_log import validation_values
+from keras_transformer.training.cost.step_work import StepWork
+from keras_transformer.types import PathLike
 
 SAMPLE_COLUMNS = ("source", "translation", "reference")
 
 
 class TensorBoardLog(StepLog):
-    """Writes the values of `StepLog`, of each validation and sample translations as event files.
+    """Writes event files: the values of `StepLog`, each validation and sample translations.
 
-    `tensorboard --logdir DIRECTORY` shows them. TensorFlow writes the files; where it is not
-    installed, as may be on JAX, one line says that there are none.
+    `tensorboard --logdir DIRECTORY` shows them. TensorFlow writes the files; without it, which is
+    possible on JAX, nothing is written and one line says so.
 
-    Errors of the disk are `CannotWrite`. TensorFlow's own would not do: to Keras's `fit` one that
-    says "out of range", as of a file that is too large, is the end of the data.
+    Errors of the disk are raised as `CannotWrite`: Keras's `fit` would take TensorFlow's "out of
+    range", raised for a file that is too large, for the end of the data.
 
     Args:
         directory: where the event files go.
-        work: the `StepWork` of the training.
-        every: after the first 10 steps, values are written at every multiple of it.
-        samples: function without arguments that returns the last sample translations, a list of
-            `(source, hypothesis, reference)`, or None. They are written with each `val_bleu`.
+        work: the work of the training's steps.
+        every: after the first 10 steps, every `every`-th step is written.
+        samples: returns the last sample translations as `(source, hypothesis, reference)`; they
+            are written with each `val_bleu`.
     """
 
-    def __init__(self, directory, work, every=50, samples=None):
+    def __init__(
+        self,
+        directory: PathLike,
+        work: StepWork,
+        every: int = 50,
+        samples: Callable[[], Sequence[tuple[str, str, str]]] | None = None,
+    ) -> None:
         super().__init__(work, every)
         self.directory = directory
         self._samples = samples
-        self._writer = None
+        self._writer: Any = None  # a `tf.summary.SummaryWriter` while the training runs
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs | None = None) -> None:
         super().on_train_begin(logs)
         try:
             with self._writing():
                 self._writer = _event_writer(self.directory)
         except ImportError:
-            print("TensorFlow is not installed: there are no TensorBoard logs.", file=sys.stderr)
+            print("TensorFlow is not installed: no TensorBoard logs are written.", file=sys.stderr)
 
-    def on_step_end(self, logs):
+    def on_step_end(self, logs: Logs) -> None:
         if self._writer is not None:
             with self._writing():
                 super().on_step_end(logs)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if self._writer is None:
             return
         values = validation_values(logs)
@@ -56,20 +68,20 @@ class TensorBoardLog(StepLog):
                 self._write("samples", table, plugin="text", data_class=2)
             self._writer.flush()
 
-    def write_step(self, values):
+    def write_step(self, values: dict[str, float]) -> None:
         self._write_scalars(values)
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: Logs | None = None) -> None:
         self.close()
 
-    def close(self):
-        """Close the file; whoever catches an error of `fit` calls this."""
+    def close(self) -> None:
+        """Close the file. Call it if `fit` raises, as `on_train_end` is not called then."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
             with self._writing():
                 writer.close()
 
-    def _writing(self):
+    def _writing(self) -> AbstractContextManager[None]:
         from keras_transformer.files.tensorflow_write_errors import tensorflow_writing
 
         return tensorflow_writing(self.directory)
@@ -79,9 +91,9 @@ class TensorBoardLog(StepLog):
             self._write(name, float(value), plugin="scalars", data_class=1)
 
     def _write(self, name, value, plugin, data_class):
-        """Write what `tf.summary.scalar` (data class 1) and `tf.summary.text` (2) do.
+        """Write as `tf.summary.scalar` (data class 1) or `.text` (2), which need TensorBoard.
 
-        Those need TensorBoard itself. The classes are of `tensorflow/core/framework/summary.proto`.
+        The classes are those of `tensorflow/core/framework/summary.proto`.
         """
         import tensorflow as tf
 

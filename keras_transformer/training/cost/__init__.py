@@ -1,1 +1,1 @@
-"""What a training costs: its work in tokens and operations, and what the devices could do."""
+"""What a training costs: its tokens and operations, and the speed of its devices."""

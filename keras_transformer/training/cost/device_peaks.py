@@ -1,4 +1,4 @@
-"""What an accelerator can do at best: its dense floating-point operations per second."""
+"""Peak speeds of accelerators: dense floating-point operations per second."""
 
 import re
 from typing import NamedTuple
@@ -7,15 +7,15 @@ from keras_transformer.argument_checks import check_one_of
 
 TERA = 1e12
 PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")
-# What names of GPUs hold besides the chip: maker and line, size and kind of memory, the socket.
+# Parts of a GPU's name beside the chip: maker and line, size and kind of memory, the socket.
 SAYS_NOTHING = re.compile(r"nvidia|tesla|geforce|\d+gb|hbm\d\w*|sxm\d?")
 
 
 class _Peaks(NamedTuple):
-    """TFLOP/s of matrix products, without sparsity; None where the chip has no such arithmetic.
+    """TFLOP/s of matrix products, without sparsity; None if the chip lacks the format.
 
     float32 is the default arithmetic of TensorFlow and JAX: TensorFloat-32 since Ampere, bfloat16
-    on TPUs. The 16-bit values add up in float32.
+    on TPUs. The 16-bit formats accumulate in float32.
     """
 
     mixed_float16: float | None
@@ -68,11 +68,11 @@ SUSTAINED = {"k80": 2.8, "k40": 3.7, "k40c": 3.7, "k40m": 3.7, "m40": 6.0, "p100
 SUSTAINED["p100 pcie"] = SUSTAINED["p100"]
 
 
-def device_peak(device_name, precision="float32"):
-    """Return the FLOP/s that a device reaches at best, dense, or None.
+def device_peak(device_name: str, precision: str = "float32") -> float | None:
+    """Return the peak FLOP/s of a device, dense, or None if unknown.
 
-    `device_name` is the backend's. None is for a CPU, a part of a GPU (MIG), a device that is not
-    in the table, and one without the arithmetic of that dtype policy.
+    `device_name` is the backend's, `precision` a dtype policy. Unknown are CPUs, parts of a GPU
+    (MIG), devices that are not in the table, and formats that the device lacks.
 
     Example:
         >>> device_peak("NVIDIA A100-SXM4-80GB", "mixed_bfloat16") / 1e12
@@ -86,13 +86,13 @@ def device_peak(device_name, precision="float32"):
     return value and value * TERA
 
 
-def paper_sustained(device_name):
-    """Return the sustained FLOP/s that the paper takes for a device, None for one not named."""
+def paper_sustained(device_name: str) -> float | None:
+    """Return the sustained FLOP/s that the paper assumes for a device, or None."""
     value = SUSTAINED.get(_chip(device_name))
     return value and value * TERA
 
 
-def _chip(device_name):
-    """The name without what says nothing of the speed; what is left over makes it another chip."""
+def _chip(device_name: str) -> str:
+    """The name without the words of `SAYS_NOTHING`; any other word makes it another chip."""
     words = re.split(r"[^a-z0-9]+", device_name.lower())
     return " ".join(word for word in words if word and not SAYS_NOTHING.fullmatch(word))

@@ -1,10 +1,13 @@
-"""What a training cost in floating-point operations, beside the paper's Table 2."""
+"""The cost of a training in floating-point operations, beside the paper's Table 2."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from keras_transformer.training.cost.device_speed import DeviceSpeed
+from keras_transformer.training.fit_record import FitRecord
 
 
 class TableRow(NamedTuple):
-    """A row of the paper's Table 2: BLEU and training cost; None where the table is empty."""
+    """A row of the paper's Table 2: BLEU and training cost; None is an empty cell."""
 
     model: str
     bleu_en_de: float | None
@@ -28,20 +31,20 @@ PAPER_TABLE_2 = (
 )
 
 
-def training_cost(record, speed):
-    """The cost of a training, counted and by the paper's way.
+def training_cost(record: FitRecord, speed: DeviceSpeed) -> dict[str, Any]:
+    """The cost of a training: counted, and estimated as in the paper.
 
-    The paper multiplies the time of the training, the number of devices, and the operations a
-    second that one of them sustains.
+    The paper multiplies the time of the training, the number of devices and the sustained FLOP/s
+    of one device.
 
     Args:
-        record: the `FitRecord`, over the training's whole life.
-        speed: the `DeviceSpeed`.
+        record: what the whole training did.
+        speed: the speed of its devices.
 
     Returns:
-        A dict fit for JSON: `counted_flops`, operations of the matrix products of all steps without
-        padding (see `TransformerFlops`), or None; `paper_flops`, or None where it is not known what
-        the devices sustain; `devices`, `device`, `sustained_flops_per_device`, `sustained_from`.
+        A JSON-compatible dict: `counted_flops`, operations of the matrix products of all steps
+        without padding (see `TransformerFlops`); `paper_flops`; `devices`, `device`,
+        `sustained_flops_per_device`, `sustained_from`. Unknown values are None.
 
     Example:
         >>> from keras_transformer.training import DeviceSpeed, FitRecord
@@ -63,12 +66,12 @@ def training_cost(record, speed):
     }
 
 
-def cost_table(cost, bleu=None):
+def cost_table(cost: dict[str, Any], bleu: float | None = None) -> str:
     """The cost of a training beside the rows of the paper's Table 2, as text.
 
     Args:
-        cost: what `training_cost` returned.
-        bleu: BLEU of the trained model on its own test text, or None.
+        cost: the result of `training_cost`.
+        bleu: BLEU of the trained model on its own test text.
 
     Returns:
         A string of several lines, without a line break at the end.
@@ -83,7 +86,7 @@ def cost_table(cost, bleu=None):
     return "\n".join(lines)
 
 
-def _by_paper(cost):
+def _by_paper(cost: dict[str, Any]) -> str:
     devices = f"{cost['devices']} x {cost['device']}"
     if cost["paper_flops"] is None:
         return f"not known, for what {devices} sustains is not (--device-tflops gives it)"
@@ -93,14 +96,14 @@ def _by_paper(cost):
     )
 
 
-def _columns(cells):
+def _columns(cells: tuple[str, ...]) -> str:
     name, *values = cells
     return f"  {name:27}" + "".join(f"{value:>13}" for value in values).rstrip()
 
 
-def _bleu(value):
+def _bleu(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}".removesuffix("0")
 
 
-def _flops(value):
+def _flops(value: float | None) -> str:
     return "" if value is None else f"{value:.1e}"

@@ -1,7 +1,10 @@
 """The floating-point operations of a Transformer, counted from its architecture."""
 
+import keras
 import numpy as np
+from numpy.typing import ArrayLike
 
+from keras_transformer.layers import MultiHeadAttention
 from keras_transformer.models.transformer_stacks import TransformerStacks
 
 # The gradient of a product takes two products of its size, one for each factor.
@@ -12,16 +15,15 @@ class TransformerFlops:
     """Counts the operations of matrix products, by the lengths of the sentences.
 
     A product of an m x k and a k x n matrix counts 2mnk. Attention counts every position of a
-    sentence with every other one, as it is computed; a causal mask saves nothing. Counted are the
-    real tokens, so padding is lost time of a device and no work done. Not counted are softmax,
-    normalisation, dropout, the lookup of embeddings and the optimizer: some percent of a small
-    model, below one percent of a large one.
+    sentence with every other one, as it is computed; a causal mask saves nothing. Only real tokens
+    count, not padding. Softmax, normalization, dropout, embedding lookups and the optimizer are
+    left out: some percent of a small model, below one percent of a large one.
 
     Args:
         model: a model of `build_transformer`, or a training model over its layers.
 
     Raises:
-        ValueError: the model comes from elsewhere.
+        ValueError: the model lacks the layers of `build_transformer`.
 
     Example:
         >>> from keras_transformer.models import build_transformer
@@ -32,11 +34,18 @@ class TransformerFlops:
     Reference: Chowdhery et al., "PaLM: Scaling Language Modeling with Pathways", 2022, appendix B.
     """
 
-    def __init__(self, model):
+    def __init__(self, model: keras.Model) -> None:
         layers = TransformerStacks.of(model)
         embedding = layers.target_embedding
-        encoder = [_Counts(layer, embedding.hidden_dim) for layer in layers.encoder_layers]
-        decoder = [_Counts(layer, embedding.hidden_dim) for layer in layers.decoder_layers]
+        width = embedding.hidden_dim
+        encoder = [
+            _Counts(layer.attention, layer.intermediate_dim, width)
+            for layer in layers.encoder_layers
+        ]
+        decoder = [
+            _Counts(layer.self_attention, layer.intermediate_dim, width)
+            for layer in layers.decoder_layers
+        ]
         self._per_source_token = sum(c.self_projections + c.feed_forward for c in encoder)
         self._per_source_token += sum(c.memory_projections for c in decoder)
         self._per_target_token = 2 * embedding.hidden_dim * embedding.vocabulary_size
@@ -46,15 +55,12 @@ class TransformerFlops:
         self._per_source_pair = sum(c.attention for c in encoder)
         self._per_target_pair = sum(c.attention for c in decoder)
 
-    def forward(self, source_lengths, target_lengths):
+    def forward(self, source_lengths: ArrayLike, target_lengths: ArrayLike) -> int:
         """Operations of the forward pass, logits included.
 
         Args:
             source_lengths: integers `(sentences,)`, source tokens with end of sentence.
             target_lengths: integers `(sentences,)`, target tokens with end of sentence.
-
-        Returns:
-            An integer.
         """
         source = np.asarray(source_lengths, dtype="int64")
         target = np.asarray(target_lengths, dtype="int64")
@@ -66,7 +72,7 @@ class TransformerFlops:
             + self._per_target_pair * (target * target + target * source).sum()
         )
 
-    def training(self, source_lengths, target_lengths):
+    def training(self, source_lengths: ArrayLike, target_lengths: ArrayLike) -> int:
         """Operations of forward and backward pass, all weights trained; arguments as `forward`."""
         return TRAINING_PER_FORWARD * self.forward(source_lengths, target_lengths)
 
@@ -74,12 +80,14 @@ class TransformerFlops:
 class _Counts:
     """Operations of one layer: per token, `attention` per pair of tokens."""
 
-    def __init__(self, layer, hidden_dim):
-        key_width = layer.num_heads * layer.key_dim
-        value_width = layer.num_heads * (layer.value_dim or layer.key_dim)
+    def __init__(
+        self, attention: MultiHeadAttention, intermediate_dim: int, hidden_dim: int
+    ) -> None:
+        key_width = attention.num_heads * attention.key_dim
+        value_width = attention.num_heads * attention.value_dim
         per_unit = 2 * hidden_dim
         self.query_projections = per_unit * (key_width + value_width)  # and the output's
         self.memory_projections = per_unit * (key_width + value_width)  # keys and values
         self.self_projections = self.query_projections + self.memory_projections
         self.attention = 2 * (key_width + value_width)
-        self.feed_forward = 2 * per_unit * layer.intermediate_dim
+        self.feed_forward = 2 * per_unit * intermediate_dim

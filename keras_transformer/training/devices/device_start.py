@@ -1,4 +1,4 @@
-"""The start of a training's devices on either backend."""
+"""Start of a training's devices on either backend."""
 
 import contextlib
 import os
@@ -8,30 +8,31 @@ import keras
 
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.backend_start import LOG_LEVEL, held_stderr
+from keras_transformer.training.devices.devices import Devices
 
 
-def start_devices(replicas=None):
-    """Find the devices for a training and start them.
+def start_devices(replicas: int | None = None) -> Devices:
+    """Find and start the devices for a training.
 
-    To be called before anything is computed: a backend cannot add devices, or join other machines,
-    once it has started. Several machines join by what their environment says: `TF_CONFIG` on
+    Call it before anything is computed: once a backend has started, it cannot add devices or join
+    other machines. Several machines find each other through their environment: `TF_CONFIG` on
     TensorFlow; `KERAS_DISTRIBUTION_JOB_ADDRESSES`, `KERAS_DISTRIBUTION_NUM_PROCESSES` and
-    `KERAS_DISTRIBUTION_PROCESS_ID` on JAX, or what Slurm or Open MPI tell the processes that they
-    start. All wait here for each other. Each must draw the same numbers: call
-    `keras.utils.set_random_seed` with one seed in all.
+    `KERAS_DISTRIBUTION_PROCESS_ID` on JAX, or the variables that Slurm and Open MPI set. All
+    machines wait here for each other. They must draw the same random numbers: call
+    `keras.utils.set_random_seed` with the same seed on each.
 
     Args:
-        replicas: how many devices of this machine to use; each trains a copy of the model on its
-            share of every batch. Where there is no GPU, the CPU is divided into so many devices.
-            Default: every GPU, or the CPU as one device.
+        replicas: positive integer, number of devices of this machine to use; each trains a copy of
+            the model on its share of every batch. Without a GPU, the CPU is divided into as many
+            devices. Default: every GPU, or the CPU as one device.
 
     Returns:
-        `Devices`.
+        The devices of all machines.
 
     Raises:
-        UserInputError: there are fewer GPUs than `replicas`, or the environment does not describe
-            a group of machines.
-        ValueError: `replicas` is no integer > 0.
+        UserInputError: the machine has fewer GPUs than `replicas`, or the environment does not
+            describe a group of machines.
+        ValueError: `replicas` is not a positive integer.
         RuntimeError: the backend has already started with fewer devices.
 
     Example:
@@ -48,11 +49,11 @@ def start_devices(replicas=None):
     if replicas is not None:
         check_positive_int("replicas", replicas)
     if keras.backend.backend() == "jax":
-        from keras_transformer.training.devices import jax_devices as backend
+        from keras_transformer.training.devices.jax_devices import is_one_of_several, start
     else:
-        from keras_transformer.training.devices import tensorflow_devices as backend
-    if backend.is_one_of_several():
+        from keras_transformer.training.devices.tensorflow_devices import is_one_of_several, start
+    if is_one_of_several():
         print("Waiting for the other machines of this training", file=sys.stderr)
     quiet = os.environ.get(LOG_LEVEL, "0") >= "2"  # as `start_backend_quietly` sets it
     with held_stderr() if quiet else contextlib.nullcontext():
-        return backend.start(replicas)
+        return start(replicas)

@@ -1,12 +1,15 @@
 """Devices of a training on JAX: `keras.distribution.DataParallel`, on one machine or several."""
 
 import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import jax
 import keras
 import numpy as np
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.devices.device_count import (
     check_gpu_count,
     one_start_only,
@@ -18,19 +21,19 @@ from keras_transformer.training.devices.machine_watch import MachineWatch
 ADDRESSES = "KERAS_DISTRIBUTION_JOB_ADDRESSES"
 PROCESSES = "KERAS_DISTRIBUTION_NUM_PROCESSES"
 PROCESS = "KERAS_DISTRIBUTION_PROCESS_ID"
-# How many processes Slurm's `srun` and Open MPI's `mpirun` have started; JAX asks them the rest.
+# Number of processes that Slurm's `srun` or Open MPI's `mpirun` started; JAX finds the rest itself.
 LAUNCHERS = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE")
-HEARTBEAT_SECONDS = 30  # without a sign of life a machine is given up; JAX waits for 100
+HEARTBEAT_SECONDS = 30  # without a heartbeat a machine is given up; JAX's default is 100
 
 
 class JaxReplicas(Devices):
-    """Several devices of one process or of several, under `keras.distribution.DataParallel`.
+    """Several devices of one or more processes, under `keras.distribution.DataParallel`.
 
-    The distribution holds for the whole process, as Keras reads it in `fit`, until `stop`. The
-    `jax.Device`s are those of all processes, in the order of their rows.
+    The distribution is set for the whole process until `stop`, as `fit` reads it there. `devices`
+    are those of all processes, in the order of their rows.
     """
 
-    def __init__(self, device_name, devices):
+    def __init__(self, device_name: str, devices: Sequence[jax.Device]) -> None:
         super().__init__(device_name, len(devices), jax.process_count(), jax.process_index())
         keras.distribution.set_distribution(
             keras.distribution.DataParallel(
@@ -39,27 +42,25 @@ class JaxReplicas(Devices):
             )
         )
 
-    def largest(self, number):
-        """As `Devices.largest`."""
+    def largest(self, number: int) -> int:
         if self.processes == 1:
             return number
         from jax.experimental import multihost_utils
 
         return int(np.max(multihost_utils.process_allgather(np.int32(number))))
 
-    def watch(self, run=None):
-        """As `Devices.watch`."""
+    def watch(self, run: RunDirectory | None = None) -> AbstractContextManager[object]:
         return MachineWatch(is_lost, run) if self.processes > 1 else super().watch(run)
 
-    def stop(self):
-        """As `Devices.stop`: waits for the other processes, which have to call it too."""
+    def stop(self) -> None:
+        """As `Devices.stop`: waits for the other processes, which must call it too."""
         keras.distribution.set_distribution(None)
         if self.processes > 1:
             jax.distributed.shutdown()
 
 
-def start(replicas):
-    """As `start_devices`, on JAX."""
+def start(replicas: int | None) -> Devices:
+    """`start_devices` on JAX."""
     too_late = not _divide_cpu(replicas or 1)
     if is_one_of_several():
         _join()
@@ -77,62 +78,60 @@ def start(replicas):
     return JaxReplicas(device_name, _of_each_process(replicas))
 
 
-def is_one_of_several():
-    """Whether the environment says that several processes belong together."""
+def is_one_of_several() -> bool:
+    """Whether the environment describes a training of several processes."""
     if ADDRESSES in os.environ:
         return _number(PROCESSES) > 1
     return any(_number(name) > 1 for name in LAUNCHERS if name in os.environ)
 
 
-def is_lost(error):
-    """Whether an error says that another machine does not answer."""
+def is_lost(error: BaseException) -> bool:
+    """Whether an error means that another machine does not answer."""
     signs = ("Gloo", "coordination service", "heartbeat", "NCCL", "Connection reset")
     return isinstance(error, (RuntimeError, ValueError)) and any(
         sign in str(error) for sign in signs
     )
 
 
-def _join():
-    """Join the other processes; waits for them."""
-    address = {}
+def _join() -> None:
+    """Wait for the other processes and join them."""
+    coordinator, processes, process = None, None, None
     if ADDRESSES in os.environ:
         processes, process = _number(PROCESSES), _number(PROCESS)
         if process >= processes:
             raise UserInputError(
                 f"{PROCESS} must be smaller than {PROCESSES}, {processes}. Received: {process}"
             )
-        address = {
-            "coordinator_address": os.environ[ADDRESSES].split(",")[0],
-            "num_processes": processes,
-            "process_id": process,
-        }
-    # It would take SIGTERM for itself.
+        coordinator = os.environ[ADDRESSES].split(",")[0]
+    # The service would handle SIGTERM itself.
     jax.config.update("jax_enable_preemption_service", False)
     try:
-        jax.distributed.initialize(**address, heartbeat_timeout_seconds=HEARTBEAT_SECONDS)
+        jax.distributed.initialize(
+            coordinator, processes, process, heartbeat_timeout_seconds=HEARTBEAT_SECONDS
+        )
     except RuntimeError as error:
         if jax.distributed.is_initialized() or "before" in str(error):
             raise one_start_only() from error
         raise UserInputError(f"The machines could not join: {error}") from error
 
 
-def _of_each_process(count):
+def _of_each_process(count: int) -> list[jax.Device]:
     """The first `count` devices of each process, in the order of the processes."""
-    by_process = [[] for _ in range(jax.process_count())]
+    by_process: list[list[jax.Device]] = [[] for _ in range(jax.process_count())]
     for device in jax.devices():
         by_process[device.process_index].append(device)
     return [device for devices in by_process for device in devices[:count]]
 
 
-def _number(name):
+def _number(name: str) -> int:
     text = os.environ.get(name, "")
     if not text.isdecimal():
         raise UserInputError(f"{name} must be a number of processes. Received: {text!r}")
     return int(text)
 
 
-def _divide_cpu(count):
-    """Divide the CPU into `count` devices; returns False if JAX has started before."""
+def _divide_cpu(count: int) -> bool:
+    """Divide the CPU into `count` devices; False if JAX has started before."""
     try:
         jax.config.update("jax_num_cpu_devices", count)
     except RuntimeError:

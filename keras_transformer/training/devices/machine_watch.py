@@ -1,4 +1,4 @@
-"""What a process does when another machine of its training has gone."""
+"""The end of a training whose other machines are lost."""
 
 import atexit
 import contextlib
@@ -8,33 +8,39 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import IO, NoReturn, Self
 
 from keras_transformer.backend_start import LOG_LEVEL
 from keras_transformer.command_line.command_errors import USER_ERROR
 from keras_transformer.errors import UserInputError, WorkerLost
+from keras_transformer.runs.run_directory import RunDirectory
 
 GRACE_SECONDS = 10  # for the main thread to end by itself when the backend ends the process
-_begun = []  # the watches that this process is in, the outermost first
+_begun: list["MachineWatch"] = []  # the open watches of this process, the outermost first
 
 
 class MachineWatch:
-    """Context that turns the end of another machine into `WorkerLost`, whatever the backend does.
+    """Context that turns the loss of another machine into `WorkerLost`.
 
-    A backend raises an error in the step that waits for the other machine, or, where that step
-    hangs, ends the process from a thread of its own (`SIGABRT`) when heartbeats fail to come.
-    Either way the user reads one line, and the process does not wait for machines that are gone.
-    What native code writes to stderr about it is held back; it is shown if another error ends the
-    training, and as it comes where `TF_CPP_MIN_LOG_LEVEL` is 0 or 1. A watch within a watch turns
-    errors alone. `is_lost` tells whether an exception means that another machine has gone.
+    A backend raises an error in the step that waits for the other machine, or, if that step hangs,
+    ends the process from a thread of its own (`SIGABRT`) when heartbeats stop. Either way the user
+    reads one line, and the process does not wait for lost machines. Messages of native code on
+    stderr are held back, and shown if another error ends the training; with
+    `TF_CPP_MIN_LOG_LEVEL` 0 or 1 they appear as they come. A nested watch only turns errors.
+    `is_lost` tells whether an exception means that a machine is lost.
     """
 
-    def __init__(self, is_lost, run=None):
+    def __init__(
+        self, is_lost: Callable[[BaseException], bool], run: RunDirectory | None = None
+    ) -> None:
         self._is_lost = is_lost
         self._run = run
-        self._held = None
+        self._held: IO[str] | None = None
         self._undo = contextlib.ExitStack()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         _begun.append(self)
         if len(_begun) == 1:
             if os.environ.get(LOG_LEVEL, "0") >= "2":
@@ -42,7 +48,12 @@ class MachineWatch:
             self._undo.enter_context(_native_handler(signal.SIGABRT, self._on_abort))
         return self
 
-    def __exit__(self, exception_type, exception, traceback):
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         _begun.remove(self)
         if not isinstance(exception, Exception):
             self._undo.close()
@@ -53,14 +64,14 @@ class MachineWatch:
         if lost:
             raise WorkerLost(self.message()) from exception
 
-    def _end_alone(self, is_expected):
-        """The others are gone or wait for this process: it must not wait for them as it ends."""
+    def _end_alone(self, is_expected: bool) -> None:
+        """End without waiting for the others, which are gone or wait for this process."""
         if not is_expected:
             self._show_held()
         atexit.register(self._end_process, USER_ERROR if is_expected else 1)
 
-    def message(self):
-        """What the user is told."""
+    def message(self) -> str:
+        """The error message: what happened, and how to continue."""
         states = self._run.checkpoints.states() if self._run else []
         last = f"The last checkpoint is {states[-1]}. " if states else ""
         return (
@@ -68,26 +79,26 @@ class MachineWatch:
             f"{last}Start all machines again with --resume."
         )
 
-    def _on_abort(self, signal_number):
-        """Called in the thread of the backend that ends the process."""
-        time.sleep(GRACE_SECONDS)  # the main thread has seen an error of its own: it ends meanwhile
+    def _on_abort(self, signal_number: int) -> None:
+        """Called in the backend's thread that ends the process."""
+        time.sleep(GRACE_SECONDS)  # a main thread with an error of its own ends in this time
         print("error:", self.message(), file=sys.stderr)
         self._end_process(USER_ERROR)
 
-    def _end_process(self, code):
+    def _end_process(self, code: int) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
 
-    def _show_held(self):
+    def _show_held(self) -> None:
         if self._held is not None:
             self._held.seek(0)
             sys.stderr.write(self._held.read())
 
 
 @contextlib.contextmanager
-def _held_native_stderr():
-    """Send what native code writes to stderr to a file, which it yields; Python writes on."""
+def _held_native_stderr() -> Iterator[IO[str]]:
+    """Send native code's stderr to the yielded file; Python's own still reaches stderr."""
     before = sys.stderr
     before.flush()
     stderr = os.dup(2)
@@ -104,7 +115,7 @@ def _held_native_stderr():
 
 
 @contextlib.contextmanager
-def _native_handler(number, handle):
+def _native_handler(number: int, handle: Callable[[int], None]) -> Iterator[None]:
     """Handle a signal at once; Python's own handlers wait for the main thread, which hangs."""
     library = ctypes.CDLL(None)
     library.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)

@@ -1,5 +1,7 @@
 """Devices of a training on TensorFlow: `tf.distribute` strategies."""
 
+from contextlib import AbstractContextManager
+
 import tensorflow as tf
 
 from keras_transformer.training.devices.device_count import check_gpu_count, started_too_late
@@ -16,17 +18,17 @@ __all__ = ["TensorFlowReplicas", "is_one_of_several", "start"]
 class TensorFlowReplicas(Devices):
     """Several devices of one process, under a `MirroredStrategy`."""
 
-    def __init__(self, device_name, strategy):
+    def __init__(self, device_name: str, strategy: tf.distribute.Strategy) -> None:
         super().__init__(device_name, strategy.num_replicas_in_sync)
         self.strategy = strategy
 
-    def scope(self):
+    def scope(self) -> AbstractContextManager[tf.distribute.Strategy]:
         """Return the strategy's scope."""
         return self.strategy.scope()
 
 
-def start(replicas):
-    """As `start_devices`, on TensorFlow."""
+def start(replicas: int | None) -> Devices:
+    """`start_devices` on TensorFlow."""
     gpus = tf.config.list_physical_devices("GPU")
     device_name = _kind(gpus[0]) if gpus else "CPU"
     if gpus:
@@ -49,13 +51,13 @@ def start(replicas):
     return TensorFlowReplicas(device_name, tf.distribute.MirroredStrategy(names, cross_device_ops))
 
 
-def _kind(gpu):
+def _kind(gpu: tf.config.PhysicalDevice) -> str:
     """The kind of a physical GPU, such as "NVIDIA H200"."""
     return tf.config.experimental.get_device_details(gpu).get("device_name", "GPU")
 
 
-def _logical_cpus(count):
-    """Divide the CPU into `count` logical devices, unless it is divided so already."""
+def _logical_cpus(count: int) -> list[tf.config.LogicalDevice]:
+    """Divide the CPU into `count` logical devices, unless that is done already."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     if count > 1:
         try:

@@ -2,13 +2,18 @@
 
 import json
 import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
 
 import keras
 import tensorflow as tf
 
+from keras_transformer.data import BatchReader
 from keras_transformer.errors import UserInputError
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.devices.device_count import check_one_cpu, one_start_only
-from keras_transformer.training.devices.devices import Devices
+from keras_transformer.training.devices.devices import Batches, Devices
 from keras_transformer.training.devices.machine_watch import MachineWatch
 
 VARIABLE = "TF_CONFIG"
@@ -18,24 +23,24 @@ JOBS = ("chief", "worker")  # in the order of their tasks
 class TensorFlowMachines(Devices):
     """The devices of several processes, under a `MultiWorkerMirroredStrategy`."""
 
-    def __init__(self, device_name, strategy):
+    def __init__(self, device_name: str, strategy: tf.distribute.Strategy) -> None:
         jobs, (job, index) = _cluster()
         processes = sum(map(len, jobs.values()))
         before = len(jobs.get("chief", [])) if job == "worker" else 0
         super().__init__(device_name, strategy.num_replicas_in_sync, processes, before + index)
         self.strategy = strategy
 
-    def scope(self):
+    def scope(self) -> AbstractContextManager[tf.distribute.Strategy]:
         """Return the strategy's scope."""
         return self.strategy.scope()
 
-    def batches(self, reader, start_step=0, accumulate=1):
-        """As `Devices.batches`: a distributed dataset, of this process's rows."""
+    def batches(self, reader: BatchReader, start_step: int = 0, accumulate: int = 1) -> Batches:
+        """As `Devices.batches`: a distributed dataset of this process's rows."""
         replicas_here = self.replicas // self.processes
         own_batches = super().batches
 
-        def read(_):
-            dataset = own_batches(reader, start_step, accumulate)
+        def read(_: tf.distribute.InputContext) -> tf.data.Dataset:
+            dataset: tf.data.Dataset = own_batches(reader, start_step, accumulate)
             if replicas_here == 1:
                 return dataset
             # The replicas of a process take one element each, in turn.
@@ -43,13 +48,11 @@ class TensorFlowMachines(Devices):
 
         return self.strategy.distribute_datasets_from_function(read)
 
-    def largest(self, number):
-        """As `Devices.largest`."""
+    def largest(self, number: int) -> int:
         own = number * tf.one_hot(self.process, self.processes, dtype="int32")
         return int(tf.reduce_max(self._sum(own)))
 
-    def watch(self, run=None):
-        """As `Devices.watch`."""
+    def watch(self, run: RunDirectory | None = None) -> AbstractContextManager[object]:
         return MachineWatch(is_lost, run)
 
     @tf.function
@@ -61,22 +64,23 @@ class TensorFlowMachines(Devices):
         return self.strategy.experimental_local_results(self.strategy.run(sum_up, (own,)))[0]
 
 
-class MultiWorkerSteps:
-    """A `keras.Model` whose steps run under a `MultiWorkerMirroredStrategy` too.
+class MultiWorkerSteps(keras.Model):
+    """A model whose steps also run under a `MultiWorkerMirroredStrategy`.
 
-    Keras's own average the logs over an axis that scalars do not have (keras-team/keras#20585).
+    Keras's own steps average the logs over an axis that scalars lack (keras-team/keras#20585).
     """
 
-    def make_train_function(self, force=False):
-        """As Keras's."""
+    train_function: Callable[..., Any] | None
+    test_function: Callable[..., Any] | None
+
+    def make_train_function(self, force: bool = False) -> Callable[..., Any]:
         if not self._has_machines():
             return super().make_train_function(force)
         if self.train_function is None or force:
             self.train_function = self._on_all_machines(self.train_step)
         return self.train_function
 
-    def make_test_function(self, force=False):
-        """As Keras's."""
+    def make_test_function(self, force: bool = False) -> Callable[..., Any]:
         if not self._has_machines():
             return super().make_test_function(force)
         if self.test_function is None or force:
@@ -103,14 +107,14 @@ class MultiWorkerSteps:
         return next_step
 
 
-def is_one_of_several():
+def is_one_of_several() -> bool:
     """Whether `TF_CONFIG` names several processes, of which this is one."""
     jobs, _ = _cluster()
     return sum(map(len, jobs.values())) > 1
 
 
-def start_machines(replicas):
-    """Return the strategy over all processes; waits for them."""
+def start_machines(replicas: int | None) -> tf.distribute.Strategy:
+    """Wait for all processes and return the strategy over them."""
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         check_one_cpu(replicas)
@@ -127,14 +131,14 @@ def start_machines(replicas):
         raise one_start_only() from error
 
 
-def is_lost(error):
-    """Whether an error says that another machine does not answer."""
+def is_lost(error: BaseException) -> bool:
+    """Whether an error means that another machine does not answer."""
     return isinstance(error, tf.errors.UnavailableError) or "Collective ops is aborted" in str(
         error
     )
 
 
-def _cluster():
+def _cluster() -> tuple[dict[str, list[str]], tuple[str, int]]:
     """Return the addresses of `TF_CONFIG` by job, and this process's `(job, index)`."""
     text = os.environ.get(VARIABLE, "")
     if not text.strip():

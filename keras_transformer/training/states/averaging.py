@@ -1,8 +1,10 @@
 """The mean of several checkpoints' weights."""
 
 import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import h5py
 import numpy as np
 
 from keras_transformer.argument_checks import check_positive_int
@@ -10,25 +12,25 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.weight_files import make_weight_file, open_weights
 from keras_transformer.files.whole_files import write_bytes
 from keras_transformer.runs.run_checksums import keeping_in_run
+from keras_transformer.types import PathLike
 
 
-def average_checkpoints(paths, destination):
+def average_checkpoints(paths: Sequence[PathLike], destination: PathLike) -> None:
     """Write the arithmetic mean of weight files, computed in float64, one tensor at a time.
 
-    Only floating-point weights of the model are averaged. Integers, such as the state of random
-    generators, are the last file's; an optimizer's variables are left out.
+    Only the model's floating-point weights are averaged. Integers, such as the state of random
+    generators, are taken from the last file; an optimizer's variables are left out.
 
     Args:
         paths: `.weights.h5` files of one model, oldest first.
-        destination: the file to write; in a run, its checksum is kept there.
+        destination: the file to write. If it lies in a run, its checksum is kept there.
 
     Raises:
-        UserInputError: no files, a file that cannot be read or is refused (see `open_weights`),
-            weights that are not finite numbers, or files of different models.
+        UserInputError: `paths` is empty, a file cannot be read or is refused (see `open_weights`),
+            weights are not finite, or the files are of different models.
     """
-    paths = [Path(path) for path in paths]
     if not paths:
-        raise UserInputError("There are no checkpoints to average.")
+        raise UserInputError("No checkpoints to average.")
     with contextlib.ExitStack() as stack:
         files = [_of_model(stack.enter_context(open_weights(path))) for path in paths]
         for path, file in zip(paths, files, strict=True):
@@ -37,23 +39,28 @@ def average_checkpoints(paths, destination):
     write_bytes(destination, content.getbuffer(), keeping_in_run(destination))
 
 
-def average_best(paths, destination, validation_value, most):
-    """Write the mean of the last n checkpoints, for the n whose mean is best in validation.
+def average_best(
+    paths: Sequence[PathLike],
+    destination: PathLike,
+    validation_value: Callable[[Path], float],
+    most: int,
+) -> int:
+    """Write the mean of the last n checkpoints, for the n that is best in validation.
 
-    A long training gains from many; in a short one the older of them are still too bad to help.
+    A long training gains from a large n; in a short one the older checkpoints are too bad to help.
 
     Args:
         paths: `.weights.h5` files of one model, oldest first.
         destination: the file to write.
-        validation_value: function from a file of weights to a number, such as its validation
+        validation_value: returns the value of a file of weights, such as its validation
             perplexity; the least is best.
-        most: positive integer, the largest n that is tried. Tried are 1, 2, 4, ... and `most`.
+        most: positive integer, the largest n. The values 1, 2, 4, ... and `most` are tried.
 
     Returns:
-        The n that was best.
+        The best n.
 
     Raises:
-        UserInputError: as from `average_checkpoints`.
+        UserInputError: as `average_checkpoints`.
     """
     check_positive_int("most", most)
     most = min(most, len(paths))
@@ -66,23 +73,25 @@ def average_best(paths, destination, validation_value, most):
             values[n] = validation_value(candidate)
     finally:
         candidate.unlink(missing_ok=True)
-    best = min(values, key=values.get)
+    best = min(values, key=values.__getitem__)
     average_checkpoints(paths[-best:], destination)
     return best
 
 
-def _of_model(datasets):
+def _of_model(datasets: dict[str, h5py.Dataset]) -> dict[str, h5py.Dataset]:
     """Datasets without the optimizer's."""
     return {name: item for name, item in datasets.items() if not name.startswith("optimizer/")}
 
 
-def _means(paths, files):
+def _means(
+    paths: Sequence[PathLike], files: Sequence[dict[str, h5py.Dataset]]
+) -> Iterator[tuple[h5py.Dataset, np.ndarray]]:
     """Yield each dataset of the last file, and the mean of all files as an array."""
     for name, dataset in files[-1].items():
         if not np.issubdtype(dataset.dtype, np.floating):
             yield dataset, dataset[...]
             continue
-        total = 0
+        total = np.zeros(dataset.shape)
         for path, file in zip(paths, files, strict=True):
             values = file[name][...].astype("float64")
             if not np.isfinite(values).all():
@@ -94,7 +103,12 @@ def _means(paths, files):
         yield dataset, total / len(files)
 
 
-def _check_alike(path, file, last_path, last_file):
+def _check_alike(
+    path: PathLike,
+    file: dict[str, h5py.Dataset],
+    last_path: PathLike,
+    last_file: dict[str, h5py.Dataset],
+) -> None:
     """Require the same arrays in both files: names, shapes and types."""
     for name in sorted(file.keys() | last_file.keys()):
         one, other = (_description(datasets.get(name)) for datasets in (file, last_file))
@@ -105,5 +119,5 @@ def _check_alike(path, file, last_path, last_file):
             )
 
 
-def _description(dataset):
+def _description(dataset: h5py.Dataset | None) -> str:
     return "missing" if dataset is None else f"{dataset.dtype}{list(dataset.shape)}"

@@ -1,46 +1,50 @@
 """Weights kept while training: the last few, and the best few."""
 
 import math
+from pathlib import Path
+from typing import Literal
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.errors import TrainingDiverged
 from keras_transformer.runs.model_weights import save_weights, weights_are_finite
-from keras_transformer.training.callbacks.step_callback import StepCallback
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.runs.run_records import KeptCheckpoint
+from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
 
 
 class Checkpoints(StepCallback):
-    """Saves the weights at each epoch's end; keeps the last n files and those with the best values.
+    """Saves the weights at the end of each epoch; keeps the last files and the best ones.
 
-    Weights that are not finite numbers are never saved. Every file is written beside and renamed.
-    The best of all is copied to `run.checkpoints.best_path` too. `best.json` beside it tells its
-    step and value, under "kept" those of the best few, best first, and `keep_last`.
+    Weights that are not finite are never saved. A file appears whole or not at all. The best one
+    is also copied to `run.checkpoints.best_path`, with `best.json` beside it: its step and value,
+    those of the best few under "kept", best first, and `keep_last`.
 
     Args:
-        run: the `RunDirectory`.
-        keep_last: positive integer, how many of the last step files to keep.
-        keep_best: positive integer, how many of the best step files to keep besides.
-        save_every: also save every so many steps. None: at the end of epochs only.
-        monitor: the value by which weights are best. An epoch without it ranks nothing. None: no
-            epoch does.
-        mode: "min" or "max", which values of `monitor` are better.
-        remove_old: whether to remove the other step files at each checkpoint. Who saves a state of
-            the training too calls `remove_old_files` after it: the state before speaks of them.
+        run: the run to write to.
+        keep_last: positive integer, number of last files to keep.
+        keep_best: positive integer, number of best files to keep as well.
+        save_every: also save every `save_every` steps. None: only at the end of epochs.
+        monitor: name of the value that ranks checkpoints. Epochs without it are not ranked. None:
+            no epoch is.
+        mode: which values of `monitor` are better.
+        remove_old: whether to remove older files at each checkpoint. If a state of the training is
+            saved too, call `remove_old_files` after it, as the previous state refers to them.
 
     Raises:
-        TrainingDiverged: a weight is no finite number.
-        CannotWrite: the disk is full, or another error of the operating system.
+        TrainingDiverged: a weight is not finite.
+        CannotWrite: the disk is full, or the operating system reports another error.
     """
 
     def __init__(
         self,
-        run,
-        keep_last=5,
-        keep_best=1,
-        save_every=None,
-        monitor="val_perplexity",
-        mode="min",
-        remove_old=True,
-    ):
+        run: RunDirectory,
+        keep_last: int = 5,
+        keep_best: int = 1,
+        save_every: int | None = None,
+        monitor: str | None = "val_perplexity",
+        mode: Literal["min", "max"] = "min",
+        remove_old: bool = True,
+    ) -> None:
         super().__init__()
         check_positive_int("keep_last", keep_last)
         check_positive_int("keep_best", keep_best)
@@ -52,10 +56,10 @@ class Checkpoints(StepCallback):
         self.monitor = monitor
         self.mode = mode
         self.remove_old = remove_old
-        self._kept = []
-        self._saved_step = None
+        self._kept: list[KeptCheckpoint] = []
+        self._saved_step: int | None = None
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs | None = None) -> None:
         super().on_train_begin(logs)
         self.run.checkpoints.directory.mkdir(parents=True, exist_ok=True)
         self._kept = self._kept_before()
@@ -63,18 +67,18 @@ class Checkpoints(StepCallback):
         if record and record.get("keep_last") != self.keep_last:
             self.run.checkpoints.write_best_record({**record, "keep_last": self.keep_last})
 
-    def on_step_end(self, logs):
+    def on_step_end(self, logs: Logs) -> None:
         if self.save_every and self.passed_multiple_of(self.save_every):
             self.save()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         path = self.save()
-        value = (logs or {}).get(self.monitor)
+        value = None if self.monitor is None else (logs or {}).get(self.monitor)
         if value is not None and math.isfinite(value):
             self._rank(path, float(value))
 
-    def save(self):
-        """Save the weights of the current step, if they are not saved yet; return the file."""
+    def save(self) -> Path:
+        """Save the weights of the current step, unless they are saved already; return the file."""
         path = self.run.checkpoints.path_of(self.step)
         if self._saved_step == self.step:
             return path
@@ -88,23 +92,23 @@ class Checkpoints(StepCallback):
             self.remove_old_files()
         return path
 
-    def last_good(self):
+    def last_good(self) -> str:
         """Return a sentence that names the last good checkpoint."""
         paths = self.run.checkpoints.paths()
         return f"The last good checkpoint is {paths[-1]}." if paths else "No checkpoint was saved."
 
-    def _kept_before(self):
-        """What a training that goes on has ranked already, by the same value."""
+    def _kept_before(self) -> list[KeptCheckpoint]:
+        """The ranking of a resumed training, if it was by the same value."""
         record = self.run.checkpoints.best_record()
         return record.get("kept", []) if record.get("monitor") == self.monitor else []
 
-    def _rank(self, path, value):
+    def _rank(self, path: Path, value: float) -> None:
         """Put the checkpoint of this step among the best, if it is one of them."""
         others = [kept for kept in self._kept if kept["step"] != self.step]
         sign = 1 if self.mode == "min" else -1
-        ranked = sorted(  # among equals the earlier one stays in front
-            [*others, {"step": self.step, "value": value}], key=lambda kept: sign * kept["value"]
-        )[: self.keep_best]
+        this: KeptCheckpoint = {"step": self.step, "value": value}
+        # Among equals the earlier one stays in front.
+        ranked = sorted([*others, this], key=lambda kept: sign * kept["value"])[: self.keep_best]
         if ranked == self._kept:
             return
         if ranked[0]["step"] == self.step:
@@ -116,7 +120,7 @@ class Checkpoints(StepCallback):
         if self.remove_old:
             self.remove_old_files()
 
-    def remove_old_files(self):
+    def remove_old_files(self) -> None:
         """Remove the step files that are neither among the last nor among the best."""
         best = {self.run.checkpoints.path_of(kept["step"]) for kept in self._kept}
         for path in self.run.checkpoints.paths()[: -self.keep_last]:

@@ -1,17 +1,21 @@
-"""The files of a run as they were at a state, whatever was written after it."""
+"""Return of a run's files to what they were at a state."""
 
 import csv
+from pathlib import Path
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import remove_left_over, write_text
 from keras_transformer.runs.run_checkpoints import step_of
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.runs.run_records import BestRecord
+from keras_transformer.training.states.training_state import TrainingState
 
 
-def rewind(run, state):
-    """Take back what a training wrote in a run after a state that it goes on from.
+def rewind(run: RunDirectory, state: TrainingState) -> None:
+    """Undo what a training wrote in a run after the state that it resumes from.
 
-    A kill may come between any two files of a checkpoint. The state is written last, so what it
-    speaks of is there, and what is newer than it will be written once more.
+    A kill may come between any two files of a checkpoint. The state is written last, so the files
+    that it refers to exist, and newer ones will be written again.
     """
     for directory in (run.path, run.checkpoints.directory):
         remove_left_over(directory)
@@ -23,7 +27,7 @@ def rewind(run, state):
     _restore_best(run, state.progress["best"])
 
 
-def cut_rows(path, step):
+def cut_rows(path: Path, step: int) -> None:
     """Remove the rows of a CSV file after `step`, its first column, and an unfinished last row."""
     if not path.is_file():
         return
@@ -39,11 +43,11 @@ def cut_rows(path, step):
             f"{path} is damaged: {' '.join(str(error).split())}. Mend it, or remove it: it is a "
             "log, and the training does without."
         ) from error
-    write_text(path, lines[0] + "".join(kept))  # even where nothing goes: it may have been a link
+    write_text(path, lines[0] + "".join(kept))  # even if nothing changes: it may have been a link
 
 
-def _restore_best(run, record):
-    """Make best.json and best.weights.h5 what they were."""
+def _restore_best(run: RunDirectory, record: BestRecord) -> None:
+    """Restore best.json and best.weights.h5."""
     checkpoints = run.checkpoints
     kept = record.get("kept", [])
     paths = [checkpoints.path_of(each["step"]) for each in kept]

@@ -1,22 +1,37 @@
-"""Where a training begins: in a new run directory, or at the last state of one."""
+"""The beginning of a training: in a new run directory, or at the last state of one."""
 
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.training.states.training_state import check_same_settings, find_state
+from keras_transformer.training.devices.devices import Devices
+from keras_transformer.training.states.training_state import (
+    TrainingState,
+    check_same_settings,
+    find_state,
+)
+from keras_transformer.types import PathLike
 
 _MOST_STEPS = 2**31 - 1
 
 
-def open_run(path, devices, *, settings, may_change=(), overwrite=False, resume=False):
-    """Open the run directory of a training, and find the state to go on from; see `TrainingRun`.
+def open_run(
+    path: PathLike,
+    devices: Devices,
+    *,
+    settings: dict[str, Any],
+    may_change: Sequence[str] = (),
+    overwrite: bool = False,
+    resume: bool = False,
+) -> tuple[RunDirectory, TrainingState | None]:
+    """Open the run directory of a training, and find the state to resume from; see `TrainingRun`.
 
-    Returns `(run, state)`: the `RunDirectory`, and a `TrainingState`, or None where the training
-    begins anew: the caller then calls `run.start`. Of several processes the chief alone writes,
-    and all must see the same states.
+    Without a state the training begins anew, and the caller calls `run.start`. Only the chief
+    writes, and all processes must see the same states.
     """
     if devices.is_chief:
         run = RunDirectory.create(path, overwrite=overwrite, resume=resume)
@@ -26,7 +41,7 @@ def open_run(path, devices, *, settings, may_change=(), overwrite=False, resume=
     _check_agreement(run, devices, state.step if state else 0)
     if state is None:
         if resume and devices.is_chief:
-            print(f"There is no state in {run.path}: the training begins.", file=sys.stderr)
+            print(f"No state in {run.path} yet: the training begins.", file=sys.stderr)
         return run, None
     run.check_no_links()
     _check_backend(run)
@@ -36,11 +51,13 @@ def open_run(path, devices, *, settings, may_change=(), overwrite=False, resume=
     return run, state
 
 
-def open_origin(path, run, state, resume):
+def open_origin(
+    path: PathLike | None, run: RunDirectory, state: TrainingState | None, resume: bool
+) -> RunDirectory | None:
     """Return the run that a training starts from, or None.
 
-    A training that goes on from a state needs no other run. One that was broken off before its
-    first checkpoint starts from what it began with, where `path` is None.
+    A training that resumes from a state does not need one. A training that was broken off before
+    its first checkpoint starts from its recorded origin if `path` is None.
     """
     earlier = run.record().origin if run.is_run() else None
     if state is not None:
@@ -61,8 +78,8 @@ def open_origin(path, run, state, resume):
     return origin
 
 
-def _check_backend(run):
-    """Refuse to go on with other random numbers and kernels."""
+def _check_backend(run: RunDirectory) -> None:
+    """Refuse to resume with other random numbers and kernels."""
     began, now = run.record().versions.get("backend"), keras.backend.backend()
     if began != now:
         raise UserInputError(
@@ -70,8 +87,8 @@ def _check_backend(run):
         )
 
 
-def _check_agreement(run, devices, step):
-    """Refuse to train where processes see different states: they would begin at different steps."""
+def _check_agreement(run: RunDirectory, devices: Devices, step: int) -> None:
+    """Refuse to train if processes see different states: they would begin at different steps."""
     latest = devices.largest(step)
     earliest = _MOST_STEPS - devices.largest(_MOST_STEPS - step)
     if latest != earliest:

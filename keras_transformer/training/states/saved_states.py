@@ -1,19 +1,34 @@
-"""The state of a training, saved when all else of a checkpoint is on the disk."""
+"""The state of a training, saved after the other files of a checkpoint."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import keras
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import sync
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.training.callbacks.ema_weights import EMAWeights
 from keras_transformer.training.callbacks.running_clock import CLOCK
-from keras_transformer.training.callbacks.step_callback import StepCallback
-from keras_transformer.training.states.training_state import remove_old_states, save_state
+from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
+from keras_transformer.training.states.checkpoints import Checkpoints
+from keras_transformer.training.states.training_state import (
+    TrainingState,
+    remove_old_states,
+    save_state,
+)
+
+
+class Counter(Protocol):
+    """An object whose `progress` is JSON-compatible, and may be set to continue from."""
+
+    progress: Any
 
 
 class Progress:
-    """Time and counts of a training's whole life, through all its breaks.
+    """Time and counts of a whole training, through all its breaks."""
 
-    `counters` are objects by name, whose attribute `progress` is JSON-compatible and may be set.
-    """
-
-    def __init__(self, counters, state=None):
+    def __init__(self, counters: Mapping[str, Counter], state: TrainingState | None = None) -> None:
         earlier = state.progress if state else {}
         self._counters = counters
         self._began = CLOCK.seconds() - earlier.get("seconds", 0.0)
@@ -21,68 +36,70 @@ class Progress:
             try:
                 counters[name].progress = earlier[name]
             except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
+                path = state.path if state else None
                 raise UserInputError(
-                    f"The state {state.path} is damaged: its `{name}` is not what was written."
+                    f"The state {path} is damaged: its `{name}` is not what was written."
                 ) from error
 
     @property
-    def seconds(self):
-        """Time on the clock, without the breaks and without what the process was stopped."""
+    def seconds(self) -> float:
+        """Time on the clock, without breaks and without the time the process was stopped."""
         return CLOCK.seconds() - self._began
 
-    def values(self):
-        """What a state keeps, a JSON-compatible dictionary."""
+    def values(self) -> dict[str, Any]:
+        """What a state keeps, JSON-compatible."""
         counts = {name: counter.progress for name, counter in self._counters.items()}
         return {"seconds": self.seconds, **counts}
 
 
 class SavedStates(StepCallback):
-    """Saves a `TrainingState` at each epoch's end; then old states and weights are removed.
+    """Saves a `TrainingState` at the end of each epoch; then removes old states and weights.
 
-    Goes behind every callback that writes or counts, since the state says what these have done.
-    With `average`, an `EMAWeights`, a state holds the weights themselves.
+    Place it after every callback that writes or counts, since the state records what they did.
+    With `average`, a state holds the weights themselves.
     """
 
     def __init__(
         self,
-        run,
-        checkpoints,
-        progress,
+        run: RunDirectory,
+        checkpoints: Checkpoints,
+        progress: Progress,
         *,
-        average=None,
-        save_every,
-        settings=None,
-        data_fingerprint=None,
-    ):
+        average: EMAWeights | None = None,
+        save_every: int,
+        settings: dict[str, Any] | None = None,
+        data_fingerprint: str | None = None,
+    ) -> None:
         super().__init__()
         self.run = run
         self.checkpoints = checkpoints
         self.progress = progress
         self.average = average
         self.save_every = save_every
-        self._training = {"settings": settings, "data_fingerprint": data_fingerprint}
-        self._epoch_ended_at = None
+        self._settings = settings
+        self._data_fingerprint = data_fingerprint
+        self._epoch_ended_at: int | None = None
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Logs | None = None) -> None:
         super().on_train_begin(logs)
         if self.step == 0:
-            # Weights without a state cannot be gone on from; from here on there is one.
+            # A training can only be resumed from a state: from here on one exists.
             self._save(None, validation_due=False)
         else:
             self._remove_old_files()  # a kill may have come between the state and this
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         self._epoch_ended_at = self.step
         self._save_values()
 
-    def save_all(self):
-        """Save weights and state after the current step, which need not be an epoch's last."""
+    def save_all(self) -> None:
+        """Save weights and state after the current step, in the middle of an epoch too."""
         if self.average is not None:
             self.average.put_in()
         self.checkpoints.save()
         self._save_values()
 
-    def _save_values(self):
+    def _save_values(self) -> None:
         ends_epoch = self.step % self.save_every == 0 or self.model.stop_training
         if self.average is not None:
             self.average.take_out()
@@ -91,14 +108,20 @@ class SavedStates(StepCallback):
             self.average.put_in()
         self._remove_old_files()
 
-    def _remove_old_files(self):
+    def _remove_old_files(self) -> None:
         self.checkpoints.remove_old_files()
         remove_old_states(self.run)
 
-    def _save(self, model, validation_due):
+    def _save(self, model: keras.Model | None, validation_due: bool) -> None:
         for path in (self.run.metrics_path, self.run.validation_path):
             if path.is_file():
                 sync(path)  # rows before the state must not be lost when it is not
         best = {"best": self.run.checkpoints.best_record(), "validation_due": validation_due}
-        progress = {**self.progress.values(), **best}
-        save_state(self.run, self.step, model, progress=progress, **self._training)
+        save_state(
+            self.run,
+            self.step,
+            model,
+            settings=self._settings,
+            data_fingerprint=self._data_fingerprint,
+            progress={**self.progress.values(), **best},
+        )

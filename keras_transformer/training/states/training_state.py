@@ -1,8 +1,9 @@
-"""What a training needs to go on to the last bit, on disk."""
+"""What a training needs on disk to resume with bit-equal results."""
 
 import dataclasses
 import json
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from keras_transformer.files.array_archives import (
 from keras_transformer.files.json_files import to_record
 from keras_transformer.files.whole_files import whole_file
 from keras_transformer.runs.run_checkpoints import step_of
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_records import Progress, Step
 
 STATE_FORMAT = 1
@@ -37,13 +39,13 @@ class TrainingState:
 
     path: Path
     step: int
-    settings: dict | None
+    settings: dict[str, Any] | None
     data_fingerprint: str | None
-    progress: dict
-    variables: list
+    progress: dict[str, Any]
+    variables: list[tuple[str, list[int], str]]
 
-    def restore(self, model):
-        """Give a model, and its optimizer, the values they had; it must be compiled as it was."""
+    def restore(self, model: keras.Model) -> None:
+        """Restore a model and its optimizer; it must be compiled as it was."""
         if not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
         variables = _variables(model)
@@ -60,7 +62,7 @@ class TrainingState:
         if hasattr(model, "after_restore"):
             model.after_restore()
 
-    def _check(self, variables):
+    def _check(self, variables: list[tuple[str, keras.Variable]]) -> None:
         ours = [(name, tuple(v.shape), str(v.dtype)) for name, v in variables]
         theirs = [(name, tuple(shape), dtype) for name, shape, dtype in self.variables]
         if ours == theirs:
@@ -73,11 +75,11 @@ class TrainingState:
         )
 
 
-def find_state(run):
-    """Return the newest whole `TrainingState` of a run, to go on from.
+def find_state(run: RunDirectory) -> TrainingState | None:
+    """Return the newest undamaged state of a run.
 
-    None where the training had not come to its first checkpoint: it begins anew, and nothing is
-    lost. A state that is damaged is named on stderr, and the one before it is taken.
+    None if the training ended before its first checkpoint: it begins anew, and nothing is lost. A
+    damaged state is named on stderr, and the one before it is taken.
     """
     paths = run.checkpoints.states()
     for path in reversed(paths):
@@ -102,11 +104,13 @@ def find_state(run):
     return None
 
 
-def check_same_settings(earlier, settings, may_differ=()):
-    """Refuse to go on with settings that would make it another training, but for `may_differ`.
+def check_same_settings(
+    earlier: dict[str, Any] | None, settings: dict[str, Any], may_differ: Collection[str] = ()
+) -> None:
+    """Refuse to resume with settings that would make it another training, except `may_differ`.
 
-    What an older version did not know as a setting counts as off: None, False or 0. Settings of
-    None, in `earlier`, are not compared.
+    Settings that an older version did not have count as off: None, False or 0. `earlier` of None
+    is not compared.
     """
     if earlier is None:
         return
@@ -121,8 +125,8 @@ def check_same_settings(earlier, settings, may_differ=()):
         )
 
 
-def check_same_data(state, data_fingerprint):
-    """Refuse to go on with other text, tokenizers or batches."""
+def check_same_data(state: TrainingState, data_fingerprint: str | None) -> None:
+    """Refuse to resume with other text, tokenizers or batches."""
     if state.data_fingerprint != data_fingerprint:
         raise UserInputError(
             f"The training cannot go on from {state.path} with other text, tokenizers or "
@@ -130,8 +134,16 @@ def check_same_data(state, data_fingerprint):
         )
 
 
-def save_state(run, step, model, *, settings, data_fingerprint, progress):
-    """Write the `TrainingState` of a run; a model of None: it has begun, with no values."""
+def save_state(
+    run: RunDirectory,
+    step: int,
+    model: keras.Model | None,
+    *,
+    settings: dict[str, Any] | None,
+    data_fingerprint: str | None,
+    progress: dict[str, Any],
+) -> None:
+    """Write the state of a run; without `model` it only marks that the training has begun."""
     path = run.checkpoints.state_path(step)
     variables = _variables(model) if model is not None else []
     record = {
@@ -147,7 +159,7 @@ def save_state(run, step, model, *, settings, data_fingerprint, progress):
         write_archive(file, record, arrays)
 
 
-def remove_old_states(run):
+def remove_old_states(run: RunDirectory) -> None:
     """Remove all states but the last two."""
     for path in run.checkpoints.states()[:-KEPT_STATES]:
         path.unlink()
@@ -168,24 +180,24 @@ class _Damaged(Exception):
     pass
 
 
-def _read(run, path):
+def _read(run: RunDirectory, path: Path) -> TrainingState:
     if run.checksums.is_damaged(path):
         raise _Damaged("its checksum is wrong")
     try:
         with open_archive(path) as archive:
             if archive.testzip() is not None:  # the checksum itself may be lost
                 raise _Damaged("its content is not what was written")
-            record = read_record(archive, path)
+            content = read_record(archive, path)
     except DAMAGED as error:
-        raise _Damaged("it is no whole file") from error
-    version = record.get("format") if isinstance(record, dict) else None
+        raise _Damaged("it is not complete") from error
+    version = content.get("format") if isinstance(content, dict) else None
     if isinstance(version, int) and version > STATE_FORMAT:
         raise UserInputError(
             f"The state {path} has format {version}; this keras_transformer reads {STATE_FORMAT} "
             "and older. A newer one is needed."
         )
     try:
-        record = to_record(path, record, _StateRecord)
+        record = to_record(path, content, _StateRecord)
         to_record(path, record.progress, Progress)
     except UserInputError as error:
         raise _Damaged("its record is not what was written") from error
@@ -195,10 +207,10 @@ def _read(run, path):
     return TrainingState(path=path, **values)
 
 
-def _variables(model):
-    """Name and variable of all that an update changes, in an order that is always the same.
+def _variables(model: keras.Model) -> list[tuple[str, keras.Variable]]:
+    """Names and variables of all that an update changes, always in the same order.
 
-    Keras gives layers other names in a second model of the same process, so names are numbers.
+    Keras names layers differently in a second model of the same process, so names are numbers.
     """
     groups = {
         "weights": model.trainable_variables,
@@ -212,5 +224,5 @@ def _variables(model):
     ]
 
 
-def _json(settings, name):
+def _json(settings: dict[str, Any], name: str) -> str:
     return json.dumps(settings[name]) if name in settings else "not given"

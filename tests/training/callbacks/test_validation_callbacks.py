@@ -184,5 +184,5 @@ def test_without_tensorflow_tensorboard_is_off_and_that_is_said_once(tmp_path, m
     log.on_epoch_end(0, {"val_bleu": 1.0})
     log.on_train_end()
     errors = capsys.readouterr().err.splitlines()
-    assert errors == ["TensorFlow is not installed: there are no TensorBoard logs."]
+    assert errors == ["TensorFlow is not installed: no TensorBoard logs are written."]
     assert not (tmp_path / "logs").exists()

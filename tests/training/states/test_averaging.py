@@ -99,7 +99,7 @@ def test_files_of_different_models_are_refused(tmp_path, other):
 
 
 def test_unreadable_and_missing_files_are_named(tmp_path):
-    with pytest.raises(UserInputError, match="no checkpoints to average"):
+    with pytest.raises(UserInputError, match="No checkpoints to average"):
         average_checkpoints([], tmp_path / "mean.weights.h5")
     (tmp_path / "broken.weights.h5").write_bytes(b"not HDF5")
     for name in ("broken.weights.h5", "missing.weights.h5"):
