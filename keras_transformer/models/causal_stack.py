@@ -116,7 +116,9 @@ class CausalStack:
         """Raise a `ValueError`: such a model attends to itself alone."""
         raise ValueError("A model without encoder has no attention to a source")
 
-    def start(self, prompt_ids: Tensor, *, beam_size: Any, length: Any) -> tuple[tuple, Any]:
+    def start(
+        self, prompt_ids: Tensor, *, beam_size: Any, length: Any
+    ) -> tuple[tuple[Any, ...], Any]:
         """What stepwise decoding starts from, before the first token.
 
         Args:
@@ -135,7 +137,7 @@ class CausalStack:
         return (), (counts, layers)
 
     def step(
-        self, token_ids: Tensor, index: Tensor, memory_state: tuple, cache: Any
+        self, token_ids: Tensor, index: Tensor, memory_state: tuple[Any, ...], cache: Any
     ) -> tuple[Tensor, Any]:
         """One position of every hypothesis.
 

@@ -42,7 +42,7 @@ class TransformerEnsemble:
         members: list of `TransformerStacks`, or list of `CausalStack`.
 
     Raises:
-        ValueError: there are no members, or they differ in their vocabularies or padding ids.
+        ValueError: `members` is empty, or they differ in their vocabularies or padding ids.
 
     Example:
         >>> from keras_transformer.models import build_transformer
@@ -100,15 +100,17 @@ class TransformerEnsemble:
         scores = [m.cross_attention(source_ids, target_ids, layer) for m in self.members]
         return sum(scores) / len(scores)
 
-    def start(self, source_ids: Tensor, *, beam_size: Any, length: Any) -> tuple[tuple, tuple]:
+    def start(
+        self, source_ids: Tensor, *, beam_size: Any, length: Any
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """As the members' `start`: a tuple of memory states and one of caches."""
         started = [m.start(source_ids, beam_size=beam_size, length=length) for m in self.members]
         memory_states, caches = zip(*started, strict=True)
         return memory_states, caches
 
     def step(
-        self, token_ids: Tensor, index: Tensor, memory_state: tuple, cache: tuple
-    ) -> tuple[Tensor, tuple]:
+        self, token_ids: Tensor, index: Tensor, memory_state: tuple[Any, ...], cache: tuple[Any, ...]
+    ) -> tuple[Tensor, tuple[Any, ...]]:
         """As the members' `step`; the logits are log-probabilities."""
         logits, caches = [], []
         for member, own_state, own_cache in zip(self.members, memory_state, cache, strict=True):

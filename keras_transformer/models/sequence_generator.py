@@ -99,7 +99,7 @@ class SequenceGenerator:
         prefix_ids: Tensor | None = None,
         *,
         options: SearchOptions = TRANSLATION,
-        constraints: Sequence[Callable] = (),
+        constraints: Sequence[Callable[..., Any]] = (),
     ) -> tuple[Tensor, Tensor]:
         """The best outputs of each source or prompt: by beam search, or greedy with a beam of 1.
 
@@ -151,7 +151,7 @@ class SequenceGenerator:
         top_k: int | None = None,
         top_p: float | None = None,
         options: SearchOptions = TRANSLATION,
-        constraints: Sequence[Callable] = (),
+        constraints: Sequence[Callable[..., Any]] = (),
     ) -> tuple[Tensor, Tensor]:
         """Outputs of each source or prompt, drawn by their probability.
 
@@ -244,7 +244,7 @@ class SequenceGenerator:
         source_ids: Tensor,
         prefix_ids: Tensor | None,
         options: SearchOptions,
-        constraints: Sequence[Callable],
+        constraints: Sequence[Callable[..., Any]],
     ) -> dict[str, Any]:
         """The arguments that all searches share: what may be produced, and how much of it."""
         source_ids = ops.convert_to_tensor(source_ids)

@@ -176,7 +176,9 @@ class TransformerStacks:
         )
         return ops.mean(scores, axis=1)
 
-    def start(self, source_ids: Tensor, *, beam_size: Any, length: Any) -> tuple[tuple, Any]:
+    def start(
+        self, source_ids: Tensor, *, beam_size: Any, length: Any
+    ) -> tuple[tuple[Any, ...], Any]:
         """Encode the sources: what stepwise decoding starts from.
 
         Args:
@@ -200,7 +202,7 @@ class TransformerStacks:
         return memory_state, (counts, layers)
 
     def step(
-        self, token_ids: Tensor, index: Tensor, memory_state: tuple, cache: Any
+        self, token_ids: Tensor, index: Tensor, memory_state: tuple[Any, ...], cache: Any
     ) -> tuple[Tensor, Any]:
         """One position of the decoder, for every hypothesis.
 
