@@ -109,7 +109,11 @@ class TransformerEnsemble:
         return memory_states, caches
 
     def step(
-        self, token_ids: Tensor, index: Tensor, memory_state: tuple[Any, ...], cache: tuple[Any, ...]
+        self,
+        token_ids: Tensor,
+        index: Tensor,
+        memory_state: tuple[Any, ...],
+        cache: tuple[Any, ...],
     ) -> tuple[Tensor, tuple[Any, ...]]:
         """As the members' `step`; the logits are log-probabilities."""
         logits, caches = [], []
