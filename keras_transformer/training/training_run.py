@@ -20,7 +20,7 @@ from keras_transformer.data import BatchReader
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_lock import run_lock
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.training.cost.device_speed import DeviceSpeed
+from keras_transformer.training.cost.device_speed import DeviceSpeed, model_precision
 from keras_transformer.training.cost.step_work import StepWork
 from keras_transformer.training.determinism import make_reproducible
 from keras_transformer.training.devices.device_start import start_devices
@@ -33,7 +33,7 @@ from keras_transformer.training.probe import probe
 from keras_transformer.training.states.rewind import rewind
 from keras_transformer.training.states.run_opening import open_origin, open_run
 from keras_transformer.training.states.training_state import TrainingState, check_same_data
-from keras_transformer.training.validation_batches import fixed_batches
+from keras_transformer.training.validation_batches import training_fingerprint, validation_options
 from keras_transformer.types import PathLike
 
 
@@ -147,16 +147,6 @@ class TrainingRun:
     ) -> None:
         if steps is None and minutes is None:
             raise ValueError("One of `steps` and `minutes` must be given. Received: None for both")
-        for name, value in (("steps", steps), ("patience", patience)):
-            if value is not None:
-                check_positive_int(name, value)
-        if minutes is not None:
-            check_positive_number("minutes", minutes)
-        check_positive_int("save_every", save_every)
-        check_positive_int("keep_last", keep_last)
-        check_positive_int("keep_best", keep_best)
-        check_positive_int("log_every", log_every)
-        check_one_of("mode", mode, ("min", "max"))
         self.directory = RunDirectory(directory)
         self.steps = steps
         self.minutes = minutes
@@ -185,6 +175,12 @@ class TrainingRun:
         self._given_accumulate = accumulate
         self._train: BatchReader | None = None
         self._fit: FitCallbacks | None = None
+        for name in ("steps", "save_every", "keep_last", "keep_best", "patience", "log_every"):
+            if getattr(self, name) is not None or name not in ("steps", "patience"):
+                check_positive_int(name, getattr(self, name))
+        if minutes is not None:
+            check_positive_number("minutes", minutes)
+        check_one_of("mode", mode, ("min", "max"))
 
     @classmethod
     def of(cls, options: TrainingOptions, **arguments: Any) -> Self:
@@ -211,12 +207,11 @@ class TrainingRun:
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as contexts:
             self.devices = self._started_devices or start_devices(self.replicas)
-            path = self.directory.path
             contexts.enter_context(self.devices.watch(self.directory))
             if self.is_chief:
-                contexts.enter_context(run_lock(path))
+                contexts.enter_context(run_lock(self.directory.path))
             self.directory, self.state = open_run(
-                path,
+                self.directory.path,
                 self.devices,
                 settings=self.settings,
                 may_change=self.may_change,
@@ -335,12 +330,12 @@ class TrainingRun:
         if self.patience is not None and validation is None and not validators:
             raise ValueError("`patience` needs `validation` or `validators`. Received: neither")
         self._train = train
-        self._set_validation(validation, validation_steps)
-        precision = _precision(model)
+        self._validation = validation_options(self.devices, validation, validation_steps)
+        precision = model_precision(model)
         self.speed = DeviceSpeed.of(self.devices, precision, self.device_tflops)
         if train is not None:
             check_positions(model, train, validation)
-            data_fingerprint = _fingerprint(train, validation)
+            data_fingerprint = training_fingerprint(train, validation)
             work = work or StepWork.of(train.plan, model, self.speed.total_peak_flops)
         elif work is None:
             raise ValueError("`work` must be given where `train` is not. Received: None for both")
@@ -402,17 +397,6 @@ class TrainingRun:
             raise RuntimeError(f"`begin` must be called before `{name}`.")
         return self._fit
 
-    def _set_validation(
-        self, validation: BatchReader | Iterable[object] | None, steps: int | None
-    ) -> None:
-        if isinstance(validation, BatchReader):
-            steps = validation.plan.steps_per_epoch
-            validation = self.devices.batches(validation)
-        self._validation: dict[str, Any] = {
-            "validation_data": fixed_batches(validation, steps),
-            "validation_steps": steps,
-        }
-
     def _describe(self, model: keras.Model, precision: str) -> None:
         """Print the size of the training, and its devices."""
         size = f"{model.count_params():,} parameters"
@@ -430,8 +414,7 @@ class TrainingRun:
         source_tokenizer: SentencePieceTokenizer | None,
     ) -> None:
         self.directory.start(
-            # The layers alone, without how they are trained.
-            model=keras.Model(model.input, model.output, name=model.name),
+            model=keras.Model(model.input, model.output, name=model.name),  # the layers alone
             tokenizer=tokenizer,
             source_tokenizer=None if source_tokenizer is tokenizer else source_tokenizer,
             settings=self.settings,
@@ -445,16 +428,3 @@ class TrainingRun:
             self.directory.checksums.write_json(self.directory.settings_path, self.settings)
         with self.scope():
             state.restore(model)
-
-
-def _fingerprint(train: BatchReader, validation: BatchReader | Iterable[object] | None) -> str:
-    """What must stay the same on a resume: training batches and dev text."""
-    if not isinstance(validation, BatchReader):
-        return train.fingerprint
-    return " ".join([train.fingerprint, *validation.corpus_fingerprints])
-
-
-def _precision(model: keras.Model) -> str:
-    """The dtype policy of a model's layers; a mixed one if any layer has it."""
-    policies = {layer.dtype_policy.name for layer in model.layers if layer.weights}
-    return max(policies, key=lambda name: (name.startswith("mixed"), name), default="float32")

@@ -1,11 +1,14 @@
-"""Validation batches that are the same at every validation."""
+"""Validation data of `fit`: the same batches at every validation."""
 
 import inspect
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import keras
+
+from keras_transformer.data import BatchReader
+from keras_transformer.training.devices.devices import Devices
 
 Data = TypeVar("Data", bound=Iterable[object] | None)
 
@@ -33,3 +36,22 @@ def fixed_batches(validation_data: Data, steps: int | None) -> Data | FixedBatch
     if not inspect.isgenerator(validation_data) or steps is None:
         return validation_data
     return FixedBatches(list(itertools.islice(validation_data, steps)))
+
+
+def validation_options(
+    devices: Devices, validation: BatchReader | Iterable[object] | None, steps: int | None
+) -> dict[str, Any]:
+    """Return the arguments of `fit` for validation, from a reader or from other data."""
+    if isinstance(validation, BatchReader):
+        steps = validation.plan.steps_per_epoch
+        validation = devices.batches(validation)
+    return {"validation_data": fixed_batches(validation, steps), "validation_steps": steps}
+
+
+def training_fingerprint(
+    train: BatchReader, validation: BatchReader | Iterable[object] | None
+) -> str:
+    """Return what must stay the same on a resume: training batches and dev text."""
+    if not isinstance(validation, BatchReader):
+        return train.fingerprint
+    return " ".join([train.fingerprint, *validation.corpus_fingerprints])

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import keras
+
 from keras_transformer.training.cost.device_peaks import TERA, device_peak, paper_sustained
 from keras_transformer.training.devices.devices import Devices
 
@@ -62,3 +64,9 @@ class DeviceSpeed:
     def total_peak_flops(self) -> float | None:
         """Peak FLOP/s of all devices together, if known."""
         return None if self.peak_flops is None else self.peak_flops * self.number
+
+
+def model_precision(model: keras.Model) -> str:
+    """Return the dtype policy of a model's layers; a mixed one if any layer has it."""
+    policies = {layer.dtype_policy.name for layer in model.layers if layer.weights}
+    return max(policies, key=lambda name: (name.startswith("mixed"), name), default="float32")
