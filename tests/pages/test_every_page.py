@@ -67,6 +67,13 @@ def test_its_shell_blocks_are_shell(name):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_its_python_blocks_are_python(name):
+    for block in Page(name).blocks("python"):
+        if not block.startswith(">>>"):
+            compile(block, name, "exec")
+
+
 def test_there_are_commands_and_links():
     links = [link for name in NAMES for link in Page(name).links()]
     assert len(COMMANDS) >= 25

@@ -1,4 +1,4 @@
-"""The script of docs/training.md: a user's own `compile` and `fit`, which a kill cannot hurt."""
+"""The scripts of docs/training.md: a user's own `compile` and `fit`, which a kill cannot hurt."""
 
 import random
 import signal
@@ -10,7 +10,8 @@ from tests.pages.page import Page
 from tests.training.equal_runs import assert_equal_runs
 from tests.translation_training.number_text import write_pairs
 
-# What makes the page's training small, without a word of the script but its numbers.
+PAGE = Page("docs/training.md")
+# What makes the page's trainings small, without a word of the scripts but their numbers.
 SMALLER = {
     "steps=10_000": "steps=12, save_every=3, log_every=1",
     "vocabulary_size=8000": "vocabulary_size=48",
@@ -27,14 +28,19 @@ def server():
     server.close()
 
 
+def smaller(script, changes):
+    for there, small in changes.items():
+        assert script.count(there) == 1, there
+        script = script.replace(there, small)
+    return script
+
+
 def write_script(directory):
     """The page's script with its data; returns its path."""
     directory.mkdir()
-    script = Page("docs/training.md").blocks("python")[0]
+    script = PAGE.blocks("python")[0]
     assert len(script.splitlines()) <= 40
-    for there, smaller in SMALLER.items():
-        assert script.count(there) == 1
-        script = script.replace(there, smaller)
+    script = smaller(script, SMALLER)
     path = directory / "train_mine.py"
     path.write_text(script, encoding="utf-8")
     for stem, pairs in (("train", None), ("dev", 40)):
@@ -42,6 +48,7 @@ def write_script(directory):
     return path
 
 
+@pytest.mark.slow
 def test_a_script_of_ones_own_goes_on_after_a_kill(server, tmp_path, random_seed):
     code, errors, operations = server.run(path=str(write_script(tmp_path / "whole")))
     assert code == 0, errors
@@ -57,3 +64,34 @@ def test_a_script_of_ones_own_goes_on_after_a_kill(server, tmp_path, random_seed
         tmp_path / name / "runs" / "mine" / "model.weights.h5" for name in ("killed", "whole")
     ]
     assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+# Of the blocks behind the first: 2 updates each, and a model of one layer.
+FEWER = {
+    '"runs/by_bleu", minutes=60': '"runs/by_bleu", steps=2, save_every=2, tensorboard=False',
+    '"runs/divided", steps=100_000': '"runs/divided", steps=2, tensorboard=False',
+    '"runs/tuned", steps=2000': '"runs/tuned", steps=2, tensorboard=False',
+    "every=5": "every=1",
+}
+FOUR_CPUS = """\
+import tensorflow as tf
+
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 4
+)
+"""
+
+
+@pytest.mark.slow
+def test_the_page_runs_from_top_to_bottom(server, tmp_path):
+    path = write_script(tmp_path / "page")
+    first = path.read_text("utf-8").replace("steps=12", "steps=3")
+    assert first.endswith("sys.exit(run.exit_code)\n")
+    rest = smaller("".join(PAGE.blocks("python")[1:]), FEWER)
+    rest = rest.replace('build_transformer("tiny"', SMALLER['build_transformer("tiny"'])
+    path.write_text(FOUR_CPUS + first.replace("sys.exit(run.exit_code)\n", "") + rest, "utf-8")
+    code, errors, _ = server.run(path=str(path))
+    assert code == 0, errors
+    runs = sorted(path.parent.glob("runs/*/metrics.csv"))
+    assert [run.parent.name for run in runs] == ["by_bleu", "divided", "mine", "tuned"]
+    assert "val_bleu" in (path.parent / "runs/by_bleu/validation.csv").read_text("utf-8")
