@@ -1,29 +1,44 @@
 """The command line of a recipe."""
 
+import argparse
 import pathlib
 import shlex
 import sys
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from keras_transformer.command_line import (
     CommandParser,
     TrainingOptions,
     add_training_arguments,
 )
+from keras_transformer.training import TrainingSettings
+
+RecipeSettings = TypeVar("RecipeSettings", bound=TrainingSettings)
 
 
-def recipe_options(recipe, settings_class, description, *, arguments, add=None, fine_tuning=True):
+def recipe_options(
+    recipe: str,
+    settings_class: type[RecipeSettings],
+    description: str | None,
+    *,
+    arguments: Sequence[str] | None,
+    add: Callable[[argparse.ArgumentParser], None] | None = None,
+    fine_tuning: bool = True,
+) -> tuple[TrainingOptions[RecipeSettings], argparse.Namespace]:
     """Read a recipe's command line.
 
     Args:
         recipe: the name of the recipe's folder.
-        settings_class: its `Settings` subclass; every field is a flag.
-        description: what `--help` says first.
-        arguments: the command line, a list of strings; None: that of the process.
-        add: function that gives the parser the recipe's own flags, or None.
+        settings_class: class of its settings; every field becomes a flag.
+        description: the beginning of `--help`.
+        arguments: the command line. None: that of the process.
+        add: adds the recipe's own flags to the parser.
         fine_tuning: whether the recipe can start from another run.
 
     Returns:
-        `(options, values)`: the `TrainingOptions`, and the namespace with the recipe's own flags.
+        `(options, values)`: the options of the training, and the namespace with the recipe's own
+        flags.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     module = f"recipes.{recipe}.train"

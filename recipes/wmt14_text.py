@@ -1,12 +1,16 @@
 """The text of the WMT 2014 recipes, from TensorFlow Datasets."""
 
+import argparse
+from typing import Literal
+
 from keras_transformer.data import TfdsPairs
 from keras_transformer.files import write_text
+from keras_transformer.training import TrainingRun
 from keras_transformer.translation_training import TranslationData
 
 
-def add_wmt14_arguments(parser):
-    """Give an `argparse` parser the flags that `wmt14_text` reads."""
+def add_wmt14_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that `wmt14_text` reads to a parser."""
     parser.add_argument(
         "--data-dir",
         metavar="DIR",
@@ -19,18 +23,15 @@ def add_wmt14_arguments(parser):
     )
 
 
-def wmt14_text(language, values):
+def wmt14_text(language: Literal["de", "fr"], values: argparse.Namespace) -> TranslationData:
     """English into another language: train, newstest2013 as dev and newstest2014 as test text.
 
     Args:
-        language: "de" or "fr".
+        language: code of the target language.
         values: the namespace of a parser that `add_wmt14_arguments` extended.
 
-    Returns:
-        `TranslationData`.
-
     Raises:
-        UserInputError: the data set is not there and may not be, or cannot be, downloaded.
+        UserInputError: the data set is missing, and must not or cannot be downloaded.
     """
     train, dev, test = (
         TfdsPairs(
@@ -46,16 +47,17 @@ def wmt14_text(language, values):
     return TranslationData([train], dev=dev, test=test)
 
 
-def write_newstest(texts, run):
+def write_newstest(texts: TranslationData, run: TrainingRun) -> None:
     """Write newstest2013 and newstest2014 into the run directory, for `keras-transformer evaluate`.
 
     Each is two files, such as `newstest2014.en` and `newstest2014.de`, one sentence a line.
 
     Args:
-        texts: the `TranslationData` of `wmt14_text`.
-        run: the `training.TrainingRun`, once it has begun.
+        texts: the data of `wmt14_text`.
+        run: the training, after `begin`.
     """
     for name, text in (("newstest2013", texts.dev), ("newstest2014", texts.test)):
-        for language, sentences in zip(text.languages, zip(*text, strict=True), strict=True):
-            lines = (" ".join(sentence.splitlines()) + "\n" for sentence in sentences)
-            write_text(run.directory.path / f"{name}.{language}", "".join(lines))
+        if isinstance(text, TfdsPairs):
+            for language, sentences in zip(text.languages, zip(*text, strict=True), strict=True):
+                lines = (" ".join(sentence.splitlines()) + "\n" for sentence in sentences)
+                write_text(run.directory.path / f"{name}.{language}", "".join(lines))

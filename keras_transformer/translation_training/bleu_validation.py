@@ -1,18 +1,27 @@
-"""BLEU on the dev text while a translation model trains."""
+"""BLEU on the dev text during a translation training."""
+
+import keras
 
 from keras_transformer import training
 from keras_transformer.inference.translator import Translator
+from keras_transformer.translation_training.settings import TranslationSettings
+from keras_transformer.translation_training.training_batches import TrainingBatches
 
 
-def bleu_validators(settings, batches, model, run):
-    """Return the callbacks that measure BLEU on the dev text by greedy search: one, or none.
+def bleu_validators(
+    settings: TranslationSettings,
+    batches: TrainingBatches,
+    model: keras.Model,
+    run: training.TrainingRun,
+) -> list[training.BleuValidation]:
+    """Return a callback that measures BLEU on the dev text by greedy search, if it is wanted.
 
     Args:
-        settings: `TranslationSettings`.
-        batches: the `TrainingBatches`. Of their dev text sentences are taken that are spread over
-            it: it may be sorted by length.
-        model: the functional model; it is seen as it trains.
-        run: the `training.TrainingRun`. Every process has to translate; the chief writes samples.
+        settings: how often to measure, and on how many sentences.
+        batches: the texts. The sentences are spread over the dev text, which may be sorted by
+            length.
+        model: the functional model in training.
+        run: the training. All its processes must translate; the chief writes the samples.
     """
     if not settings.bleu_every:
         return []
@@ -21,9 +30,9 @@ def bleu_validators(settings, batches, model, run):
         batches.tokenizer,
         source_tokenizer=batches.source_tokenizer,
         beam_size=1,
-        long_sentences="cut",  # a validation set is no reason to end a training
+        long_sentences="cut",  # a long validation sentence must not end the training
     )
-    pairs = [pair for pair in batches.texts.dev if pair[0].strip()]
+    pairs = [pair for pair in batches.texts.dev_text if pair[0].strip()]
     pairs = pairs[:: -(-len(pairs) // settings.bleu_sentences)]
     sources, targets = zip(*pairs, strict=True)
     return [

@@ -1,6 +1,8 @@
-"""The end of a training: its scores and translations, on disk and for people."""
+"""Scores and translations at the end of a training, on disk and for people."""
 
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from keras_transformer.evaluation import (
     bleu,
@@ -10,23 +12,32 @@ from keras_transformer.evaluation import (
 )
 from keras_transformer.files.whole_files import write_text
 from keras_transformer.inference.translator import Translator
-from keras_transformer.training import cost_table, training_cost
+from keras_transformer.training import TrainingRun, cost_table, training_cost
+from keras_transformer.translation_training.settings import TranslationSettings
+from keras_transformer.translation_training.training_batches import TrainingBatches
 
 EXAMPLES = 5
 
 
-def write_scores(run, hypotheses, references, *, tokenize="13a", **others):
+def write_scores(
+    run: TrainingRun,
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *,
+    tokenize: str = "13a",
+    **others: Any,
+) -> dict[str, Any]:
     """Score translations and write `scores.json`.
 
     Args:
-        run: the `training.TrainingRun`, at its end.
-        hypotheses: list of strings, the translations.
-        references: list of strings, one a hypothesis.
+        run: the training, at its end.
+        hypotheses: the translations.
+        references: one reference for each hypothesis.
         tokenize: sacrebleu's tokenizer.
         **others: further results, such as `exact_match`.
 
     Returns:
-        The content of `scores.json`, as `evaluation.score_record` makes it.
+        The content of `scores.json`, see `evaluation.score_record`.
     """
     record = run.record
     bleu_score, signature = bleu(hypotheses, references, tokenize=tokenize)
@@ -48,20 +59,25 @@ def write_scores(run, hypotheses, references, *, tokenize="13a", **others):
     return content
 
 
-def write_report(settings, batches, run, **results):
-    """Translate the test text (the dev text without one); write and print scores and examples.
+def write_report(
+    settings: TranslationSettings, batches: TrainingBatches, run: TrainingRun, **results: Any
+) -> None:
+    """Translate the test text (without one: the dev text); write and print scores and examples.
 
-    `samples.txt` gets all translations. What the training cost is shown beside the paper's Table 2.
+    All translations are written to `samples.txt`. The cost of the training is printed beside the
+    paper's Table 2.
 
     Args:
-        settings: `TranslationSettings`: those of the search and of the scores.
-        batches: the `TrainingBatches`, with their texts and what became of these.
-        run: the `training.TrainingRun`, at its end.
-        **results: what `scores.json` holds besides.
+        settings: settings of the search and of the scores.
+        batches: the texts and the record of their preparation.
+        run: the training, at its end.
+        **results: further results for `scores.json`.
     """
     texts, path = batches.texts, run.directory.path
-    name, text = ("dev", texts.dev) if texts.test is None else ("test", texts.test)
-    sources, references = map(list, zip(*text, strict=True))
+    name = "dev" if texts.test is None else "test"
+    text = texts.dev_text if texts.test is None else texts.test
+    pairs = list(text)
+    sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     translator = Translator.load(path, long_sentences="cut", **settings.search_options())
     hypotheses = translator.translate(sources, progress=sys.stderr.isatty())
     # A model with byte pieces can produce line breaks.

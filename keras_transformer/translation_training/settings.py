@@ -48,39 +48,39 @@ class TranslationSettings(TrainingSettings):
 
     preset: str = setting(
         "base",
-        "the paper's base; small and tiny suit some 100,000 and 10,000 pairs, and a CPU",
+        "the paper's base; small and tiny suit about 100,000 and 10,000 pairs, and a CPU",
         choices=tuple(PRESETS),
     )
 
     # Text
     tokenizer: str | None = setting(
-        None, "SentencePiece model (of the target) to use instead of training one on the text"
+        None, "SentencePiece model of the target, instead of training one on the text"
     )
-    source_tokenizer: str | None = setting(None, "the same for a source vocabulary of its own")
+    source_tokenizer: str | None = setting(None, "the source's, if it has its own vocabulary")
     separate_vocabularies: bool = setting(
-        False, "one for each side; sharing is better where the alphabets are the same"
+        False, "one vocabulary a side; sharing one is better if the alphabets are the same"
     )
     vocabulary_size: int = setting(
         16_000, "subwords; the paper's 37,000 suit millions of pairs", minimum=1
     )
     vocabulary_type: str = setting(
-        "bpe", "as in the paper; unigram samples more widely", choices=("bpe", "unigram")
+        "bpe", "the paper's; unigram gives more varied samples", choices=("bpe", "unigram")
     )
     byte_fallback: bool = setting(
-        True, "spell unknown characters in bytes, at the price of 256 ids, and lose none"
+        True, "spell unknown characters in bytes: costs 256 ids, and loses no text"
     )
     normalization: str = setting(
         "nmt_nfkc",
-        "joins forms of the same character; identity keeps every character as it is",
+        "unifies forms of the same character; identity keeps every character as it is",
         choices=("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"),
     )
     symbols: str = setting("<BT>", "tags that are always one token, separated by spaces")
     vocabulary_lines: int = setting(
-        2_000_000, "most lines a vocabulary is trained on: a sample of a larger text", minimum=1
+        2_000_000, "most lines to train a vocabulary on, sampled from a larger text", minimum=1
     )
     subword_sampling: float = setting(
         0.0,
-        "of training text: 0.1 drops BPE merges, 0.2 smooths unigram; for little text",
+        "for little training text: 0.1 with bpe (merges dropped), 0.2 with unigram (smoothing)",
         minimum=0,
         below=1,
     )
@@ -90,14 +90,14 @@ class TranslationSettings(TrainingSettings):
         256, "drop pairs with a longer side: they cost memory, and few are good", minimum=1
     )
     max_ratio: float | None = setting(
-        4.0, "drop pairs with one side so many times longer: seldom translations", minimum=1
+        4.0, "drop pairs with one side this many times longer: seldom translations", minimum=1
     )
-    drop_duplicates: bool = setting(True, "drop pairs that came before")
-    drop_copies: bool = setting(True, "drop pairs of equal sides: they teach to copy")
+    drop_duplicates: bool = setting(True, "drop repeated pairs")
+    drop_copies: bool = setting(True, "drop pairs with equal sides: they teach the model to copy")
 
     # Training
     freeze: str | None = setting(
-        None, "parts that do not train: encoder, decoder, embeddings or names like decoder_layer_*"
+        None, "parts not to train: encoder, decoder, embeddings or names like decoder_layer_*"
     )
     ema: bool = setting(False, "validate and keep a moving average of the weights")
     ema_momentum: float = setting(
@@ -112,25 +112,21 @@ class TranslationSettings(TrainingSettings):
     )
     best_by: str = setting(
         "perplexity",
-        "what ranks checkpoints: perplexity is steadier, bleu nearer to the aim",
+        "value that ranks checkpoints: perplexity is steadier, bleu closer to the goal",
         choices=("perplexity", "bleu"),
     )
     patience: int | None = setting(
-        None, "end after so many validations without a better value; none: never", minimum=1
+        None, "end after this many validations without a better value; none: never", minimum=1
     )
-    average: int | None = setting(
-        None, "checkpoints whose mean translates; none: the preset's", minimum=1
-    )
+    average: int | None = setting(None, "checkpoints to average; none: the preset's", minimum=1)
     average_of: str = setting(
         "last", "average the last checkpoints, as the paper, or the best", choices=("last", "best")
     )
     choose_average: bool = setting(
-        True, "try fewer checkpoints too and keep the mean with the least dev perplexity"
+        True, "also try fewer checkpoints, and keep the mean with the lowest dev perplexity"
     )
     tensorboard: bool = setting(True, "write event files for TensorBoard")
-    held_out: int = setting(
-        1000, "training pairs for validation where no dev text is given", minimum=1
-    )
+    held_out: int = setting(1000, "training pairs for validation without a dev text", minimum=1)
 
     # Evaluation
     bleu_tokenize: str = setting(

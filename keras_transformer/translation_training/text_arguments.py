@@ -1,5 +1,7 @@
 """Text files on a command line: to train on, to mix in, to validate and to test on."""
 
+import argparse
+
 from keras_transformer.data import ParallelFiles
 from keras_transformer.errors import UserInputError
 from keras_transformer.translation_training.translation_data import TranslationData
@@ -7,8 +9,8 @@ from keras_transformer.translation_training.translation_data import TranslationD
 _PARTS = {"dev": "choose the weights that translate", "test": "score at the end"}
 
 
-def add_text_arguments(parser):
-    """Give an `argparse` parser the flags that `text_of` reads."""
+def add_text_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that `text_of` reads to a parser."""
     add = parser.add_argument_group("text (UTF-8, one sentence a line, plain or .gz)").add_argument
     for side in ("source", "target"):
         add(
@@ -31,17 +33,15 @@ def add_text_arguments(parser):
     )
 
 
-def text_of(values):
+def text_of(values: argparse.Namespace) -> TranslationData:
     """The texts that a command line names.
 
     Args:
         values: the namespace of a parser that `add_text_arguments` extended.
 
-    Returns:
-        `TranslationData`.
-
     Raises:
-        UserInputError: a file is missing, two sides do not fit, or a weight is no number above 0.
+        UserInputError: a file is missing, two sides do not fit, or a weight is not a positive
+            number.
     """
     mixed = [
         (ParallelFiles(source, target, name=source), _weight(weight))
@@ -56,7 +56,7 @@ def text_of(values):
     )
 
 
-def _part(values, part):
+def _part(values: argparse.Namespace, part: str) -> ParallelFiles | None:
     source, target = (getattr(values, f"{part}_{side}") for side in ("source", "target"))
     if (source is None) != (target is None):
         given, missing = ("source", "target") if target is None else ("target", "source")
@@ -64,7 +64,7 @@ def _part(values, part):
     return None if source is None else ParallelFiles(source, target)
 
 
-def _weight(text):
+def _weight(text: str) -> float:
     try:
         weight = float(text)
     except ValueError:

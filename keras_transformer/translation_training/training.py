@@ -5,42 +5,45 @@ from keras_transformer.command_line.training_options import TrainingOptions
 from keras_transformer.translation_training.bleu_validation import bleu_validators
 from keras_transformer.translation_training.final_weights import average_weights
 from keras_transformer.translation_training.scores import write_report
+from keras_transformer.translation_training.settings import TranslationSettings
 from keras_transformer.translation_training.training_batches import make_batches
+from keras_transformer.translation_training.translation_data import TranslationData
 from keras_transformer.translation_training.vocabularies import make_tokenizers
+from keras_transformer.types import PathLike
 
 
 def train_translation(
-    settings,
-    data,
-    run_directory,
+    settings: TranslationSettings,
+    data: TranslationData,
+    run_directory: PathLike,
     *,
-    minutes=None,
-    origin=None,
-    overwrite=False,
-    resume=False,
-    command="",
-):
+    minutes: float | None = None,
+    origin: PathLike | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    command: str = "",
+) -> training.FitRecord:
     """Train a translation model into a run directory, average checkpoints, and score the result.
 
-    With several machines every one of them calls this; the first alone writes and scores.
+    With several machines, each of them calls this; only the first writes and scores.
 
     Args:
-        settings: `TranslationSettings`.
-        data: `TranslationData`.
+        settings: settings of the training.
+        data: its texts.
         run_directory: path of the run; tokenized text is kept in `prepared/` beside it.
-        minutes: minutes of training after which to end, or None.
-        origin: path of a run to start from, with its model and tokenizers, or None.
-        overwrite: whether to replace a run that is there.
-        resume: whether to go on with a run that is there.
+        minutes: minutes of training after which to end.
+        origin: path of a run to start from, with its model and tokenizers.
+        overwrite: whether to replace an existing run.
+        resume: whether to resume an existing run.
         command: the command line, for `scores.json`.
 
     Returns:
-        A `training.FitRecord`. Where it has an `exit_code`, the training was told to stop, and
-        nothing was averaged or scored.
+        What the training did. If it has an `exit_code`, a signal stopped the training, and nothing
+        was averaged or scored.
 
     Raises:
-        UserInputError: text, settings or a run are not fit for it, memory or disk do not suffice,
-            or another machine has gone.
+        UserInputError: text, settings or a run are not suitable, memory or disk space runs out,
+            or another machine is lost.
 
     Example:
 
@@ -74,9 +77,7 @@ def train_translation(
             )
             training.freeze(model, settings.frozen_layers())
             trainer = training.training_model(model, run.accumulate)
-            loss = losses.LabelSmoothingCrossEntropy(
-                settings.label_smoothing, tokenizer.special_tokens.pad, tokenizer.vocabulary_size
-            )
+            loss = losses.LabelSmoothingCrossEntropy(**settings.loss_options(tokenizer))
             stacks = models.TransformerStacks.of(model)
             trainer.compile(
                 optimizers.transformer_adam(

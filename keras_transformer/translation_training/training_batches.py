@@ -1,13 +1,17 @@
-"""The prepared batches of a translation training, and what became of its text."""
+"""The prepared batches of a translation training, and a record of their preparation."""
 
 import dataclasses
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from keras_transformer.data import (
     BatchReader,
     PairFilters,
+    ParallelCorpus,
+    ParallelText,
     SubwordSampling,
     count_overlaps,
     plan_batches,
@@ -15,11 +19,13 @@ from keras_transformer.data import (
 )
 from keras_transformer.data.pair_filters import PairSieve
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.training import TrainingRun
+from keras_transformer.translation_training.settings import TranslationSettings
 from keras_transformer.translation_training.translation_data import TranslationData
 
-# Shapes of dev batches where each has to be compiled.
+# Shapes of dev batches if each must be compiled.
 _DEV_SHAPES = 4
-# Batches are sampled with other numbers than they are shuffled with.
+# Added to the seed: subwords are sampled with other random numbers than batches are shuffled with.
 _SAMPLING_SEED = 1
 
 
@@ -28,11 +34,11 @@ class TrainingBatches:
     """Batches to train and to validate on.
 
     Args:
-        texts: the `TranslationData`, with a dev text.
-        source_tokenizer, tokenizer: of the source and of the target.
-        train: `BatchReader` of the training text.
-        dev: `BatchReader` of the dev text, every pair once an epoch.
-        report: list of lines for people: pairs kept and dropped, and known test sentences.
+        texts: the texts, with a dev text.
+        source_tokenizer, tokenizer: tokenizers of the source and of the target.
+        train: reader of the training text.
+        dev: reader of the dev text, every pair once an epoch.
+        report: lines for people: pairs kept and dropped, and known test sentences.
         record: the same as a dictionary for `scores.json`.
     """
 
@@ -42,14 +48,18 @@ class TrainingBatches:
     train: BatchReader
     dev: BatchReader
     report: list[str]
-    record: dict
+    record: dict[str, Any]
 
 
-def _length_filter(settings, source_tokenizer, tokenizer):
-    """Function of a source and a target: whether neither is too long, alone or for the other."""
+def _length_filter(
+    settings: TranslationSettings,
+    source_tokenizer: SentencePieceTokenizer,
+    tokenizer: SentencePieceTokenizer,
+) -> Callable[[str, str], bool]:
+    """Return a function that tells whether a source and a target pass the filters of length."""
     sieve = PairSieve(PairFilters(max_tokens=settings.max_tokens, max_ratio=settings.max_ratio))
 
-    def fits(source, target):
+    def fits(source: str, target: str) -> bool:
         lengths = [
             np.array([len(side.encode([text])[0])])
             for side, text in ((source_tokenizer, source), (tokenizer, target))
@@ -59,20 +69,23 @@ def _length_filter(settings, source_tokenizer, tokenizer):
     return fits
 
 
-def make_batches(settings, data, source_tokenizer, tokenizer, run):
+def make_batches(
+    settings: TranslationSettings,
+    data: TranslationData,
+    source_tokenizer: SentencePieceTokenizer,
+    tokenizer: SentencePieceTokenizer,
+    run: TrainingRun,
+) -> TrainingBatches:
     """Tokenize the texts, or find them tokenized, filter them and plan their batches.
 
-    Dev batches are as large as the part of a training step that one device holds at a time: a
-    single one may have to hold them.
+    Dev batches are as large as the part of a training step that one device holds at a time,
+    because a single device may have to hold them.
 
     Args:
-        settings: `TranslationSettings`.
-        data: `TranslationData`; without a dev text, some of its pairs are held out.
-        source_tokenizer, tokenizer: of the source and of the target.
-        run: the `training.TrainingRun`.
-
-    Returns:
-        `TrainingBatches`.
+        settings: filters, sampling and size of the batches.
+        data: the texts; without a dev text, some of the training pairs are held out.
+        source_tokenizer, tokenizer: tokenizers of the source and of the target.
+        run: the training.
     """
     fits = _length_filter(settings, source_tokenizer, tokenizer)
     data = data.with_dev(settings.held_out, settings.seed, fits)
@@ -91,14 +104,19 @@ def make_batches(settings, data, source_tokenizer, tokenizer, run):
             seed=settings.seed + _SAMPLING_SEED,
         )
 
-    def prepare(text, **options):
+    def prepare(
+        text: ParallelText, filters: PairFilters | None = None, keep_text: bool = False
+    ) -> ParallelCorpus:
         return prepare_corpus(
-            text, tokenizer, run.prepared_path, source_tokenizer=source_tokenizer, **options
+            text,
+            tokenizer,
+            run.prepared_path,
+            source_tokenizer=source_tokenizer,
+            filters=filters,
+            keep_text=keep_text,
         )
 
-    corpora = [
-        prepare(text, filters=filters, keep_text=sampling is not None) for text in data.train
-    ]
+    corpora = [prepare(text, filters, keep_text=sampling is not None) for text in data.train]
     special_tokens = tokenizer.special_tokens
     plan = settings.plan_options()
     train = plan_batches(
@@ -108,16 +126,18 @@ def make_batches(settings, data, source_tokenizer, tokenizer, run):
         subword_sampling=sampling,
         **plan,
     )
-    dev_corpus = prepare(data.dev)
+    dev_corpus = prepare(data.dev_text)
     parts = run.devices.replicas * run.accumulate
     dev = plan_batches(
         dev_corpus,
         special_tokens,
         shuffle=False,
-        batch_tokens=_dev_tokens(settings.batch_tokens, parts, dev_corpus),
+        batch_tokens=_dev_tokens(train.plan.batch_tokens, parts, dev_corpus),
         shapes=plan["shapes"] and _DEV_SHAPES,
     )
-    known = {"dev": data.dev} if data.test is None else {"dev": data.dev, "test": data.test}
+    known = {"dev": data.dev_text}
+    if data.test is not None:
+        known["test"] = data.test
     counted = count_overlaps(itertools.chain(*data.train), known.values())
     overlaps = dict(zip(known, counted, strict=True))
     return TrainingBatches(
@@ -147,7 +167,7 @@ def make_batches(settings, data, source_tokenizer, tokenizer, run):
     )
 
 
-def _dev_tokens(batch_tokens, parts, corpus):
+def _dev_tokens(batch_tokens: int, parts: int, corpus: ParallelCorpus) -> int:
     """Tokens a side of a dev batch: a part of a training batch, but at least the longest pair."""
     longest = 1 + max(int(corpus.source_lengths.max()), int(corpus.target_lengths.max()))
     return max(batch_tokens // parts, min(longest, batch_tokens))

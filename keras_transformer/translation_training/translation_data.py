@@ -1,7 +1,8 @@
-"""What a translation training reads: texts to train on, to validate and to test on."""
+"""The texts of a translation training: to train on, to validate and to test on."""
 
 import dataclasses
 import random
+from collections.abc import Callable, Iterable, Iterator
 
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.data import ParallelText, SentencePairs
@@ -14,14 +15,14 @@ class TranslationData:
     """The texts of a training.
 
     Args:
-        train: `ParallelText`s to train on.
-        weights: how often a pair of each is read in an epoch, one number each; None: once.
-        dev: `ParallelText` that chooses the weights that translate; None: some pairs of the first
-            training text are held out.
-        test: `ParallelText` that is scored at the end; None: `dev` is.
+        train: texts to train on.
+        weights: how often an epoch reads the pairs of each training text. None: once.
+        dev: text that chooses the final weights. None: pairs of the first training text are held
+            out.
+        test: text that is scored at the end. None: `dev` is.
 
     Raises:
-        UserInputError: there is no training text, or the weights do not fit.
+        UserInputError: `train` is empty, or the weights differ from it in number.
 
     Example:
         >>> data = TranslationData([SentencePairs(["a house"], ["ein Haus"])])
@@ -34,9 +35,9 @@ class TranslationData:
     dev: ParallelText | None = None
     test: ParallelText | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.train:
-            raise UserInputError("There is no text to train on")
+            raise UserInputError("A training needs at least one text to train on")
         weights = [1.0] * len(self.train) if self.weights is None else list(self.weights)
         if len(weights) != len(self.train):
             raise UserInputError(
@@ -45,14 +46,23 @@ class TranslationData:
             )
         object.__setattr__(self, "weights", weights)
 
-    def with_dev(self, held_out, seed, fits=None):
-        """The same data with a dev text, if need be from the first training text.
+    @property
+    def dev_text(self) -> ParallelText:
+        """The dev text; UserInputError without one."""
+        if self.dev is None:
+            raise UserInputError("The data have no dev text: `with_dev` holds one out")
+        return self.dev
+
+    def with_dev(
+        self, held_out: int, seed: int, fits: Callable[[str, str], bool] | None = None
+    ) -> "TranslationData":
+        """The same data with a dev text, if necessary from the first training text.
 
         Args:
             held_out: most pairs to hold out; never more than a tenth of the text.
-            seed: integer; decides which.
-            fits: function from a source and a target to whether the pair may be held out; others
-                stay in the training text. None: every pair may.
+            seed: decides which pairs are held out.
+            fits: whether a pair of source and target may be held out; the others stay in the
+                training text. None: every pair may.
         """
         if self.dev is not None:
             return self
@@ -63,26 +73,31 @@ class TranslationData:
 class RemainingText(ParallelText):
     """A text without the pairs of some numbers, which count from 0."""
 
-    def __init__(self, text, left_out):
+    def __init__(self, text: ParallelText, left_out: Iterable[int]) -> None:
         super().__init__(text.name)
         self.text = text
         self.left_out = frozenset(left_out)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[str, str]]:
         for number, pair in enumerate(self.text):
             if number not in self.left_out:
                 yield pair
 
-    def fingerprint(self):
-        """The text's own, with the numbers that are passed over."""
+    def fingerprint(self) -> str:
+        """The text's own, with the numbers that are left out."""
         return f"{self.text.fingerprint()} without {sorted(self.left_out)}"
 
 
-def hold_out(text, most, seed, fits=None):
-    """Split a text at random into `(rest, held_out)`, two `ParallelText`s.
+def hold_out(
+    text: ParallelText,
+    most: int,
+    seed: int,
+    fits: Callable[[str, str], bool] | None = None,
+) -> tuple[ParallelText, ParallelText]:
+    """Split a text at random into `(rest, held_out)`.
 
-    It is read once, and never held in memory as a whole. At most `most` pairs are held out, no more
-    than a tenth of the text, and none that `fits(source, target)` refuses.
+    The text is read once, and never as a whole in memory. At most `most` pairs are held out, and at
+    most a tenth of the text; pairs that `fits(source, target)` refuses stay in it.
 
     Example:
         >>> words = [str(number) for number in range(40)]

@@ -1,13 +1,14 @@
 """The captions of Multi30k as files."""
 
+import argparse
 import pathlib
 
 from keras_transformer.data import ParallelFiles, find_text
 from keras_transformer.translation_training import TranslationData
 
 
-def add_caption_arguments(parser):
-    """Give an `argparse` parser the flag that names the folder of captions."""
+def add_caption_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that names the folder of captions to a parser."""
     parser.add_argument(
         "--data",
         type=pathlib.Path,
@@ -17,8 +18,8 @@ def add_caption_arguments(parser):
     )
 
 
-def captions(directory):
-    """The parts of Multi30k in a folder, as `TranslationData`."""
+def captions(directory: pathlib.Path) -> TranslationData:
+    """The training, dev and test captions of Multi30k in a folder."""
     train, dev, test = (
         ParallelFiles(find_text(directory, f"{part}.en"), find_text(directory, f"{part}.de"), part)
         for part in ("train", "val", "test_2016_flickr")

@@ -10,7 +10,7 @@ from keras_transformer.translation_training import TranslationSettings
 class Multi30kSettings(TranslationSettings):
     """What differs from the defaults of `TranslationSettings`, with its reason."""
 
-    preset: str = setting("tiny", "size of the model; 29,000 captions do not feed a larger one")
+    preset: str = setting("tiny", "size of the model; 29,000 captions are too few for a larger one")
     vocabulary_size: int = setting(
         6000, "shared subwords: 6 % more tokens than with 10,000, and logits that cost 40 % less"
     )
@@ -18,8 +18,8 @@ class Multi30kSettings(TranslationSettings):
         False, "spell unknown characters in bytes; the captions have none, and it takes 256 ids"
     )
     symbols: str = setting("", "tags that are always one token; the captions have none")
-    max_tokens: int | None = setting(None, "the captions are clean: none is dropped")
-    max_ratio: float | None = setting(None, "the captions are clean: none is dropped")
+    max_tokens: int | None = setting(None, "the captions are clean: all are kept")
+    max_ratio: float | None = setting(None, "the captions are clean: all are kept")
     drop_duplicates: bool = setting(False, "published scores are of all captions")
     drop_copies: bool = setting(False, "published scores are of all captions")
     dropout: float | None = setting(

@@ -1,6 +1,7 @@
 """Train a Transformer on Multi30k captions, English into German, and score it on the test set."""
 
 import sys
+from collections.abc import Sequence
 
 from keras_transformer import losses, metrics, models, optimizers, training
 from keras_transformer.command_line import run_command
@@ -16,7 +17,7 @@ from recipes.multi30k_en_de.settings import Multi30kSettings
 from recipes.recipe_options import recipe_options
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int | None:
     """Train, average the last checkpoints, score; `arguments` are those of the command line."""
     options, values = recipe_options(
         "multi30k_en_de", Multi30kSettings, __doc__, arguments=arguments, add=add_caption_arguments
@@ -41,9 +42,7 @@ def main(arguments=None):
             )
             training.freeze(model, settings.frozen_layers())
             trainer = training.training_model(model, run.accumulate)
-            loss = losses.LabelSmoothingCrossEntropy(
-                settings.label_smoothing, tokenizer.special_tokens.pad, tokenizer.vocabulary_size
-            )
+            loss = losses.LabelSmoothingCrossEntropy(**settings.loss_options(tokenizer))
             stacks = models.TransformerStacks.of(model)
             trainer.compile(
                 optimizers.transformer_adam(

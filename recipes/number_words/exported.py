@@ -1,16 +1,19 @@
-"""The demo's last step: a SavedModel, strings in and strings out, and what it translates."""
+"""The demo's last step: a SavedModel, strings in and strings out, and its translations."""
 
+import argparse
 import os
 
 import keras
 
+from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
+from recipes.number_words.number_pairs import NumberPairs
 
 SENTENCES = 3
 
 
-def add_export_argument(parser):
-    """Add the flag `--export` to a recipe's parser."""
+def add_export_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the flag `--export` to a parser."""
     parser.add_argument(
         "--export",
         metavar="DIRECTORY",
@@ -18,8 +21,8 @@ def add_export_argument(parser):
     )
 
 
-def check_export(directory):
-    """Refuse at once to export to `directory`, unless it is None, where it could not be done."""
+def check_export(directory: str | None) -> None:
+    """Refuse a `directory` to which the result could not be exported; None asks for no export."""
     if directory is None:
         return
     if keras.backend.backend() != "tensorflow":
@@ -28,13 +31,13 @@ def check_export(directory):
         raise UserInputError(f"`--export` must name a directory. Received: the file {directory}")
 
 
-def export(translator, directory, pairs):
-    """Export to a new version in `directory` and print what the export makes of some numbers.
+def export(translator: Translator, directory: str, pairs: NumberPairs) -> None:
+    """Export to a new version in `directory` and print how the export translates some numbers.
 
     Args:
-        translator: the `Translator` of the run.
+        translator: the translator of the run.
         directory: such as `saved_models/number_words`.
-        pairs: `NumberPairs` to translate.
+        pairs: numbers to translate.
     """
     import tensorflow as tf
     import tensorflow_text  # noqa: F401  (the operations of the tokenizer)

@@ -1,11 +1,13 @@
 """Numbers spelled in English and in German, split into training, validation and held-out pairs."""
 
 import dataclasses
+from collections.abc import Iterable
 
 import num2words
 import numpy as np
 
 from keras_transformer.errors import UserInputError
+from recipes.number_words.settings import NumberWordsSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,23 +19,21 @@ class NumberPairs:
     targets: list[str]
 
     @classmethod
-    def of(cls, numbers):
+    def of(cls, numbers: Iterable[int]) -> "NumberPairs":
         """Spell the numbers."""
+        numbers = list(numbers)
         return cls(
-            numbers=list(numbers),
+            numbers=numbers,
             sources=[num2words.num2words(number, lang="en") for number in numbers],
             targets=[num2words.num2words(number, lang="de") for number in numbers],
         )
 
 
-def split_numbers(settings):
+def split_numbers(settings: NumberWordsSettings) -> tuple[NumberPairs, NumberPairs, NumberPairs]:
     """Split the numbers below `settings.numbers` at random, by `settings.seed`.
 
-    Args:
-        settings: `NumberWordsSettings`.
-
     Returns:
-        `(training, validation, held_out)`, each `NumberPairs`; together every number once.
+        `(training, validation, held_out)`, together every number once.
     """
     rest = settings.held_out + settings.validation
     if rest >= settings.numbers:
@@ -43,5 +43,6 @@ def split_numbers(settings):
             f"numbers={settings.numbers}"
         )
     shuffled = np.random.default_rng(settings.seed).permutation(settings.numbers).tolist()
-    parts = shuffled[rest:], shuffled[settings.held_out : rest], shuffled[: settings.held_out]
-    return tuple(NumberPairs.of(part) for part in parts)
+    training, validation = shuffled[rest:], shuffled[settings.held_out : rest]
+    held_out = shuffled[: settings.held_out]
+    return NumberPairs.of(training), NumberPairs.of(validation), NumberPairs.of(held_out)

@@ -1,14 +1,18 @@
-"""What the demo shows at its end."""
+"""The demo's scores and translations."""
+
+from collections.abc import Sequence
 
 from keras_transformer.evaluation import exact_match
 from keras_transformer.files import write_text
+from keras_transformer.training import TrainingRun
 from keras_transformer.translation_training import write_scores
+from recipes.number_words.number_pairs import NumberPairs
 
 ROWS = 10
 
 
-def translation_lines(pairs, hypotheses):
-    """One line a number, from the least: number, words, translation; a wrong one is marked."""
+def translation_lines(pairs: NumberPairs, hypotheses: Sequence[str]) -> list[str]:
+    """One line a number, in order: number, words, translation; wrong ones are marked."""
     rows = sorted(zip(pairs.numbers, pairs.sources, hypotheses, pairs.targets, strict=True))
     widths = [max(len(str(row[column])) for row in rows) for column in (0, 1)]
     lines = []
@@ -18,12 +22,12 @@ def translation_lines(pairs, hypotheses):
     return lines
 
 
-def report(run, pairs, hypotheses):
-    """Write `scores.json` and `samples.txt`; print them and what to try next, last the run's path.
+def report(run: TrainingRun, pairs: NumberPairs, hypotheses: Sequence[str]) -> None:
+    """Write `scores.json` and `samples.txt`; print them, what to try next, and the run's path.
 
     Args:
-        run: the `training.TrainingRun`.
-        pairs: the held-out `NumberPairs`.
+        run: the training, at its end.
+        pairs: the held-out numbers.
         hypotheses: their translations.
     """
     path = run.directory.path

@@ -1,7 +1,6 @@
 """Settings of the demo, each with its reason."""
 
 import dataclasses
-import typing
 
 from keras_transformer import training
 from keras_transformer.settings import setting
@@ -11,7 +10,7 @@ from keras_transformer.settings import setting
 class NumberWordsSettings(training.TrainingSettings):
     """English number words into German, in about a minute and a half on two cores."""
 
-    preset: typing.ClassVar[str] = "tiny"
+    preset = "tiny"
 
     numbers: int = setting(10_000, "0 to 9,999: German has no spaces there", minimum=20)
     held_out: int = setting(1000, "a wrong one costs 0.1 % of exact match", minimum=1)

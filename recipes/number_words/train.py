@@ -1,6 +1,7 @@
 """Train a small Transformer to translate English number words into German."""
 
 import sys
+from collections.abc import Sequence
 
 from keras_transformer import Translator, losses, metrics, models, optimizers, training
 from keras_transformer.command_line import run_command
@@ -13,7 +14,7 @@ from recipes.number_words.settings import NumberWordsSettings
 from recipes.recipe_options import recipe_options
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int | None:
     """Train, keep the best checkpoint, score it; `arguments` are those of the command line."""
     options, flags = recipe_options(
         "number_words",

@@ -1,6 +1,7 @@
 """Train a translator on any two text files, as `keras-transformer train` does."""
 
 import sys
+from collections.abc import Sequence
 
 from keras_transformer import losses, metrics, models, optimizers, training
 from keras_transformer.command_line import run_command
@@ -17,7 +18,7 @@ from keras_transformer.translation_training import (
 from recipes.recipe_options import recipe_options
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int | None:
     """Train, average the last checkpoints, score; `arguments` are those of the command line."""
     options, values = recipe_options(
         "translate_text", TranslationSettings, __doc__, arguments=arguments, add=add_text_arguments
@@ -42,9 +43,7 @@ def main(arguments=None):
             )
             training.freeze(model, settings.frozen_layers())
             trainer = training.training_model(model, run.accumulate)
-            loss = losses.LabelSmoothingCrossEntropy(
-                settings.label_smoothing, tokenizer.special_tokens.pad, tokenizer.vocabulary_size
-            )
+            loss = losses.LabelSmoothingCrossEntropy(**settings.loss_options(tokenizer))
             stacks = models.TransformerStacks.of(model)
             trainer.compile(
                 optimizers.transformer_adam(

@@ -1,6 +1,7 @@
 """The paper's settings for English into German: sections 5.1 to 5.4 and 6.1."""
 
 import dataclasses
+from typing import Any
 
 from keras_transformer.settings import setting
 from keras_transformer.translation_training import TranslationSettings
@@ -19,11 +20,11 @@ class WMT14EnDeSettings(TranslationSettings):
     vocabulary_size: int = setting(37_000, "shared subwords, the paper's number")
     symbols: str = setting("", "tags that are always one token; say <BT> for back-translation")
     max_ratio: float | None = setting(
-        None, "drop pairs with one side so many times longer; the paper names no filter"
+        None, "drop pairs with one side this many times longer; the paper names no filter"
     )
-    drop_duplicates: bool = setting(False, "drop pairs that came before; the paper names no filter")
-    drop_copies: bool = setting(False, "drop pairs of equal sides; the paper names no filter")
-    save_every: int | None = setting(
+    drop_duplicates: bool = setting(False, "drop repeated pairs; the paper names no filter")
+    drop_copies: bool = setting(False, "drop pairs with equal sides; the paper names no filter")
+    save_every: int | None = setting(  # type: ignore[assignment]  # None becomes the preset's
         None, "updates between two checkpoints; none: the paper's 10 minutes, 1,500 (big: 600)"
     )
     choose_average: bool = setting(
@@ -35,6 +36,6 @@ class WMT14EnDeSettings(TranslationSettings):
     )
 
     @classmethod
-    def preset_values(cls, name):
+    def preset_values(cls, name: str) -> dict[str, Any]:
         seconds = 1.0 if name == "big" else 0.4  # of the paper's step, on 8 P100 GPUs
         return {**super().preset_values(name), "save_every": round(CHECKPOINT_SECONDS / seconds)}

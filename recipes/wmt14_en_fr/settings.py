@@ -1,6 +1,7 @@
 """The paper's settings for English into French: sections 5.1 to 5.4 and 6.1."""
 
 import dataclasses
+from typing import Any
 
 from keras_transformer.settings import setting
 from recipes.wmt14_en_de.settings import WMT14EnDeSettings
@@ -21,6 +22,6 @@ class WMT14EnFrSettings(WMT14EnDeSettings):
     )
 
     @classmethod
-    def preset_values(cls, name):
+    def preset_values(cls, name: str) -> dict[str, Any]:
         dropout = {"dropout": 0.1} if name == "big" else {}
         return {**super().preset_values(name), **dropout}

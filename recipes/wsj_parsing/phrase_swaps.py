@@ -1,7 +1,8 @@
 """More trees out of a treebank: phrases change places with others of their kind."""
 
 import hashlib
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -9,7 +10,9 @@ from keras_transformer.data import ParallelText
 
 MOST_SWAPS = 4
 MOST_WORDS = 60  # a sentence may grow with each swap
-MOST_TOKENS = 1000  # of a tree: all phrases of a deeper one take the square of its depth
+MOST_TOKENS = 1000  # of a tree: the phrases of a deep one have as many tokens as its depth squared
+
+Kind: TypeAlias = tuple[str, str]  # the label of a phrase, and that of the phrase around it
 
 
 class Phrase(NamedTuple):
@@ -21,22 +24,26 @@ class Phrase(NamedTuple):
         words: slice of the sentence's words.
     """
 
-    kind: tuple
+    kind: Kind
     tokens: slice
     words: slice
 
 
-class SwappedPhrases(ParallelText):
-    """A treebank's trees, each several times, with other phrases in the place of some.
+# Tokens and words of phrases by their kind.
+Pool: TypeAlias = dict[Kind, list[tuple[list[str], list[str]]]]
 
-    One to four times a phrase gives way to one with the same label below the same label, from
-    anywhere in the treebank: most of what comes is grammatical, if no sense. The treebank must fit
-    into memory; trees of more than 1,000 tokens are left out.
+
+class SwappedPhrases(ParallelText):
+    """A treebank's trees, each several times, with some phrases replaced by others.
+
+    In each copy, one to four phrases are replaced by phrases with the same label and parent label
+    from anywhere in the treebank: most results are grammatical, if nonsensical. The treebank must
+    fit into memory; trees of more than 1,000 tokens are left out.
 
     Args:
-        text: `ParallelText` of sentences and linearised trees.
-        copies: how many new trees to make of each. Those of more than 60 words are left out.
-        seed: non-negative integer; another one makes other trees.
+        text: sentences and linearised trees.
+        copies: number of new trees for each. Those of more than 60 words are left out.
+        seed: non-negative integer.
 
     Reference:
         Shi et al., "Substructure Substitution: Structured Data Augmentation for NLP", 2021.
@@ -44,16 +51,16 @@ class SwappedPhrases(ParallelText):
 
     unit = "tree"
 
-    def __init__(self, text, copies, seed):
+    def __init__(self, text: ParallelText, copies: int, seed: int) -> None:
         super().__init__(f"{text.name} with swapped phrases")
         self.text = text
         self.copies = copies
         self.seed = seed
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[str, str]]:
         trees = [(tokens.split(" "), words.split(" ")) for words, tokens in self.text]
         trees = [(tokens, words) for tokens, words in trees if len(tokens) <= MOST_TOKENS]
-        pool = {}
+        pool: Pool = {}
         for tokens, words in trees:
             for phrase in phrases(tokens):
                 pool.setdefault(phrase.kind, []).append(
@@ -66,7 +73,7 @@ class SwappedPhrases(ParallelText):
                 if len(new_words) <= MOST_WORDS:
                     yield " ".join(new_words), " ".join(new_tokens)
 
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """SHA-256 of what the pairs depend on."""
         content = (
             self.text.fingerprint(),
@@ -79,14 +86,10 @@ class SwappedPhrases(ParallelText):
         return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
-def phrases(tokens):
+def phrases(tokens: Sequence[str]) -> list[Phrase]:
     """The phrases below the root of a linearised tree, in the order in which they close.
 
-    Args:
-        tokens: list of strings, as `linearize` gives them.
-
-    Returns:
-        A list of `Phrase`.
+    `tokens` are those of `linearize`.
 
     Example:
         >>> for phrase in phrases("(S (NP XX XX )NP (VP XX )VP )S".split()):
@@ -94,7 +97,9 @@ def phrases(tokens):
         ('NP', 'S') slice(1, 5, None) slice(0, 2, None)
         ('VP', 'S') slice(5, 8, None) slice(2, 3, None)
     """
-    found, open_phrases, num_words = [], [], 0
+    found: list[Phrase] = []
+    open_phrases: list[tuple[str, int, int]] = []
+    num_words = 0
     for index, token in enumerate(tokens):
         if token.startswith("("):
             open_phrases.append((token[1:], index, num_words))
@@ -108,7 +113,9 @@ def phrases(tokens):
     return found
 
 
-def _swap(tokens, words, pool, generator):
+def _swap(
+    tokens: list[str], words: list[str], pool: Pool, generator: np.random.Generator
+) -> tuple[list[str], list[str]]:
     """A tree's tokens and words after one to four swaps."""
     for _ in range(generator.integers(1, MOST_SWAPS + 1)):
         choices = phrases(tokens)

@@ -1,19 +1,22 @@
-"""What the trained parser finds on the dev set: trees, EVALB's figures, and how many are repaired.
+"""The parser's results on the dev set: trees, EVALB's figures, and the number of repairs.
 
-The gold trees' tags come into play here alone: they are put into the parser's trees because EVALB
-tells punctuation by its tag.
+Only here are the gold trees' tags used: they are put into the parser's trees because EVALB
+recognizes punctuation by its tag.
 """
 
 import dataclasses
 import math
 import sys
 import time
+from collections.abc import Sequence
+from typing import Any, cast
 
-from keras_transformer import Parser
+from keras_transformer import Parse, Parser, RunDirectory
 from keras_transformer.evaluation import score_record
 from keras_transformer.files import write_text
-from keras_transformer.parsing import evalb, linearize, rebuild
-from keras_transformer.training import training_cost
+from keras_transformer.parsing import Tree, evalb, linearize, rebuild
+from keras_transformer.training import TrainingRun, training_cost
+from recipes.wsj_parsing.settings import ParsingSettings
 
 GOLD, PARSED, REPAIRED = "dev.gold.mrg", "dev.parsed.mrg", "dev.repaired.mrg"
 EXAMPLES, EXAMPLE_WORDS = 3, 12
@@ -24,15 +27,15 @@ class DevScores:
     """How good the trees of a dev set are.
 
     Args:
-        trees: list of `Tree` with the gold tags, one a sentence.
-        evalb: the `EvalbResult` against the gold trees.
-        flat_trees: number of sentences for which there was no tree and a flat one stands.
-        repaired: number of sentences whose tree was made by repairs.
+        trees: one tree a sentence, with the gold tags.
+        evalb: scores against the gold trees.
+        flat_trees: number of sentences without a tree, which have a flat one instead.
+        repaired: number of sentences whose tree needed repairs.
         repairs: number of these repairs.
-        seconds: how long it took to parse the set.
+        seconds: time to parse the set.
     """
 
-    trees: list
+    trees: list[Tree]
     evalb: evalb.EvalbResult
     flat_trees: int
     repaired: int
@@ -40,12 +43,12 @@ class DevScores:
     seconds: float
 
     @property
-    def well_formed(self):
-        """Share of the sentences whose output was a tree over their words as it stood."""
+    def well_formed(self) -> float:
+        """Share of the sentences whose output was a tree over their words without repairs."""
         return 1 - (self.flat_trees + self.repaired) / len(self.trees)
 
-    def as_dict(self):
-        """What `scores.json` holds of it."""
+    def as_dict(self) -> dict[str, Any]:
+        """The part of `scores.json` about them."""
         return {
             "evalb": self.evalb.as_dict(),
             "well_formed": self.well_formed,
@@ -56,7 +59,7 @@ class DevScores:
         }
 
 
-def with_gold_tags(tree, gold):
+def with_gold_tags(tree: Tree, gold: Tree) -> Tree:
     """A parser's tree with the tags of the gold tree in place of its own.
 
     Example:
@@ -67,22 +70,22 @@ def with_gold_tags(tree, gold):
     return rebuild(linearize(tree), gold.words(), gold.tags())
 
 
-def score_parses(parses, gold, seconds=0.0):
+def score_parses(parses: Sequence[Parse], gold: Sequence[Tree], seconds: float = 0.0) -> DevScores:
     """Score a parser's output.
 
-    A sentence without a usable tree counts as the flat one that the parser gives for it: dropping
-    it would raise the score.
+    A sentence without a usable tree counts with the parser's flat one: dropping it would raise the
+    score.
 
     Args:
-        parses: list of `Parse`, in the order of `gold`. One whose score is -inf has no tree.
-        gold: list of `Tree`.
-        seconds: how long it took to parse.
-
-    Returns:
-        A `DevScores`.
+        parses: parses in the order of `gold`. A score of -inf means that no tree was found.
+        gold: the gold trees.
+        seconds: time to parse.
     """
     found = [math.isfinite(parse.score) for parse in parses]
-    trees = [with_gold_tags(parse.tree, tree) for parse, tree in zip(parses, gold, strict=True)]
+    trees = [
+        with_gold_tags(cast(Tree, parse.tree), tree)  # None only for a sentence without words
+        for parse, tree in zip(parses, gold, strict=True)
+    ]
     repairs = [parse.repairs for parse, usable in zip(parses, found, strict=True) if usable]
     return DevScores(
         trees=trees,
@@ -94,18 +97,17 @@ def score_parses(parses, gold, seconds=0.0):
     )
 
 
-def parse_dev(run, gold, settings, *, constrained):
-    """Parse the words of the gold trees with a run, and score what comes.
+def parse_dev(
+    run: RunDirectory, gold: Sequence[Tree], settings: ParsingSettings, *, constrained: bool
+) -> DevScores:
+    """Parse the words of the gold trees with a run, and score the result.
 
     Args:
-        run: the `RunDirectory`.
-        gold: list of `Tree`.
-        settings: `ParsingSettings`: those of the search.
-        constrained: whether to search among well-formed trees alone; else what is no tree is
-            repaired.
-
-    Returns:
-        A `DevScores`.
+        run: the parser's run.
+        gold: the gold trees.
+        settings: settings of the search.
+        constrained: whether to search only among well-formed trees; else the search is free, and
+            its output repaired.
     """
     parser = Parser.load(run.path, constrained=constrained, **settings.search_options())
     start = time.monotonic()
@@ -113,20 +115,22 @@ def parse_dev(run, gold, settings, *, constrained):
     return score_parses(parses, gold, time.monotonic() - start)
 
 
-def remove_parses(run):
+def remove_parses(run: RunDirectory) -> None:
     """Remove the trees that an older run left in the directory."""
     for name in (GOLD, PARSED, REPAIRED):
         (run.path / name).unlink(missing_ok=True)
 
 
-def report(run, gold, settings, **results):
+def report(
+    run: TrainingRun, gold: Sequence[Tree], settings: ParsingSettings, **results: Any
+) -> None:
     """Parse the dev set in both ways; write `scores.json` and the trees, and print the figures.
 
     Args:
-        run: the `training.TrainingRun`.
-        gold: list of `Tree`, the dev set.
-        settings: `ParsingSettings`.
-        **results: what `scores.json` holds besides.
+        run: the training, at its end.
+        gold: the gold trees of the dev set.
+        settings: settings of the search.
+        **results: further results for `scores.json`.
     """
     directory = run.directory
     print(f"Parsing {len(gold):,} sentences, among trees alone and then freely", flush=True)
@@ -161,8 +165,8 @@ Next, try
     print(directory.path)
 
 
-def _table(parsed, repaired):
-    """The figures of both searches side by side, and how many trees are none of the search's."""
+def _table(parsed: DevScores, repaired: DevScores) -> str:
+    """The figures of both searches side by side, and how many trees were repaired or flat."""
     lines = [
         f"dev set, {len(parsed.trees):,} sentences     F1  recall  precision  complete  F1 <= 40"
     ]
@@ -180,7 +184,7 @@ def _table(parsed, repaired):
     return "\n".join(lines)
 
 
-def _examples(trees, gold):
+def _examples(trees: Sequence[Tree], gold: Sequence[Tree]) -> list[tuple[Tree, Tree]]:
     """The first pairs of short sentences."""
     pairs = zip(trees, gold, strict=True)
     return [pair for pair in pairs if len(pair[1].words()) <= EXAMPLE_WORDS][:EXAMPLES]

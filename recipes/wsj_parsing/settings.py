@@ -30,7 +30,7 @@ class ParsingSettings(training.TrainingSettings):
     )
     phrase_swaps: int = setting(
         5,
-        "new trees made of each one of --data by swapping phrases of one kind: 3,400 trees are few",
+        "new trees made from each tree of --data by swapping phrases: 3,400 trees are few",
         minimum=0,
     )
     average: int = setting(5, "last checkpoints whose mean parses, as the paper's base", minimum=1)
@@ -40,18 +40,16 @@ class ParsingSettings(training.TrainingSettings):
     hidden_dim: int = setting(128, "d_model: small, as the trees are few")
     intermediate_dim: int = setting(512, "d_ff, four times hidden_dim as in the paper")
     num_heads: int = setting(4, "attention heads of 32; divides hidden_dim")
-    dropout: float = setting(
-        0.2, "rate on sub-layers and embeddings; phrase_swaps is a protection too"
-    )
+    dropout: float = setting(0.2, "rate on sub-layers and embeddings; phrase_swaps regularizes too")
     attention_dropout: float = setting(0.0, "rate on attention weights")
     activation_dropout: float = setting(0.0, "rate behind the ReLU: the paper has none")
     normalize_first: bool = setting(True, "pre-norm: no plateau at the start of a short training")
     positions: str = setting(
         "words",
-        "words: a bracket has the number of the word that comes next, so attention finds that word",
+        "words: a bracket has the position of the next word, so that attention finds that word",
     )
     max_length: int | None = setting(
-        None, "number of learned positions; none: batch-tokens, no batch has a longer sentence"
+        None, "number of learned positions; none: batch-tokens, as no sentence is longer"
     )
 
     # The training

@@ -1,6 +1,7 @@
 """Train a Transformer to parse sentences into constituency trees, and score it by EVALB."""
 
 import sys
+from collections.abc import Sequence
 
 from keras_transformer import losses, metrics, models, optimizers, training
 from keras_transformer.command_line import run_command
@@ -11,7 +12,7 @@ from recipes.wsj_parsing.tree_data import make_batches
 from recipes.wsj_parsing.treebank import add_treebank_arguments, make_tokenizers, treebanks
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int | None:
     """Train, average the last checkpoints, score; `arguments` are those of the command line."""
     options, values = recipe_options(
         "wsj_parsing",

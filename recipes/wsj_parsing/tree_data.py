@@ -2,38 +2,46 @@
 
 import dataclasses
 
-from keras_transformer.data import BatchReader, SubwordSampling, plan_batches, prepare_corpus
-from keras_transformer.parsing import TreeTokenizer
+from keras_transformer.data import (
+    BatchReader,
+    ParallelText,
+    SubwordSampling,
+    plan_batches,
+    prepare_corpus,
+)
+from keras_transformer.parsing import Tree, TreeTokenizer
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.training import TrainingRun
 from recipes.wsj_parsing.phrase_swaps import SwappedPhrases
-from recipes.wsj_parsing.treebank import unknown_labels
+from recipes.wsj_parsing.settings import ParsingSettings
+from recipes.wsj_parsing.treebank import TreePairs, unknown_labels
 
 
 @dataclasses.dataclass(frozen=True)
 class TreeData:
-    """What a parser is trained on.
+    """The training and dev data of a parser.
 
     Args:
-        source_tokenizer: of the words.
-        tokenizer: of the trees.
-        train, dev: `BatchReader`s.
-        gold: list of `Tree`, the dev set.
-        num_trees: list of pairs: the name of a text and its number of trees; the dev set is last.
+        source_tokenizer: tokenizer of the words.
+        tokenizer: tokenizer of the trees.
+        train, dev: readers of the batches.
+        gold: the gold trees of the dev set.
+        num_trees: names of the texts and their numbers of trees; the dev set is last.
     """
 
     source_tokenizer: SentencePieceTokenizer
     tokenizer: TreeTokenizer
     train: BatchReader
     dev: BatchReader
-    gold: list
-    num_trees: list
+    gold: list[Tree]
+    num_trees: list[tuple[str, int]]
 
     @property
-    def training_trees(self):
-        """Number of trees that are trained on, those with swapped phrases among them."""
+    def training_trees(self) -> int:
+        """Number of training trees, those with swapped phrases included."""
         return sum(number for _, number in self.num_trees[:-1])
 
-    def __str__(self):
+    def __str__(self) -> str:
         *parts, dev = (f"{name}: {number:,} trees" for name, number in self.num_trees)
         lines = [
             *parts,
@@ -46,18 +54,22 @@ class TreeData:
         return "\n".join(lines)
 
 
-def make_batches(train_texts, dev_text, source_tokenizer, tokenizer, settings, run):
+def make_batches(
+    train_texts: list[TreePairs],
+    dev_text: TreePairs,
+    source_tokenizer: SentencePieceTokenizer,
+    tokenizer: TreeTokenizer,
+    settings: ParsingSettings,
+    run: TrainingRun,
+) -> TreeData:
     """Tokenize the treebanks, or find them tokenized, and plan their batches.
 
     Args:
-        train_texts: list of `TreePairs`. Phrases are swapped in the first one.
-        dev_text: `TreePairs`.
-        source_tokenizer, tokenizer: of the words and of the trees.
-        settings: `ParsingSettings`.
-        run: the `training.TrainingRun`.
-
-    Returns:
-        `TreeData`.
+        train_texts: training treebanks. Phrases are swapped in the first one.
+        dev_text: the dev treebank.
+        source_tokenizer, tokenizer: tokenizers of the words and of the trees.
+        settings: swaps, sampling and size of the batches.
+        run: the training.
     """
     sampling = None
     if settings.subword_sampling:
@@ -67,7 +79,7 @@ def make_batches(train_texts, dev_text, source_tokenizer, tokenizer, settings, r
             alpha=settings.subword_sampling,
             seed=settings.seed + 1,  # other numbers than batches are shuffled with
         )
-    texts = [*train_texts, dev_text]
+    texts: list[ParallelText] = [*train_texts, dev_text]
     if settings.phrase_swaps:
         swaps = SwappedPhrases(train_texts[0], settings.phrase_swaps, settings.seed + 2)
         texts.insert(1, swaps)

@@ -1,11 +1,14 @@
-"""Treebank files as parallel text: words on the one side, linearised trees on the other."""
+"""Treebank files as parallel text: words as the source, linearised trees as the target."""
 
+import argparse
 import hashlib
 import itertools
 import pathlib
+from collections.abc import Iterable, Iterator
 
 from keras_transformer.data import ParallelText, find_text
 from keras_transformer.parsing import (
+    Tree,
     TreeTokenizer,
     bracket_tokens,
     linearize,
@@ -13,6 +16,9 @@ from keras_transformer.parsing import (
     source_text,
 )
 from keras_transformer.text import SentencePieceTokenizer, sample_lines
+from keras_transformer.training import TrainingRun
+from keras_transformer.types import PathLike
+from recipes.wsj_parsing.settings import ParsingSettings
 
 # Most sentences that the vocabulary of words is trained on: a sample of a larger treebank.
 VOCABULARY_SENTENCES = 2_000_000
@@ -21,7 +27,7 @@ VOCABULARY_SENTENCES = 2_000_000
 class TreePairs(ParallelText):
     """Pairs of a sentence and its linearised tree, read from a file of bracketed trees.
 
-    The tags of the words are in neither: a model sees words alone.
+    Neither has the tags of the words: a model sees only words.
 
     Args:
         path: file of trees, plain or `.gz`. They are cleaned as they are read.
@@ -36,23 +42,23 @@ class TreePairs(ParallelText):
 
     unit = "tree"
 
-    def __init__(self, path):
+    def __init__(self, path: PathLike) -> None:
         super().__init__(pathlib.Path(path).name)
         self.path = path
 
-    def trees(self):
+    def trees(self) -> Iterator[Tree]:
         """The cleaned trees, one after another."""
         return read_trees(self.path)
 
-    def sentences(self):
+    def sentences(self) -> Iterator[str]:
         """The sentences, as `Parser` reads them."""
         return (source_text(tree.words()) for tree in self.trees())
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[str, str]]:
         for tree in self.trees():
             yield source_text(tree.words()), " ".join(linearize(tree))
 
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """SHA-256 of the pairs."""
         digest = hashlib.sha256(b"trees")
         for source, target in self:
@@ -60,8 +66,8 @@ class TreePairs(ParallelText):
         return digest.hexdigest()
 
 
-def add_treebank_arguments(parser):
-    """Give an `argparse` parser the flags that `treebanks` reads."""
+def add_treebank_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that `treebanks` reads to a parser."""
     parser.add_argument(
         "--data",
         type=pathlib.Path,
@@ -79,14 +85,14 @@ def add_treebank_arguments(parser):
     )
 
 
-def treebanks(values):
+def treebanks(values: argparse.Namespace) -> tuple[list[TreePairs], TreePairs]:
     """The treebanks that a command line names.
 
     Args:
         values: the namespace of a parser that `add_treebank_arguments` extended.
 
     Returns:
-        `(train_texts, dev_text)`: a list of `TreePairs`, and one.
+        `(train_texts, dev_text)`.
 
     Raises:
         UserInputError: a file is missing.
@@ -96,17 +102,19 @@ def treebanks(values):
     return train_texts, TreePairs(find_text(values.data, "dev.mrg"))
 
 
-def make_tokenizers(texts, settings, run=None):
+def make_tokenizers(
+    texts: Iterable[TreePairs], settings: ParsingSettings, run: TrainingRun | None = None
+) -> tuple[SentencePieceTokenizer, TreeTokenizer]:
     """The tokenizers of words and of trees for some treebanks.
 
     Args:
-        texts: list of `TreePairs`.
-        settings: `ParsingSettings`.
-        run: the `training.TrainingRun`. Where it goes on, the tokenizers are there already.
+        texts: the training treebanks.
+        settings: size of the vocabulary of words, and the seed of its sample.
+        run: the training. If it is resumed, the tokenizers are the run's.
 
     Returns:
-        `(source_tokenizer, tokenizer)`: a `SentencePieceTokenizer` that spells unknown characters
-        in bytes, so that no word is lost, and the `TreeTokenizer` of the trees' brackets.
+        `(source_tokenizer, tokenizer)`: of words, with unknown characters spelled in bytes so that
+        no word is lost, and of the trees' brackets.
     """
     if run is not None and run.earlier is not None:
         return run.earlier.load_tokenizers(TreeTokenizer)
@@ -115,14 +123,14 @@ def make_tokenizers(texts, settings, run=None):
         sample_lines(sentences, VOCABULARY_SENTENCES, settings.seed),
         vocabulary_size=settings.vocabulary_size,
         byte_fallback=True,
-        normalization="identity",  # a word must stay one word, whatever spaces Unicode has in it
+        normalization="identity",  # a word must stay one word, even with Unicode spaces in it
     )
     trees = itertools.chain.from_iterable(text.trees() for text in texts)
     return source_tokenizer, TreeTokenizer.of(bracket_tokens(trees))
 
 
-def unknown_labels(trees, tokenizer):
-    """Labels of trees that a `TreeTokenizer` does not know: a sorted list of strings."""
+def unknown_labels(trees: Iterable[Tree], tokenizer: TreeTokenizer) -> list[str]:
+    """The sorted labels of trees that a tokenizer does not know."""
     return [
         token[1:]
         for token in bracket_tokens(trees)

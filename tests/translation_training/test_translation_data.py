@@ -87,7 +87,7 @@ def test_a_given_dev_text_is_kept():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"train": []}, "no text to train on"),
+        ({"train": []}, "at least one text to train on"),
         ({"train": [Numbers(5)], "weights": [1, 2]}, "2 weights, 1 texts"),
     ],
 )
