@@ -1,19 +1,21 @@
 """The search that is part of an exported model."""
 
 import dataclasses
+from typing import Any
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.search_options import EXPORT
+from keras_transformer.inference.translator import Translator
+from keras_transformer.search_options import EXPORT, SearchOptions
 
-# Far beyond any sentence, and far below what overflows a tensor's size.
+# More than any sentence has, and far less than overflows a tensor's size.
 MOST = 1_000_000
 
 
-def exported_search(translator, **options):
-    """The `SearchOptions` of an export: the translator's own, but for those that are given.
+def exported_search(translator: Translator, **options: Any) -> SearchOptions:
+    """The options of an exported search: the given ones, else the translator's.
 
-    None is as if not given. Without them `max_source_length`, to which longer sources are cut, is
-    256, and `num_results` is `beam_size`. A model with fewer positions has that limit.
+    None counts as not given. `max_source_length`, to which longer sources are cut, defaults to 256
+    and is at most the model's number of positions; `num_results` defaults to `beam_size`.
     """
     given = {name: value for name, value in options.items() if value is not None}
     given = {"max_source_length": EXPORT.max_source_length, **given}

@@ -1,6 +1,6 @@
-"""What an exported graph computes of ids: generation and scores that no input can break.
+"""What an exported graph computes from ids: searches and scores that are safe for any input.
 
-Plain functions of tensors, made of `keras.ops` with static ranks: they run in a SavedModel as in a
+Plain functions of tensors, made of `keras.ops` with static ranks: they run in a SavedModel and in a
 LiteRT model.
 
 Axes in the shape comments:
@@ -12,22 +12,34 @@ Axes in the shape comments:
 """
 
 import dataclasses
+from collections.abc import Sequence
 
+import keras
 from keras import ops
 
 from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.serving.export_contract import NO_SCORE
+from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.types import Tensor
 
 
 class GuardedGenerator:
-    """A `SequenceGenerator` for inputs from outside, with a search of fixed options.
+    """A `SequenceGenerator` for unchecked inputs, with fixed search options.
 
-    What is not a token of the vocabulary is read as the unknown token; a source that is too long is
-    cut, and still ends with EOS; one without tokens has the empty translation, with score 0. A
-    row's result does not depend on the other rows. Several models are an ensemble.
+    Ids outside the vocabulary are read as the unknown token. Sources that are too long are cut and
+    still end with EOS; a source without tokens has the empty translation, with score 0. Each row's
+    result is independent of the other rows. Several models are an ensemble.
     """
 
-    def __init__(self, models, source_tokenizer, tokenizer, options):
+    def __init__(
+        self,
+        models: Sequence[keras.Model],
+        source_tokenizer: SentencePieceTokenizer,
+        tokenizer: SentencePieceTokenizer,
+        options: SearchOptions,
+    ) -> None:
         self.options = options
         self.source_tokens = source_tokenizer.special_tokens
         self.tokens = tokenizer.special_tokens
@@ -36,14 +48,14 @@ class GuardedGenerator:
         self._generator = SequenceGenerator(models, self.tokens, self._vocabulary_size)
         self.layers = self._generator.layers
 
-    def source(self, input_ids, input_lengths, even_empty=False):
+    def source(self, input_ids: Tensor, input_lengths: Tensor, even_empty: bool = False) -> Tensor:
         """The encoder's input.
 
         Args:
-            input_ids: int32 (batch, length), tokens without EOS; one at the end of a row is taken
-                for it. What lies beyond a row's length does not matter.
+            input_ids: int32 (batch, length), tokens; EOS at the end of a row is optional. Ids
+                beyond a row's length are ignored.
             input_lengths: int32 (batch,), number of tokens of each row.
-            even_empty: whether a row without tokens is EOS, and not padding alone.
+            even_empty: whether a row without tokens becomes EOS instead of padding only.
 
         Returns:
             int32 (batch, source): tokens, EOS, padding.
@@ -57,18 +69,20 @@ class GuardedGenerator:
             even_empty,
         )
 
-    def search(self, input_ids, input_lengths, num_results=1):
+    def search(
+        self, input_ids: Tensor, input_lengths: Tensor, num_results: int = 1
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """The best translations of each source.
 
         Args:
-            input_ids, input_lengths: as `source` takes them.
-            num_results: int, at most the beam size.
+            input_ids, input_lengths: as in `source`.
+            num_results: at most the beam size.
 
         Returns:
             output_ids: int32 (batch, num_results, output), tokens without EOS, then padding.
             output_lengths: int32 (batch, num_results), number of tokens.
             scores: float32 (batch, num_results), log-probabilities divided by the length penalty;
-                `NO_SCORE` where the search found fewer hypotheses, whose tokens are none.
+                `NO_SCORE`, with 0 tokens, where the search found fewer hypotheses.
         """
         source_ids = self.source(input_ids, input_lengths)
         options = dataclasses.replace(self.options, num_results=num_results)
@@ -83,16 +97,18 @@ class GuardedGenerator:
         ids = ops.where(is_token, ids, self.tokens.pad)  # (batch, n, output)
         return ids, ops.sum(ops.cast(is_token, "int32"), axis=2), scores
 
-    def score(self, input_ids, input_lengths, target_ids, target_lengths):
+    def score(
+        self, input_ids: Tensor, input_lengths: Tensor, target_ids: Tensor, target_lengths: Tensor
+    ) -> Tensor:
         """Natural-log probability of given translations, EOS included.
 
         Args:
-            input_ids, input_lengths: as `source` takes them.
-            target_ids, target_lengths: the same of the translations.
+            input_ids, input_lengths: as in `source`.
+            target_ids, target_lengths: the same for the translations.
 
         Returns:
-            float32 (batch,); `NO_SCORE` for a translation of more tokens than the search could
-            give: than the longest source and `extra_length`, or than the model has positions for.
+            float32 (batch,); `NO_SCORE` for a translation with more tokens than any output of the
+            search: `max_source_length` plus `extra_length`, or the model's positions.
         """
         source_ids = self.source(input_ids, input_lengths, even_empty=True)
         most = self.options.max_source_length + self.options.extra_length
@@ -108,11 +124,16 @@ class GuardedGenerator:
         num_tokens = _num_tokens(target_ids, target_lengths, self.tokens.eos)[:, 0]  # (batch,)
         return ops.where(num_tokens < most, log_probs, NO_SCORE)
 
-    def _ended(self, ids, lengths, special_tokens, vocabulary_size, most, even_empty):
-        """Rows of tokens, EOS and padding, at most `most` long.
-
-        A row without tokens is EOS only with `even_empty`, else padding alone.
-        """
+    def _ended(
+        self,
+        ids: Tensor,
+        lengths: Tensor,
+        special_tokens: SpecialTokens,
+        vocabulary_size: int,
+        most: int,
+        even_empty: bool,
+    ) -> Tensor:
+        """Rows of tokens, EOS and padding, at most `most` long; empty ones as `source` says."""
         lengths = ops.minimum(_num_tokens(ids, lengths, special_tokens.eos), most - 1)
         ids = ops.pad(ids, [[0, 0], [0, 1]])  # room for EOS
         positions = _positions(ids)
@@ -127,7 +148,7 @@ class GuardedGenerator:
         return ops.where(positions < lengths, ids, rest)[:, :most]
 
 
-def _num_tokens(ids, lengths, eos):
+def _num_tokens(ids: Tensor, lengths: Tensor, eos: int) -> Tensor:
     """Number of tokens of each row, int32 (batch, 1), without an EOS at its end."""
     lengths = ops.expand_dims(ops.cast(lengths, "int32"), 1)  # (batch, 1)
     lengths = ops.clip(lengths, 0, ops.shape(ids)[1])
@@ -135,6 +156,6 @@ def _num_tokens(ids, lengths, eos):
     return lengths - ops.sum(ops.cast(is_end, "int32"), axis=1, keepdims=True)
 
 
-def _positions(ids):
+def _positions(ids: Tensor) -> Tensor:
     """0, 1, 2, ... of the columns, int32 (1, length)."""
     return ops.expand_dims(ops.arange(ops.shape(ids)[1], dtype="int32"), 0)

@@ -2,6 +2,8 @@
 
 import dataclasses
 import tempfile
+from pathlib import Path
+from typing import Any, Unpack
 
 from keras_transformer.argument_checks import check_one_of
 from keras_transformer.export.exported_search import exported_search
@@ -11,41 +13,57 @@ from keras_transformer.export.model_card import write_model_card
 from keras_transformer.export.new_directory import write_new_directory
 from keras_transformer.export.required_backend import check_tensorflow_backend
 from keras_transformer.files.checksum_list import write_checksums
-from keras_transformer.search_options import takes_search_options
-from keras_transformer.serving.export_contract import LITERT_PRECISIONS, NO_SCORE
+from keras_transformer.inference.translator import Translator
+from keras_transformer.search_options import (
+    SearchKeywords,
+    SearchOptions,
+    takes_search_options,
+)
+from keras_transformer.serving.export_contract import (
+    LITERT_PRECISIONS,
+    NO_SCORE,
+    LiteRTPrecision,
+)
 from keras_transformer.serving.litert_directory import LiteRTDirectory
+from keras_transformer.types import PathLike
 
 
 @takes_search_options(None)
-def export_litert(translator, directory, *, precision="float32", **options):
+def export_litert(
+    translator: Translator,
+    directory: PathLike,
+    *,
+    precision: LiteRTPrecision = "float32",
+    **options: Unpack[SearchKeywords],
+) -> Path:
     """Write a translator as a LiteRT model with its tokenizer and settings.
 
-    One file `model.tflite` has three signatures over one set of weights. They are made of LiteRT's
-    built-in operations alone, and the sizes of their inputs may change from call to call:
+    The file `model.tflite` has three signatures that share their weights. They consist of LiteRT's
+    built-in operations, and the sizes of their inputs may change from call to call:
 
     - `translate_ids`: `input_ids`, int32 (batch, length) without EOS, and `input_lengths`, int32
       (batch,), to `output_ids`, int32 (batch, output), `output_lengths`, int32 (batch,), and
-      `scores`, float32 (batch,). The whole search is inside, with the guards of
-      `GuardedGenerator`.
-    - `encode` and `step`, for apps that search themselves: see `StepSignatures`.
+      `scores`, float32 (batch,). It contains the whole search, and accepts any input as
+      `GuardedGenerator` does.
+    - `encode` and `step`, for apps with a search of their own: see `StepSignatures`.
 
     Args:
-        translator: a `Translator`, of one model or an ensemble.
-        directory: where to; it must not exist, or be empty and not the current one.
-        precision: how the weights are stored. `"float16"` halves the file and computes in float32;
-            `"int8"` (dynamic range) makes it about a third, and its large matrix products run in
-            8-bit integers.
-        **options: fields of `SearchOptions` but `num_results`, for `translate_ids`; those that are
-            not given are the translator's, but `max_source_length` is 256.
+        translator: a translator of one model or an ensemble.
+        directory: directory to write; it must not exist, or be empty and not the current one.
+        precision: number format of the weights. `"float16"` halves the file and computes in
+            float32; `"int8"` (dynamic range) reduces it to about a third, and its large matrix
+            products run in 8-bit integers.
+        **options: fields of `SearchOptions` except `num_results`, for `translate_ids`. They default
+            to the translator's, and `max_source_length` to 256.
 
     Returns:
-        The `Path` of the directory, which appears whole or not at all.
+        The path of the directory, which appears whole or not at all.
 
     Raises:
         ValueError: an argument breaks its rule.
-        UserInputError: the directory holds something, is the current one or a mount point, or
-            Keras runs on another backend than TensorFlow.
-        CannotWrite: the disk is full, or another error of the operating system.
+        UserInputError: the directory is not empty, the current one or a mount point, or Keras runs
+            on a backend other than TensorFlow.
+        CannotWrite: the disk is full, or the operating system reports another error.
 
     Example:
 
@@ -61,7 +79,7 @@ def export_litert(translator, directory, *, precision="float32", **options):
     check_one_of("precision", precision, LITERT_PRECISIONS)
     search = exported_search(translator, num_results=1, **options)
 
-    def write(path):
+    def write(path: Path) -> None:
         from keras_transformer.files.tensorflow_write_errors import tensorflow_writing
 
         with tensorflow_writing(directory):
@@ -84,8 +102,8 @@ def export_litert(translator, directory, *, precision="float32", **options):
     return write_new_directory(directory, write)
 
 
-def _settings(translator, options, precision):
-    """What `translation.json` says besides the vocabularies."""
+def _settings(translator: Translator, options: SearchOptions, precision: str) -> dict[str, Any]:
+    """The content of `translation.json` besides the vocabularies."""
     search = dataclasses.asdict(options)
     del search["num_results"]  # the signature has one
     return {
@@ -100,14 +118,16 @@ def _settings(translator, options, precision):
     }
 
 
-def _convert(translator, options, precision, directory):
-    """The LiteRT model, as bytes; what is written on the way to it is in `directory` meanwhile."""
+def _convert(
+    translator: Translator, options: SearchOptions, precision: str, directory: Path
+) -> bytes:
+    """The LiteRT model; intermediate files are in `directory` meanwhile."""
     from keras_transformer.export.tensorflow_litert import convert_signatures, signatures
 
     models = [with_precision(model, "float32") for model in translator.models]
     generator = GuardedGenerator(models, translator.source_tokenizer, translator.tokenizer, options)
     variables = [variable.value for model in models for variable in model.variables]
     functions = signatures(generator, translator.tokenizer.vocabulary_size)
-    # Not among the system's temporary files: that disk may be small, and a kill leaves it there.
+    # Not in the system's temporary directory: that disk may be small, and a kill leaves it there.
     with tempfile.TemporaryDirectory(dir=directory) as saved_model:
         return convert_signatures(functions, variables, precision, saved_model)

@@ -5,11 +5,11 @@ import keras
 from keras_transformer.models import TransformerStacks
 
 
-def with_precision(model, precision):
-    """A copy of the model in another number format, a dtype policy; itself where it has it already.
+def with_precision(model: keras.Model, precision: str) -> keras.Model:
+    """A copy of the model with another dtype policy, or the model itself if it already has it.
 
-    What the layers keep in float32 whatever their format stays in it: softmax, normalisation,
-    positions, logits behind their product, log-probabilities and scores.
+    The layers compute some values in float32 under every policy: softmax, normalization, positions,
+    logits after their product, log-probabilities and scores.
 
     Example:
         >>> from keras_transformer.models import build_transformer

@@ -4,36 +4,46 @@ import datetime
 import json
 import re
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json, to_record
 from keras_transformer.files.whole_files import checksum, write_json, write_text
+from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.environment import package_versions
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.text import SentencePieceTokenizer
 
-CARD_NAMES = ("model_card.json", "model_card.md")
-# Of a run's scores, those that people look for.
+# The scores of a run that people look for.
 SCORES = ("bleu", "signature", "chrf", "exact_match", "perplexity", "evaluated_on")
 
 
-def write_model_card(directory, translator, *, kind, options, precision):
-    """Write `model_card.json`, for programs, and `model_card.md`, the same for people.
+def write_model_card(
+    directory: Path,
+    translator: Translator,
+    *,
+    kind: str,
+    options: Mapping[str, Any],
+    precision: str,
+) -> None:
+    """Write `model_card.json` for programs and `model_card.md`, the same for people.
 
-    `kind` is what the export is, such as "SavedModel", and `options` those that are part of it.
+    `kind` names the export, such as "SavedModel"; `options` are those that are part of it.
     """
     card = model_card(translator, kind=kind, options=options, precision=precision)
-    for name, write, value in zip(
-        CARD_NAMES, (write_json, write_text), (card, card_text(card)), strict=True
-    ):
-        write(directory / name, value)
+    write_json(directory / "model_card.json", card)
+    write_text(directory / "model_card.md", card_text(card))
 
 
-def model_card(translator, *, kind, options, precision):
-    """The card as a JSON-compatible dict; arguments as of `write_model_card`.
+def model_card(
+    translator: Translator, *, kind: str, options: Mapping[str, Any], precision: str
+) -> dict[str, Any]:
+    """The card as a JSON-compatible dict; arguments as in `write_model_card`.
 
-    Of each model it has what its run directory says: its settings, and the scores of the weights
-    with which the run ended. Other weights have no scores, and a model that was not loaded from a
-    run has no entry.
+    For each model loaded from a run it has the run's settings and, if the weights are the run's
+    final ones, their scores.
     """
     return {
         "kind": kind,
@@ -48,8 +58,8 @@ def model_card(translator, *, kind, options, precision):
     }
 
 
-def card_text(card):
-    """A card as Markdown: what it is and how good first, then every detail."""
+def card_text(card: Mapping[str, Any]) -> str:
+    """A card as Markdown: kind, options and scores first, then every detail."""
     lines = [
         f"# {card['kind']} of keras_transformer",
         "",
@@ -65,7 +75,7 @@ def card_text(card):
     return "\n".join([*lines, "## Exported with", "", *_json_lines(card["versions"])]) + "\n"
 
 
-def _model_lines(model):
+def _model_lines(model: Mapping[str, Any]) -> list[str]:
     lines = [f"## Model {model['run']}", "", f"Weights: `{model['weights']}`, SHA-256 "]
     lines[-1] += f"`{model['weights_sha256']}`."
     scores = model["scores"]
@@ -86,11 +96,11 @@ def _model_lines(model):
     return lines
 
 
-def _vocabulary(tokenizer):
+def _vocabulary(tokenizer: SentencePieceTokenizer) -> dict[str, Any]:
     return {"tokens": tokenizer.vocabulary_size, "sha256": tokenizer.fingerprint}
 
 
-def _origin(run, weights):
+def _origin(run: RunDirectory, weights: Path) -> dict[str, Any]:
     return {
         "run": run.path.name,
         "weights": weights.name,
@@ -101,8 +111,8 @@ def _origin(run, weights):
     }
 
 
-def _scores(run):
-    """The content of the run's scores.json; None where there is none, or, told, it is damaged."""
+def _scores(run: RunDirectory) -> dict[str, Any] | None:
+    """The content of the run's scores.json; None if it is missing or, with a message, damaged."""
     path = run.scores_path
     if not path.is_file():  # the training did not reach its end
         return None
@@ -113,8 +123,8 @@ def _scores(run):
         return None
 
 
-def _without_directories(value):
-    """The value with the last part alone of absolute paths: a card is published, a disk is not.
+def _without_directories(value: Any) -> Any:
+    """The value with absolute paths cut to their last part, because cards are published.
 
     Example:
         >>> _without_directories({"command": "train --data /home/me/data/wmt14 --run=/runs/1"})
@@ -129,33 +139,33 @@ def _without_directories(value):
     return value
 
 
-def _vocabularies(card):
-    """What a table says of both, or of the one that the sides share."""
+def _vocabularies(card: Mapping[str, Any]) -> dict[str, str]:
+    """Table entries of both vocabularies, or of the shared one."""
     source, target = card["source_vocabulary"], card["target_vocabulary"]
     if source == target:
         return {"source and target": _vocabulary_text(target)}
     return {"source": _vocabulary_text(source), "target": _vocabulary_text(target)}
 
 
-def _vocabulary_text(vocabulary):
+def _vocabulary_text(vocabulary: Mapping[str, Any]) -> str:
     return f"{vocabulary['tokens']:,} tokens, SHA-256 `{vocabulary['sha256']}`"
 
 
-def _section(title, values):
+def _section(title: str, values: Mapping[str, Any]) -> list[str]:
     return [f"## {title}", "", *_table(values)]
 
 
-def _table(values):
+def _table(values: Mapping[str, Any]) -> list[str]:
     rows = [f"| {name} | {_cell(value)} |" for name, value in values.items()]
     return ["| | |", "|---|---|", *rows, ""]
 
 
-def _cell(value):
+def _cell(value: Any) -> str:
     if isinstance(value, float):
         value = f"{value:.4g}"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def _json_lines(values):
+def _json_lines(values: Mapping[str, Any]) -> list[str]:
     return ["```json", json.dumps(values, indent=2, ensure_ascii=False), "```", ""]

@@ -1,4 +1,4 @@
-"""What TensorFlow's model server reads beside a model: configurations in protobuf's text form."""
+"""Configuration files of TensorFlow's model server, in protobuf's text format."""
 
 import json
 import os
@@ -35,11 +35,11 @@ pad_variable_length_inputs: true
 """
 
 
-def write_model_server_files(directory, partial):
+def write_model_server_files(directory: Path, partial: Path) -> None:
     """Write `models.config` and `batching.config` where they are missing.
 
-    What is there stays: somebody may have edited it. `partial` is a directory beside the versions
-    that is nobody else's.
+    Existing ones stay, because somebody may have edited them. `partial` is a directory beside the
+    versions that only this process uses.
     """
     path = Path(os.path.abspath(directory))  # without "..", and symbolic links as they are
     models = _MODELS.format(name=_quoted(path.name), base_path=_quoted(path))
@@ -47,7 +47,7 @@ def write_model_server_files(directory, partial):
         _write_if_missing(directory / name, text, partial / name)
 
 
-def _write_if_missing(path, text, partial):
+def _write_if_missing(path: Path, text: str, partial: Path) -> None:
     """Write a file whole; `partial` is a name that only this process uses."""
     if path.exists():
         return
@@ -59,6 +59,6 @@ def _write_if_missing(path, text, partial):
         os.replace(partial, path)
 
 
-def _quoted(value):
-    """A string in protobuf's text form, which knows the escapes of JSON."""
+def _quoted(value: str | Path) -> str:
+    """A string in protobuf's text format, which has the escapes of JSON."""
     return json.dumps(str(value), ensure_ascii=False)

@@ -1,28 +1,37 @@
 """A batch searched in groups of similar lengths, so that short rows do not wait for long ones.
 
-A search goes on, with all rows of its batch, until its longest output ends, over caches as long as
-the longest source allows. One long row among short ones would cost as much as a batch of long ones.
+All rows of a batch are searched until the longest output ends, with caches sized for the longest
+source. One long row among short ones would cost as much as a batch of long ones.
 Axes in the shape comments are those of `guarded_generator.py`.
 """
 
+from collections.abc import Callable, Sequence
+
 import tensorflow as tf
 
-# Most tokens of a row of each group but the last: most sentences are in the first.
+# Maximum number of tokens of a row in each group but the last; most sentences are in the first.
 BOUNDS = (64, 128)
 
+Found = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # ids, lengths and scores
 
-def search_by_length(search, input_ids, input_lengths, padding_id):
-    """What `search` finds for each row, which runs once for each group of lengths.
+
+def search_by_length(
+    search: Callable[[tf.Tensor, tf.Tensor], Found],
+    input_ids: tf.Tensor,
+    input_lengths: tf.Tensor,
+    padding_id: int,
+) -> Found:
+    """Call `search` once for each group of lengths.
 
     Args:
-        search: function of ids (batch, length) and lengths (batch,), any of them 0, to `(ids,
-            lengths, scores)`: int32 (batch, n, output) and (batch, n), float32 (batch, n).
+        search: function of ids (batch, length) and lengths (batch,), any of them 0, to ids int32
+            (batch, n, output), lengths int32 (batch, n) and scores float32 (batch, n).
         input_ids: int32 (batch, length).
         input_lengths: int32 (batch,), number of tokens of each row.
-        padding_id: what fills up the outputs.
+        padding_id: id that fills up the outputs.
 
     Returns:
-        `(ids, lengths, scores)`, as from `search`, in the order of the rows.
+        The results of `search` in the order of the rows.
     """
     lengths = tf.minimum(tf.maximum(input_lengths, 0), tf.shape(input_ids)[1])  # (batch,)
     group = sum(tf.cast(lengths > bound, tf.int32) for bound in BOUNDS)  # (batch,)
@@ -42,7 +51,7 @@ def search_by_length(search, input_ids, input_lengths, padding_id):
     )
 
 
-def _equally_long(arrays, padding_id):
+def _equally_long(arrays: Sequence[tf.Tensor], padding_id: int) -> list[tf.Tensor]:
     """Arrays (batch, n, output) padded to the longest of them."""
     lengths = [tf.shape(array)[2] for array in arrays]
     longest = tf.reduce_max(tf.stack(lengths))
@@ -52,7 +61,7 @@ def _equally_long(arrays, padding_id):
     ]
 
 
-def _inverse(permutation):
-    """Where each of 0, 1, 2, ... stands in a permutation of them."""
+def _inverse(permutation: tf.Tensor) -> tf.Tensor:
+    """The place of each of 0, 1, 2, ... in a permutation of them."""
     number = tf.shape(permutation)
     return tf.scatter_nd(permutation[:, tf.newaxis], tf.range(number[0]), number)

@@ -3,10 +3,16 @@
 Axes in the shape comments are those of `guarded_generator.py`.
 """
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
 import tensorflow as tf
 
 from keras_transformer.export.guarded_generator import GuardedGenerator
 from keras_transformer.export.tensorflow_length_groups import search_by_length
+from keras_transformer.search_options import SearchOptions
+from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tensorflow_sentencepiece import TensorFlowSentencePieceTokenizer
 
 _STRINGS = tf.TensorSpec([None], tf.string)
@@ -15,29 +21,36 @@ _LENGTHS = tf.TensorSpec([None], tf.int32)
 
 
 class TranslationSignatures(tf.Module):
-    """Holds the weights and the vocabularies of an exported translator, and the graphs over them.
+    """The weights, the vocabularies and the graphs of an exported translator.
 
-    Bytes that are not UTF-8 are read as U+FFFD, the replacement character. For what else is done
-    with inputs from outside see `GuardedGenerator`.
+    Invalid UTF-8 is read as U+FFFD, the replacement character. For other unchecked inputs see
+    `GuardedGenerator`.
     """
 
-    def __init__(self, models, source_tokenizer, tokenizer, options):
+    def __init__(
+        self,
+        models: Sequence[keras.Model],
+        source_tokenizer: SentencePieceTokenizer,
+        tokenizer: SentencePieceTokenizer,
+        options: SearchOptions,
+    ) -> None:
         super().__init__(name="translator")
         self._generator = GuardedGenerator(models, source_tokenizer, tokenizer, options)
-        # Not every variable: the states of dropout's seeds are no part of what is exported.
+        # `weights`, because `variables` would include the seeds of dropout.
         self._weights = [weight.value for model in models for weight in model.weights]
         self._tokenizer = TensorFlowSentencePieceTokenizer(tokenizer.model_bytes)
         self._source_tokenizer = self._tokenizer
         if source_tokenizer.fingerprint != tokenizer.fingerprint:
             self._source_tokenizer = TensorFlowSentencePieceTokenizer(source_tokenizer.model_bytes)
-        # Graphs that several signatures call, so that each is in the export once.
+        # Several signatures share these graphs, so the export has each once.
         self._search_best = self._search(num_results=1)
         self._search_nbest = self._search_best
-        if options.num_results > 1:
-            self._search_nbest = self._search(options.num_results)
+        num_results = options.num_results or options.beam_size
+        if num_results > 1:
+            self._search_nbest = self._search(num_results)
 
-    def by_name(self):
-        """A dict of all signatures, as `tf.saved_model.save` takes it."""
+    def by_name(self) -> dict[str, Callable[..., Any]]:
+        """All signatures by name, for `tf.saved_model.save`."""
         strings = {"inputs": _STRINGS}
         ids = {"input_ids": _IDS, "input_lengths": _LENGTHS}
         translate = _signature(self._translate, strings)
@@ -71,11 +84,11 @@ class TranslationSignatures(tf.Module):
         ids, lengths = self._encode(inputs, self._source_tokenizer)
         return {"ids": ids, "lengths": lengths}
 
-    def _search(self, num_results):
+    def _search(self, num_results: int) -> Callable[..., Any]:
         def search(input_ids, input_lengths):
             return self._generator.search(input_ids, input_lengths, num_results)
 
-        # One graph, which the groups of lengths call as well as the signatures.
+        # One graph for the groups of lengths and the signatures.
         search = tf.function(search, input_signature=[_IDS, _LENGTHS], autograph=False)
 
         def search_all(input_ids, input_lengths):
@@ -84,7 +97,7 @@ class TranslationSignatures(tf.Module):
         return tf.function(search_all, input_signature=[_IDS, _LENGTHS], autograph=False)
 
     def _encode(self, sentences, tokenizer):
-        """Ids (batch, length), padded and without EOS, and how many there are (batch,)."""
+        """Ids (batch, length), padded and without EOS, and their number (batch,)."""
         sentences = tf.strings.unicode_transcode(
             sentences, input_encoding="UTF-8", output_encoding="UTF-8", errors="replace"
         )
@@ -93,14 +106,16 @@ class TranslationSignatures(tf.Module):
         return rows.to_tensor(self._generator.source_tokens.pad), lengths
 
     def _decode(self, ids, lengths):
-        """The strings (batch, n) of ids (batch, n, output), of which `lengths` (batch, n) count."""
+        """The strings (batch, n) of the first `lengths` (batch, n) of ids (batch, n, output)."""
         batch_size, num_results, output_length = tf.unstack(tf.shape(ids))
         rows = tf.reshape(ids, [batch_size * num_results, output_length])
         rows = tf.RaggedTensor.from_tensor(rows, lengths=tf.reshape(lengths, [-1]))
         return tf.reshape(self._tokenizer.detokenize(rows), [batch_size, ids.shape[1]])
 
 
-def _signature(function, inputs):
-    """A graph whose inputs have these names and `tf.TensorSpec`s."""
+def _signature(
+    function: Callable[..., Any], inputs: Mapping[str, tf.TensorSpec]
+) -> Callable[..., Any]:
+    """A graph whose inputs have these names and shapes."""
     specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in inputs.items()]
     return tf.function(function, input_signature=specs, autograph=False)

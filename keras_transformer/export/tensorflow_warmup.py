@@ -1,19 +1,25 @@
-"""Warm-up requests: what the model server computes before it serves a model.
+"""Warm-up requests, which the model server computes before it serves a model.
 
 The first requests of each signature and of each length are slow.
 """
 
 import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
 
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+from keras_transformer.inference.translator import Translator
+from keras_transformer.search_options import SearchOptions
+from keras_transformer.text import SentencePieceTokenizer
 
 WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"  # where the model server looks for it
 LENGTHS = (1, 8, 32)  # tokens of the sentences
 BATCH_SIZES = (1, 4)
 
 
-def write_warmup_requests(version, translator, options):
+def write_warmup_requests(version: Path, translator: Translator, options: SearchOptions) -> None:
     """Write the warm-up requests of an exported translator into its SavedModel.
 
     Reference: https://www.tensorflow.org/tfx/serving/saved_model_warmup
@@ -31,8 +37,10 @@ def write_warmup_requests(version, translator, options):
             writer.write(log.SerializeToString())
 
 
-def _requests(translator, options):
-    """Yield a signature's name with a dict of its inputs, of a few shapes each."""
+def _requests(
+    translator: Translator, options: SearchOptions
+) -> Iterator[tuple[str, dict[str, tf.Tensor]]]:
+    """Yield the name of a signature and its inputs, in a few shapes for each signature."""
     for length in LENGTHS:
         length = min(length, options.max_source_length - 1)
         source_ids = _pieces(translator.source_tokenizer, length)
@@ -49,8 +57,8 @@ def _requests(translator, options):
             yield "translate_ids", {"input_ids": ids, "input_lengths": lengths}
 
 
-def _pieces(tokenizer, length):
-    """So many ids from the end of a vocabulary, where neither special tokens nor bytes are."""
+def _pieces(tokenizer: SentencePieceTokenizer, length: int) -> list[int]:
+    """Ids from the end of a vocabulary, which has neither special tokens nor bytes there."""
     special = dataclasses.astuple(tokenizer.special_tokens)
     last = [i for i in range(tokenizer.vocabulary_size) if i not in special][-16:]
     return [last[place % len(last)] for place in range(length)]
