@@ -289,7 +289,7 @@ class MultiHeadAttention(keras.layers.Layer):
         )
 
     def _check_built_for(self, kind: str) -> None:
-        if kind != self.built_for:
+        if self.built and kind != self.built_for:
             raise ValueError(
                 f"`{self.name}` was built for {self.built_for}, and keeps to it. "
                 f"Received: a call for {kind}"

@@ -53,9 +53,9 @@ class TransformerDecoderLayer(TransformerLayer):
 
     Returns:
         Tensor (batch, target_length, hidden_dim) with the inputs' Keras mask. With
-        `return_attention_scores` three: this; the self-attention's weights before dropout, float32
-        (batch, num_heads, target_length, target_length); and those of the attention to the memory,
-        float32 (batch, num_heads, target_length, source_length), None without memory.
+        `return_attention_scores` a tuple: this; the self-attention's weights before dropout,
+        float32 (batch, num_heads, target_length, target_length); and, with a memory, those of the
+        attention to it, float32 (batch, num_heads, target_length, source_length).
 
     Raises:
         ValueError: an argument breaks its rule, a mask has another rank, or a layer that was built
@@ -114,7 +114,10 @@ class TransformerDecoderLayer(TransformerLayer):
             lambda x: self.cross_attention(x, memory, attention_mask=memory_mask, **options),
             training,
         )
-        return (outputs, self_scores, cross_scores) if return_attention_scores else outputs
+        if not return_attention_scores:
+            return outputs
+        # Keras allows no None among the outputs of a layer in a functional model.
+        return (outputs, self_scores) if memory is None else (outputs, self_scores, cross_scores)
 
     def step(
         self, inputs: Tensor, index: Tensor, memory: Any, memory_mask: Tensor, cache: Any
@@ -172,7 +175,7 @@ class TransformerDecoderLayer(TransformerLayer):
         return None if memory is None else self.cross_attention.project_memory(memory)
 
     def _check_built_for(self, memory: Any) -> None:
-        if (memory is None) != (self.cross_attention is None):
+        if self.built and (memory is None) != (self.cross_attention is None):
             built, called = "with", "without"
             if self.cross_attention is None:
                 built, called = called, built
@@ -197,5 +200,5 @@ class TransformerDecoderLayer(TransformerLayer):
         outputs = keras.KerasTensor(inputs.shape, self.compute_dtype)
         if not return_attention_scores:
             return outputs
-        cross_scores = None if memory is None else self.scores_spec(inputs, memory.shape[1])
-        return outputs, self.scores_spec(inputs, inputs.shape[1]), cross_scores
+        source_lengths = [inputs.shape[1]] + ([] if memory is None else [memory.shape[1]])
+        return outputs, *(self.scores_spec(inputs, length) for length in source_lengths)
