@@ -15,6 +15,7 @@ LOG = logging.getLogger("mkdocs.hooks.repository_links")
 OUTSIDE = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "report_a_fault.md",
     "saved_models/README.md": "saved_models/README.md",
 }

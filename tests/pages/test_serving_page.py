@@ -138,6 +138,16 @@ def test_the_code_runs_from_top_to_bottom(place, server, expected, monkeypatch, 
 
 
 @pytest.mark.slow
+def test_the_example_beside_the_saved_models_runs(server, capsys):
+    page = Page("saved_models/README.md")
+    (code,) = page.blocks("python")
+    for there, here in (("http://localhost:8501", server.rest_address), ("number_words", "en_de")):
+        assert code.count(there) == 1
+        code = code.replace(there, here)
+    run_code([code], page.path.name)
+    assert capsys.readouterr().out.startswith("['")
+
+
 def test_saved_model_cli_shows_and_runs(place, expected):
     (show, run) = (
         subprocess.run(
