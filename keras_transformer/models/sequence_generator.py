@@ -23,6 +23,7 @@ from keras_transformer.models import (
     TransformerStacks,
     layer_names,
 )
+from keras_transformer.models.prompts import check_prompts
 from keras_transformer.search_options import TRANSLATION, SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
@@ -108,7 +109,8 @@ class SequenceGenerator:
         Args:
             source_ids: integer tensor (batch, source_length): tokens, EOS, padding. For a language
                 model the prompts: integer tensor (batch, prompt_length) of tokens and padding,
-                without BOS, which the generator puts in front. A prompt may be empty.
+                without BOS, which the generator puts in front, and without EOS. A prompt may be
+                empty. Lists and NumPy arrays are checked; of other tensors the shape is.
             prefix_ids: integer tensor (batch, prefix_length): tokens that each output begins with,
                 and padding; None: outputs begin freely. A prefix longer than its sentence's limit
                 raises the limit, and outranks the options. A language model takes none.
@@ -123,7 +125,8 @@ class SequenceGenerator:
             penalty. Prefixes and prompts count in both. See `decoding.beam_search`.
 
         Raises:
-            ValueError: `prefix_ids` is given to a language model.
+            ValueError: `prefix_ids` is given to a language model, or prompts break their rule or
+                have more tokens than the model has positions for.
         """
         rules = self._rules(source_ids, prefix_ids, options, constraints)
         step, state = self._start(source_ids, options.beam_size, rules["max_length"])
@@ -172,8 +175,7 @@ class SequenceGenerator:
             (batch, num_samples), with no length penalty. See `decoding.sample`.
 
         Raises:
-            ValueError: `temperature`, `top_k` or `top_p` breaks its rule, or `prefix_ids` is given
-                to a language model.
+            ValueError: `temperature`, `top_k` or `top_p` breaks its rule, or as in `search`.
         """
         uniforms = ops.convert_to_tensor(uniforms)
         num_samples = ops.shape(uniforms)[1]
@@ -247,8 +249,8 @@ class SequenceGenerator:
         constraints: Sequence[Callable[..., Any]],
     ) -> dict[str, Any]:
         """The arguments that all searches share: what may be produced, and how much of it."""
-        source_ids = ops.convert_to_tensor(source_ids)
         prefix_ids = self._beginnings(source_ids, prefix_ids)
+        source_ids = ops.convert_to_tensor(source_ids)
         batch_size, source_length = ops.shape(source_ids)
         max_length = source_length - self._num_ends + options.extra_length
         limits = self._source_limits(source_ids, options.extra_length)
@@ -290,7 +292,9 @@ class SequenceGenerator:
                 "`prefix_ids` must be None for a language model, whose outputs begin with the "
                 "prompts"
             )
-        return source_ids
+        num_tokens = self.vocabulary_size or self.layers.vocabulary_size
+        check_prompts(source_ids, self.special_tokens, num_tokens, self.layers.max_length)
+        return ops.convert_to_tensor(source_ids)
 
     def _source_limits(self, source_ids: Tensor, extra_length: int) -> Tensor:
         """Maximum number of output tokens of each source, neither counting EOS: (batch,)."""

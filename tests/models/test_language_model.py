@@ -269,6 +269,32 @@ def test_what_needs_an_encoder_is_refused(model):
         generator.score(PROMPTS, PROMPTS, PROMPTS)
 
 
+@pytest.mark.parametrize(
+    "prompt",
+    [[1, 4], [4, 2, 5], [0, 4, 5], [4, 0, 5], [4, 11], [4, -1]],
+    ids=["BOS", "EOS", "padding first", "padding between", "no token", "negative"],
+)
+def test_prompts_that_no_output_could_begin_with_are_refused(model, prompt):
+    generator = SequenceGenerator(model, vocabulary_size=11)
+    message = rf"must be prompts: tokens less than 11 .*padding, 0. Received: \[{prompt[0]}"
+    for prompts in ([prompt], np.array([prompt])):
+        with pytest.raises(ValueError, match=message):
+            generator.search(prompts)
+        with pytest.raises(ValueError, match=message):
+            generator.sample(prompts, np.zeros((1, 1, 60), "float32"))
+    with pytest.raises(ValueError, match=r"prompts, \(batch, prompt_length\). Received: .*\(2,\)"):
+        generator.search([4, 5])
+
+
+def test_prompts_are_within_the_learned_positions():
+    generator = SequenceGenerator(build(positions="learned", max_length=4))
+    ids, _ = to_numpy(generator.search([[4, 5, 6]]))
+    assert ids[0, 0, :5].tolist() == [4, 5, 6, TOKENS.eos, 0]
+    for prompts in ([[4, 5, 6, 7]], ops.convert_to_tensor([[4, 5, 6, 7]])):
+        with pytest.raises(ValueError, match=r"at most 3 tokens: .*4 positions.*prompts of 4"):
+            generator.search(prompts)
+
+
 def test_models_of_other_kinds_are_refused(model):
     sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1, "hidden_dim": 8, "num_heads": 2}
     translator = build_transformer("tiny", vocabulary_size=VOCABULARY_SIZE, **sizes)
