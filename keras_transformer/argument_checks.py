@@ -16,6 +16,12 @@ def check_no_string(name: str, strings: object) -> None:
         raise ValueError(f"`{name}` must be a list of strings. Received: {name}={strings!r}")
 
 
+def check_bool(name: str, value: object) -> None:
+    """Require True or False: of other values any might pass as True."""
+    if not isinstance(value, bool):
+        raise ValueError(f"`{name}` must be True or False. Received: {name}={value!r}")
+
+
 def check_positive_int(name: str, value: object) -> None:
     """Require an integer >= 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:

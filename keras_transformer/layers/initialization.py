@@ -11,14 +11,27 @@ from keras_transformer.types import Shape, Tensor
 
 def checked_initializer(name: str, identifier: Any) -> Callable[..., Tensor]:
     """The initializer that an argument stands for."""
-    if identifier is None:
-        raise ValueError(f"`{name}` must be an initializer or its name. Received: {name}=None")
-    return keras.initializers.get(identifier)
+    try:
+        found = keras.initializers.get(identifier)
+    except ValueError:
+        found = None
+    if found is None:
+        raise ValueError(
+            f"`{name}` must be an initializer or its name. Received: {name}={identifier!r}"
+        )
+    return found
 
 
 def fresh(initializer: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A copy that draws other numbers: one of Keras's gives the same each time it is called."""
-    return initializer.clone() if hasattr(initializer, "clone") else initializer
+    """A copy that draws other numbers: one of Keras's gives the same each time it is called.
+
+    With an integer seed the copy gives the same too, as in Keras's own layers. With a seed
+    generator none is made: it gives other numbers each time, and a copy would begin anew.
+    """
+    has_generator = isinstance(getattr(initializer, "seed", None), keras.random.SeedGenerator)
+    return (
+        initializer.clone() if hasattr(initializer, "clone") and not has_generator else initializer
+    )
 
 
 class SideBySide(keras.initializers.Initializer):

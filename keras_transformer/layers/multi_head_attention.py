@@ -6,7 +6,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_positive_int, check_rate, known_width
+from keras_transformer.argument_checks import (
+    check_bool,
+    check_positive_int,
+    check_rate,
+    known_width,
+)
 from keras_transformer.layers.attention import FUSED_LENGTH, attention_weights, fused_attention
 from keras_transformer.layers.attention_masks import (
     all_of,
@@ -86,8 +91,8 @@ class MultiHeadAttention(keras.layers.Layer):
         (batch, num_heads, target_length, source_length).
 
     Raises:
-        ValueError: a size is not a positive integer, `dropout` is outside [0, 1), a mask has
-            another rank, or a call is of another kind than the layer was built for.
+        ValueError: an argument breaks its rule, a mask has another rank, or a call is of another
+            kind than the layer was built for.
 
     Example:
         >>> import numpy as np
@@ -116,6 +121,7 @@ class MultiHeadAttention(keras.layers.Layer):
         check_positive_int("key_dim", key_dim)
         check_positive_int("value_dim", value_dim)
         check_rate("dropout", dropout)
+        check_bool("use_bias", use_bias)
         self.supports_masking = True
         self.num_heads = num_heads
         self.key_dim = key_dim

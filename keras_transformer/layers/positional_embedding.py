@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_positive_int, check_rate
+from keras_transformer.argument_checks import check_non_negative_int, check_positive_int, check_rate
 from keras_transformer.layers.bias_addition import add_bias
 from keras_transformer.layers.positions import positions_class
 from keras_transformer.layers.token_embedding import TokenEmbedding
@@ -49,8 +49,8 @@ class PositionalEmbedding(keras.layers.Layer):
         (batch, length, vocabulary_size).
 
     Raises:
-        ValueError: an argument breaks its rule, or a sequence is longer than `max_length` where
-            positions are learned.
+        ValueError: an argument breaks its rule, ids are not of an integer type, or a sequence is
+            longer than `max_length` where positions are learned.
 
     Example:
         >>> import numpy as np
@@ -81,6 +81,8 @@ class PositionalEmbedding(keras.layers.Layer):
         check_positive_int("max_length", max_length)
         check_positive_int("num_tables", num_tables)
         check_rate("dropout", dropout)
+        if mask_id is not None:
+            check_non_negative_int("mask_id", mask_id)
         self.vocabulary_size = vocabulary_size
         self.hidden_dim = hidden_dim
         self.positions = positions
@@ -89,7 +91,7 @@ class PositionalEmbedding(keras.layers.Layer):
         self.word_starts = None if word_starts is None else [int(token) for token in word_starts]
         self.tie_weights = tie_weights
         self.dropout = dropout
-        self.mask_id = mask_id
+        self.mask_id = None if mask_id is None else int(mask_id)
         self.supports_masking = True
         self.token_embedding = TokenEmbedding(
             vocabulary_size,

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_transformer.argument_checks import check_positive_number, check_rate
+from keras_transformer.argument_checks import check_bool, check_positive_number, check_rate
 from keras_transformer.types import Shape, Tensor
 
 LAYER_NORM_EPSILON = 1e-6
@@ -32,7 +32,7 @@ class ResidualBlock(keras.layers.Layer):
         Tensor (batch, length, hidden_dim), with the Keras mask of `inputs`.
 
     Raises:
-        ValueError: `dropout` is outside [0, 1), or `layer_norm_epsilon` is not positive.
+        ValueError: an argument breaks its rule, such as a `dropout` outside [0, 1).
 
     Example:
         >>> import numpy as np
@@ -53,6 +53,7 @@ class ResidualBlock(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         check_rate("dropout", dropout)
+        check_bool("normalize_first", normalize_first)
         check_positive_number("layer_norm_epsilon", layer_norm_epsilon)
         self.supports_masking = True
         self.dropout = dropout

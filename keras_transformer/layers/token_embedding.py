@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.argument_checks import check_bool, check_positive_int
 from keras_transformer.types import Shape, Tensor
 
 
@@ -33,7 +33,8 @@ class TokenEmbedding(keras.layers.Layer):
         (batch, length, vocabulary_size). The product is computed in the layer's compute dtype.
 
     Raises:
-        ValueError: `vocabulary_size` or `hidden_dim` is not a positive integer.
+        ValueError: a size is not a positive integer, `tie_weights` is not a boolean, or ids are
+            not of an integer type.
 
     Example:
         >>> import numpy as np
@@ -50,6 +51,7 @@ class TokenEmbedding(keras.layers.Layer):
         super().__init__(**kwargs)
         check_positive_int("vocabulary_size", vocabulary_size)
         check_positive_int("hidden_dim", hidden_dim)
+        check_bool("tie_weights", tie_weights)
         self.vocabulary_size = vocabulary_size
         self.hidden_dim = hidden_dim
         self.tie_weights = tie_weights
@@ -65,6 +67,7 @@ class TokenEmbedding(keras.layers.Layer):
     def call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
         if reverse:
             return ops.cast(ops.matmul(inputs, self._output_matrix()), "float32")
+        _check_ids(inputs)
         # Rows are cast, not the matrix: then a row's gradients are added up in the dtype of the
         # weights. In bfloat16 the sum of a frequent token's would stand still at a few hundred.
         return ops.cast(ops.take(self.matrix, inputs, axis=0), self.compute_dtype)
@@ -72,6 +75,7 @@ class TokenEmbedding(keras.layers.Layer):
     def compute_output_spec(self, inputs: Tensor, reverse: bool = False) -> keras.KerasTensor:
         if reverse:
             return keras.KerasTensor((*inputs.shape[:-1], self.vocabulary_size), "float32")
+        _check_ids(inputs)
         return keras.KerasTensor((*inputs.shape, self.hidden_dim), self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
@@ -95,4 +99,13 @@ class TokenEmbedding(keras.layers.Layer):
             # Taken as it is: see `call`.
             autocast=False,
             name=name,
+        )
+
+
+def _check_ids(ids: Tensor) -> None:
+    dtype = keras.backend.standardize_dtype(ids.dtype)
+    if "int" not in dtype:
+        raise ValueError(
+            '`inputs` must be ids of an integer type, such as `keras.Input(..., dtype="int32")`. '
+            f"Received: dtype {dtype}"
         )

@@ -5,7 +5,12 @@ from typing import Any
 
 import keras
 
-from keras_transformer.argument_checks import check_positive_int, check_rate, known_width
+from keras_transformer.argument_checks import (
+    check_bool,
+    check_positive_int,
+    check_rate,
+    known_width,
+)
 from keras_transformer.layers.feed_forward import FeedForward
 from keras_transformer.layers.initialization import checked_initializer, fresh
 from keras_transformer.layers.multi_head_attention import MultiHeadAttention
@@ -44,6 +49,7 @@ class TransformerLayer(keras.layers.Layer):
                 check_positive_int(name, size)
         check_rate("attention_dropout", attention_dropout)
         check_rate("activation_dropout", activation_dropout)
+        check_bool("use_bias", use_bias)
         self.supports_masking = True
         self.intermediate_dim = intermediate_dim
         self.num_heads = num_heads

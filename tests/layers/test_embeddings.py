@@ -176,6 +176,13 @@ def test_bad_arguments_are_named():
         PositionalEmbedding(10, 6, positions="rotary")
     with pytest.raises(ValueError, match=r"`vocabulary_size` must be a positive integer"):
         TokenEmbedding(0, 6)
+    with pytest.raises(ValueError, match=r"`tie_weights` must be True or False.*tie_weights=0.1"):
+        TokenEmbedding(10, 6, tie_weights=0.1)
+    with pytest.raises(ValueError, match=r"`mask_id` must be an integer >= 0.*mask_id=-1"):
+        PositionalEmbedding(10, 6, mask_id=-1)
+    for ids in (np.ones((1, 2), "float32"), keras.Input((None,))):
+        with pytest.raises(ValueError, match=r"`inputs` must be ids of an integer type.*float32"):
+            PositionalEmbedding(10, 6)(ids)
     with pytest.raises(ValueError, match=r"`word_starts` must be given with .*Received: .*None"):
         PositionalEmbedding(10, 6, positions="words")
     with pytest.raises(ValueError, match=r"`word_starts` must be given .* only there.*\[1\]"):

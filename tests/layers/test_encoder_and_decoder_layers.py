@@ -275,6 +275,8 @@ def test_contracts():
         ("activation_dropout", -0.1),
         ("layer_norm_epsilon", 0.0),
         ("kernel_initializer", None),
+        ("use_bias", 0.1),
+        ("normalize_first", 1),
         ("bias_initializer", None),
     ],
 )
@@ -287,6 +289,11 @@ def test_bad_arguments_are_named(name, value):
 def test_an_unknown_activation_is_refused():
     with pytest.raises(ValueError, match="relux"):
         TransformerEncoderLayer(INNER, 2, activation="relux")
+
+
+def test_an_unknown_initializer_is_refused():
+    with pytest.raises(ValueError, match="`bias_initializer` must be .*: bias_initializer='ohnes'"):
+        FeedForward(INNER, bias_initializer="ohnes")
 
 
 def test_heads_divide_the_width_unless_they_have_a_size():

@@ -153,6 +153,18 @@ def test_parts_of_fused_weights_are_drawn_one_by_one():
     assert bias.tolist() == [4.0] * 6 + [5.0] * 6 + [6.0] * 10
 
 
+def test_a_seed_generator_draws_other_numbers_for_each_part():
+    seed = keras.random.SeedGenerator(1)
+    layer = TransformerEncoderLayer(
+        HIDDEN, 2, kernel_initializer=keras.initializers.HeNormal(seed=seed)
+    )
+    layer.build((None, None, HIDDEN))
+    fused = ops.convert_to_numpy(layer.attention.query_key_value_kernel)
+    matrices = [*np.split(fused, 3, axis=1), layer.feed_forward.expand.kernel]
+    values = {float(ops.convert_to_numpy(matrix)[0, 0]) for matrix in matrices}
+    assert len(values) == len(matrices)
+
+
 def test_the_initializers_of_a_layer_reach_all_its_parts():
     for layer_class in (TransformerEncoderLayer, TransformerDecoderLayer):
         layer = layer_class(
@@ -197,6 +209,7 @@ def test_contract():
         {"num_heads": 2, "key_dim": 4, "value_dim": -1},
         {"num_heads": 2, "key_dim": 4, "dropout": 1.0},
         {"num_heads": 2, "key_dim": 4, "kernel_initializer": None},
+        {"num_heads": 2, "key_dim": 4, "use_bias": 0.1},
     ],
 )
 def test_bad_arguments_are_named(arguments):
