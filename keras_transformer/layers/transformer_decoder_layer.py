@@ -164,6 +164,11 @@ class TransformerDecoderLayer(TransformerLayer):
 
     def start_cache(self, batch_size: Tensor, beam_size: Tensor, length: Tensor) -> Any:
         """An empty self-attention cache; see `MultiHeadAttention.start_cache`."""
+        if not self.built:
+            raise ValueError(
+                f"`{self.name}` must be called, or loaded, before it takes steps. Received: a "
+                "layer without weights"
+            )
         return self.self_attention.start_cache(batch_size, beam_size, length)
 
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor] | None:

@@ -23,6 +23,9 @@ class CausalStack:
         decoder_layers: list of `TransformerDecoderLayer`, called without memory.
         decoder_norm: layer normalization behind the layers, or None.
 
+    Raises:
+        ValueError: the embedding, or a layer, is of another class.
+
     Example:
         >>> import numpy as np
         >>> embedding = PositionalEmbedding(vocabulary_size=10, hidden_dim=4)
@@ -37,6 +40,18 @@ class CausalStack:
     decoder_norm: Any = None
 
     is_causal: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.embedding, PositionalEmbedding):
+            raise ValueError(
+                f"`embedding` must be a `PositionalEmbedding`. Received: {self.embedding!r}"
+            )
+        others = [e for e in self.decoder_layers if not isinstance(e, TransformerDecoderLayer)]
+        if others or not self.decoder_layers:
+            raise ValueError(
+                "`decoder_layers` must be one or more `TransformerDecoderLayer`. "
+                f"Received: {self.decoder_layers}"
+            )
 
     @classmethod
     def of(cls, model: keras.Model) -> "CausalStack":

@@ -32,7 +32,7 @@ def build_language_model(
     positions: str | None = None,
     attention_dropout: float = 0.0,
     activation_dropout: float = 0.0,
-    activation: str | Callable[..., Any] = "relu",
+    activation: str | Callable[..., Any] | None = "relu",
     layer_norm_epsilon: float = LAYER_NORM_EPSILON,
     kernel_initializer: Any = "glorot_uniform",
     bias_initializer: Any = "zeros",

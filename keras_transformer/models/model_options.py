@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_transformer.argument_checks import (
+    check_bool,
     check_one_of,
     check_positive_int,
     check_positive_number,
@@ -32,7 +33,7 @@ class ModelOptions(Sizes):
     vocabulary_size: int
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
-    activation: str | Callable[..., Any] = "relu"
+    activation: str | Callable[..., Any] | None = "relu"
     layer_norm_epsilon: float = LAYER_NORM_EPSILON
     kernel_initializer: Any = "glorot_uniform"
     bias_initializer: Any = "zeros"
@@ -54,14 +55,14 @@ class ModelOptions(Sizes):
 
         Args:
             preset: name of a preset.
-            **given: fields of this class; None stands for the preset's value or the default.
+            **given: fields of this class; None stands for the preset's value where it has one.
 
         Raises:
             ValueError: an unknown preset, or a value that breaks its rule.
         """
         check_one_of("preset", preset, PRESETS)
         sizes = {field.name: getattr(PRESETS[preset], field.name) for field in _SIZES}
-        given = {name: value for name, value in given.items() if value is not None}
+        given = {name: v for name, v in given.items() if v is not None or name not in sizes}
         options = cls(**{**sizes, **given})
         options._check()
         head_dim = options.hidden_dim // options.num_heads
@@ -79,6 +80,8 @@ class ModelOptions(Sizes):
             if getattr(self, name) is not None:
                 check_positive_int(name, getattr(self, name))
         check_positive_number("layer_norm_epsilon", self.layer_norm_epsilon)
+        if self.final_norm is not None:
+            check_bool("final_norm", self.final_norm)
         check_heads(self.hidden_dim, self.num_heads, self.key_dim, self.value_dim)
         positions_class(self.positions)
 

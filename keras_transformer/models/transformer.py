@@ -39,7 +39,7 @@ def build_transformer(
     positions: str | None = None,
     attention_dropout: float = 0.0,
     activation_dropout: float = 0.0,
-    activation: str | Callable[..., Any] = "relu",
+    activation: str | Callable[..., Any] | None = "relu",
     layer_norm_epsilon: float = LAYER_NORM_EPSILON,
     kernel_initializer: Any = "glorot_uniform",
     bias_initializer: Any = "zeros",
@@ -74,8 +74,8 @@ def build_transformer(
         positions: kind of the positions, as of `PositionalEmbedding`.
         attention_dropout: rate of dropout on the attention weights.
         activation_dropout: rate of dropout behind the activation.
-        activation: activation of the feed-forward networks: a function or the name of one in
-            `keras.activations`.
+        activation: activation of the feed-forward networks: a function, the name of one in
+            `keras.activations`, or None for none.
         layer_norm_epsilon: epsilon of every layer normalization.
         kernel_initializer: initializer of the kernels of attention and feed-forward networks.
         bias_initializer: initializer of their biases.

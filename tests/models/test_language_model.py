@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
+from keras_transformer.layers import (
+    PositionalEmbedding,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+)
 from keras_transformer.models import CausalStack, build_language_model, build_transformer
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
@@ -257,6 +261,17 @@ def test_a_model_made_by_hand_generates():
         values = logits - np.log(np.exp(logits.astype("float64")).sum(-1, keepdims=True))
         expected = values[np.arange(len(tokens)), list(tokens)].sum()
         np.testing.assert_allclose(scores[row, 0], expected, atol=1e-3)
+
+
+def test_a_stack_of_other_layers_is_refused():
+    embedding, layer = PositionalEmbedding(12, 8), TransformerDecoderLayer(8, 2, name="mine")
+    with pytest.raises(ValueError, match="`embedding` must be a `PositionalEmbedding`.*Embedding"):
+        CausalStack(keras.layers.Embedding(12, 8), [layer])
+    for layers in ([], [layer, TransformerEncoderLayer(8, 2)]):
+        with pytest.raises(ValueError, match=r"`decoder_layers` must be one or more .*: \["):
+            CausalStack(embedding, layers)
+    with pytest.raises(ValueError, match="`mine` must be called, or loaded, before it takes steps"):
+        SequenceGenerator(CausalStack(embedding, [layer])).search(PROMPTS)
 
 
 def test_what_needs_an_encoder_is_refused(model):
