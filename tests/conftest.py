@@ -24,7 +24,9 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "core: runs on every backend (set by the test's folder)")
     config.addinivalue_line("markers", "tensorflow: needs the TensorFlow backend")
-    config.addinivalue_line("markers", "slow: runs with `make test-full` only")
+    config.addinivalue_line(
+        "markers", "slow(backend=None): runs with `make test-full` only, on this backend or on any"
+    )
 
 
 def pytest_collection_modifyitems(config, items):
@@ -33,7 +35,9 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in CORE:
             item.add_marker("core")
-        if item.get_closest_marker("slow") and not config.getoption("--full"):
+        backends = [mark.kwargs.get("backend") for mark in item.iter_markers("slow")]
+        is_slow = None in backends or keras.backend.backend() in backends
+        if is_slow and not config.getoption("--full"):
             item.add_marker(pytest.mark.skip(reason="slow: run by `make test-full`"))
         if item.get_closest_marker("tensorflow") and keras.backend.backend() != "tensorflow":
             item.add_marker(pytest.mark.skip(reason="needs the TensorFlow backend"))

@@ -208,6 +208,7 @@ def test_a_beam_search_for_trees_equals_the_reference_in_float64():
         )
 
 
+@pytest.mark.slow(backend="jax")
 def test_a_generators_searches_take_the_constraint():
     sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1}
     model = build_transformer("tiny", vocabulary_size=LOGITS, **sizes)

@@ -115,6 +115,7 @@ def test_a_row_of_padding_fills_up_a_batch(model):
     assert [without_padding(row) for row in ids[3:, 0]] == [(TOKENS.eos,)] * 3
 
 
+@pytest.mark.slow(backend="jax")
 def test_padding_behind_the_source_changes_nothing(model):
     generator = SequenceGenerator(model)
     wide = np.pad(SOURCE_IDS, ((0, 0), (0, 4)))
@@ -132,6 +133,7 @@ def test_outputs_end_where_learned_positions_do():
     assert [len(without_padding(row)) for row in ids[:, 0]] == [6, 6, 6]
 
 
+@pytest.mark.slow(backend="jax")
 def test_mixed_bfloat16_stays_close_to_float32(model):
     low = build(dtype="mixed_bfloat16")
     low.set_weights(model.get_weights())
@@ -149,6 +151,7 @@ SEARCHES = {
 PREFIX_IDS = np.array([[6, 5, 5, 5, 5, 5, 5, 5, 5, 5], [4] + [0] * 9, [0] * 10])
 
 
+@pytest.mark.slow(backend="jax")
 def test_options_hold_for_every_search(model):
     generator = SequenceGenerator(model, vocabulary_size=11)
     uniforms = np.random.default_rng(0).random((3, 5, 11))
@@ -208,6 +211,7 @@ def test_an_ensemble_searches_with_the_mean_of_probabilities(model):
         np.testing.assert_allclose(scores[row], [score for _, score in expected], atol=1e-4)
 
 
+@pytest.mark.slow(backend="jax")
 def test_an_ensemble_of_equal_models_is_the_model(model):
     one, three = SequenceGenerator(model), SequenceGenerator([model] * 3)
     target_ids, labels = np.array([[1, 4, 5]] * 3), np.array([[4, 5, 2]] * 3)
