@@ -24,8 +24,9 @@ class PositionalEmbedding(keras.layers.Layer):
     Args:
         vocabulary_size: number of tokens.
         hidden_dim: size of a token's vector.
-        positions: kind of the positions: "sinusoidal" (for any length), "learned" or "words". With
-            "words" a token has the sinusoids of its word's number and a learned vector for its
+        positions: kind of the positions: "sinusoidal" (for any length), "learned", "words", or one
+            of your own (see `keras_transformer.layers.positions.register_positions`). With "words"
+            a token has the sinusoids of its word's number and a learned vector for its
             place in the word: where each word of a source gives one token of the target, as in
             parsing, equal words of both have equal numbers.
         max_length: number of learned positions.
@@ -173,6 +174,9 @@ class PositionalEmbedding(keras.layers.Layer):
         training: bool | None = None,
     ) -> keras.KerasTensor:
         return self.token_embedding.compute_output_spec(inputs, reverse=reverse)
+
+    def compute_output_shape(self, inputs_shape: Shape, reverse: bool = False) -> Shape:
+        return self.token_embedding.compute_output_shape(inputs_shape, reverse)
 
     def get_config(self) -> dict[str, Any]:
         return {

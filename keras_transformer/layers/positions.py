@@ -162,6 +162,14 @@ POSITIONS: dict[str, type[Positions]] = {}
 def register_positions(name: str) -> Callable[[type[Positions]], type[Positions]]:
     """Decorator: makes a subclass of `Positions` known as `positions=name`.
 
+    A program that loads a model with such positions registers them first.
+
+    Args:
+        name: what `PositionalEmbedding` and the functions that build models take as `positions`.
+
+    Returns:
+        The decorator of the class.
+
     Example:
         >>> @register_positions("my_positions")
         ... class MyPositions(Positions):

@@ -73,10 +73,16 @@ class TokenEmbedding(keras.layers.Layer):
         return ops.cast(ops.take(self.matrix, inputs, axis=0), self.compute_dtype)
 
     def compute_output_spec(self, inputs: Tensor, reverse: bool = False) -> keras.KerasTensor:
+        shape = self.compute_output_shape(inputs.shape, reverse)
         if reverse:
-            return keras.KerasTensor((*inputs.shape[:-1], self.vocabulary_size), "float32")
+            return keras.KerasTensor(shape, "float32")
         _check_ids(inputs)
-        return keras.KerasTensor((*inputs.shape, self.hidden_dim), self.compute_dtype)
+        return keras.KerasTensor(shape, self.compute_dtype)
+
+    def compute_output_shape(self, inputs_shape: Shape, reverse: bool = False) -> Shape:
+        if reverse:
+            return (*inputs_shape[:-1], self.vocabulary_size)
+        return (*inputs_shape, self.hidden_dim)
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -34,4 +34,7 @@ def check_layer_contract(layer, *inputs, **keyword_inputs):
     }
     spec = type(layer).from_config(config)(*symbols, **symbolic_keywords)
     assert tuple(spec.shape) == tuple(output.shape)
+    shapes = [array.shape for array in inputs]
+    if "reverse" not in keyword_inputs:
+        assert tuple(copy.compute_output_shape(*shapes)) == tuple(output.shape)
     assert spec.dtype == keras.backend.standardize_dtype(output.dtype)
