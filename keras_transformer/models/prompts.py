@@ -21,7 +21,7 @@ def check_prompts(
         max_length: number of the model's positions, of which BOS takes the first; None: unlimited.
 
     Raises:
-        ValueError: the ids are no matrix, a row has more tokens than positions, has something else
+        ValueError: the ids are not a matrix, a row has more tokens than positions, has something else
             than tokens, or padding before a token.
     """
     if isinstance(prompt_ids, (list, tuple)):
@@ -32,7 +32,7 @@ def check_prompts(
             f"Received: shape {tuple(prompt_ids.shape)}"
         )
     length = prompt_ids.shape[1]
-    if None not in (length, max_length) and length >= max_length:
+    if length is not None and max_length is not None and length >= max_length:
         raise ValueError(
             f"`source_ids` must be prompts of at most {max_length - 1} tokens: the model has "
             f"{max_length} positions, and BOS takes one. Received: prompts of {length}"
