@@ -21,8 +21,8 @@ def check_prompts(
         max_length: number of the model's positions, of which BOS takes the first; None: unlimited.
 
     Raises:
-        ValueError: the ids are not a matrix, a row has more tokens than positions, has something else
-            than tokens, or padding before a token.
+        ValueError: the ids are not a matrix, a row has more tokens than positions, has something
+            else than tokens, or padding before a token.
     """
     if isinstance(prompt_ids, (list, tuple)):
         prompt_ids = np.array(prompt_ids)
