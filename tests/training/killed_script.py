@@ -14,6 +14,7 @@ def run(path):
         runpy.run_path(path, run_name="__main__")
     except SystemExit as exit:
         return exit.code or 0
+    return 0
 
 
 if __name__ == "__main__":

@@ -66,18 +66,18 @@ def test_a_script_of_ones_own_goes_on_after_a_kill(server, tmp_path, random_seed
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
 
-# Of the blocks behind the first: 2 updates each, and a model of one layer.
+# Of the blocks behind the first: 2 updates each.
 FEWER = {
     '"runs/by_bleu", minutes=60': '"runs/by_bleu", steps=2, save_every=2, tensorboard=False',
-    '"runs/divided", steps=100_000': '"runs/divided", steps=2, tensorboard=False',
+    '"runs/divided", steps=100_000, replicas=4': '"runs/divided", steps=2, replicas=2',
     '"runs/tuned", steps=2000': '"runs/tuned", steps=2, tensorboard=False',
     "every=5": "every=1",
 }
-FOUR_CPUS = """\
+TWO_CPUS = """\
 import tensorflow as tf
 
 tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 4
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
 )
 """
 
@@ -89,7 +89,9 @@ def test_the_page_runs_from_top_to_bottom(server, tmp_path):
     assert first.endswith("sys.exit(run.exit_code)\n")
     rest = smaller("".join(PAGE.blocks("python")[1:]), FEWER)
     rest = rest.replace('build_transformer("tiny"', SMALLER['build_transformer("tiny"'])
-    path.write_text(FOUR_CPUS + first.replace("sys.exit(run.exit_code)\n", "") + rest, "utf-8")
+    script = first.removesuffix("sys.exit(run.exit_code)\n") + rest
+    script = script.replace("num_encoder_layers=1", "num_encoder_layers=1, num_decoder_layers=1")
+    path.write_text(TWO_CPUS + script, "utf-8")
     code, errors, _ = server.run(path=str(path))
     assert code == 0, errors
     runs = sorted(path.parent.glob("runs/*/metrics.csv"))
