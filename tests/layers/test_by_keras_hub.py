@@ -180,12 +180,15 @@ def test_attention_equals_that_of_keras(others, use_bias):
     if not others:
         masks = {"query_mask": IS_TOKEN, "use_causal_mask": True}
         their_masks = {"value_mask": IS_TOKEN, "use_causal_mask": True}
+    elif others == 2:
+        masks = {"query_mask": IS_TOKEN, "value_mask": IS_SOURCE, "key_mask": IS_SOURCE[::-1]}
+        their_masks = masks
     check_equal(
         attention_pairs,
         MultiHeadAttention(**options),
         _SelfAttention(**options) if not others else keras.layers.MultiHeadAttention(**options),
         inputs,
-        EVERYWHERE if others else IS_TOKEN,
+        EVERYWHERE if others == 1 else IS_TOKEN,
         masks,
         their_masks,
     )
