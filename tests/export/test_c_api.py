@@ -114,7 +114,7 @@ def found(translator, tmp_path_factory):
         "nbest": [("translate_nbest", {"inputs": strings(sentences[:5])})],
         "score": [("score", {"inputs": strings(pieces[0]), "targets": strings(pieces[1])})],
         "tokenize": [("tokenize", {"inputs": strings(pieces[0])})],
-        "nasty": [("translate", {"inputs": strings(NASTY)})],
+        "nasty": [("translate", {"inputs": strings(NASTY[::5])})],
         "nasty alone": [("translate", {"inputs": strings([text])}) for text in NASTY[::5]],
         "empty": [
             ("translate", {"inputs": strings([])}),
@@ -208,7 +208,7 @@ def test_an_empty_batch_has_an_empty_answer(found):
 def test_nasty_inputs_have_the_same_answer_alone_and_together(found):
     (together,) = found["nasty"]
     assert [texts(answer["outputs"])[0] for answer in found["nasty alone"]] == texts(
-        together["outputs"][::5]
+        together["outputs"]
     )
     assert together["outputs"][0] == b""  # of the empty string
 

@@ -20,7 +20,9 @@ CAUSAL = np.tril(np.ones((BATCH, LENGTH, LENGTH), bool))
 @pytest.fixture(scope="module")
 def hub():
     return pytest.importorskip(
-        "keras_hub.layers", reason="keras-hub is not installed: pip install keras-hub"
+        "keras_hub.layers",
+        reason="keras-hub is not installed for this Keras: pip install keras-hub",
+        exc_type=ImportError,
     )
 
 

@@ -137,7 +137,6 @@ def test_the_code_runs_from_top_to_bottom(place, server, expected, monkeypatch, 
     assert [len(lines), lines[-3:]] == [8, [str([second]), *[str([first])] * 2]]
 
 
-@pytest.mark.slow
 def test_the_example_beside_the_saved_models_runs(server, capsys):
     page = Page("saved_models/README.md")
     (code,) = page.blocks("python")
@@ -148,6 +147,7 @@ def test_the_example_beside_the_saved_models_runs(server, capsys):
     assert capsys.readouterr().out.startswith("['")
 
 
+@pytest.mark.slow
 def test_saved_model_cli_shows_and_runs(place, expected):
     (show, run) = (
         subprocess.run(

@@ -50,9 +50,9 @@ def run(program, *arguments, options=()):
     [
         "keras_transformer, keras",
         "keras, keras_transformer",
-        "keras_transformer.metrics, keras",
+        pytest.param("keras_transformer.metrics, keras", marks=pytest.mark.slow),
         "keras_transformer.losses, keras",
-        "keras_transformer.schedules, keras",
+        pytest.param("keras_transformer.schedules, keras", marks=pytest.mark.slow),
     ],
 )
 def test_a_saved_model_loads(imports, saved_model):

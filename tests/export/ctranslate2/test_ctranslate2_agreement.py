@@ -126,11 +126,11 @@ def check_computation(translator, exported):
         {},
         {"normalize_first": True, "use_bias": True, "vocabulary_size": 48},  # padded
         {"positions": "learned", "max_length": 96},
-        {"num_encoder_layers": 2, "num_decoder_layers": 3},
+        pytest.param({"num_encoder_layers": 2, "num_decoder_layers": 3}, marks=pytest.mark.slow),
         {"num_heads": 3, "key_dim": 5, "hidden_dim": 18},  # heads narrower than the model
         {"activation": "gelu", "layer_norm_epsilon": 1e-2, "tie_weights": False},
         {"activation": "swish", "final_norm": True, "use_bias": True},
-        {"normalize_first": True, "final_norm": False},
+        pytest.param({"normalize_first": True, "final_norm": False}, marks=pytest.mark.slow),
     ],
     ids=str,
 )
