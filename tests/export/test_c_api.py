@@ -97,7 +97,7 @@ def translator(trained_run):
 
 
 @pytest.fixture(scope="module")
-def found(translator, tmp_path_factory):
+def found(translator, tmp_path_factory, pytestconfig):
     """All answers of one process, by what was asked."""
     sentences = pairs()[0][::15][:40]
     assert len(sentences) == 40
@@ -107,6 +107,7 @@ def found(translator, tmp_path_factory):
         tmp_path_factory.mktemp("c_api") / "digits",
         max_source_length=48,  # the nasty ones are quick
     )
+    nasty = NASTY if pytestconfig.getoption("--full") else NASTY[::5]
     pieces = [sentences[i : i + 10] for i in range(0, 40, 10)]
     calls = {
         "default": [("serving_default", {"inputs": strings(sentences)})],
@@ -114,8 +115,8 @@ def found(translator, tmp_path_factory):
         "nbest": [("translate_nbest", {"inputs": strings(sentences[:5])})],
         "score": [("score", {"inputs": strings(pieces[0]), "targets": strings(pieces[1])})],
         "tokenize": [("tokenize", {"inputs": strings(pieces[0])})],
-        "nasty": [("translate", {"inputs": strings(NASTY[::5])})],
-        "nasty alone": [("translate", {"inputs": strings([text])}) for text in NASTY[::5]],
+        "nasty": [("translate", {"inputs": strings(nasty)})],
+        "nasty alone": [("translate", {"inputs": strings([text])}) for text in nasty],
         "empty": [
             ("translate", {"inputs": strings([])}),
             ("translate_nbest", {"inputs": strings([])}),
