@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from keras_transformer.parsing.evalb_parameters import EvalbParameters
     from keras_transformer.parsing.evalb_scores import SentenceScore
 
-_MOST_TREES = 1_000_000  # that fit into memory: a compressed file can hold any number of lines
+MOST_TREES = 1_000_000  # that fit into memory: a compressed file can hold any number of lines
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -46,9 +46,9 @@ def evalb(options: argparse.Namespace) -> None:
 
     parameters = EvalbParameters.read(options.params) if options.params else EvalbParameters()
     lines = parallel_lines(options.gold, options.test)
-    pairs = list(itertools.islice(lines, _MOST_TREES + 1))
-    if len(pairs) > _MOST_TREES:
-        raise UserInputError(f"{options.gold} must have at most {_MOST_TREES:,} trees")
+    pairs = list(itertools.islice(lines, MOST_TREES + 1))
+    if len(pairs) > MOST_TREES:
+        raise UserInputError(f"{options.gold} must have at most {MOST_TREES:,} trees")
     result = total(_scores(pairs, parameters, table=not options.json), parameters)
     print(json.dumps(result.as_dict(), indent=2) if options.json else result_text(result))
 

@@ -170,6 +170,9 @@ def register_positions(name: str) -> Callable[[type[Positions]], type[Positions]
     Returns:
         The decorator of the class.
 
+    Raises:
+        ValueError: the name is one of this package's kinds.
+
     Example:
         >>> @register_positions("my_positions")
         ... class MyPositions(Positions):
@@ -179,6 +182,9 @@ def register_positions(name: str) -> Callable[[type[Positions]], type[Positions]
         'my_positions'
         >>> del POSITIONS["my_positions"]
     """
+
+    if name in POSITIONS and POSITIONS[name].__module__ == __name__:
+        raise ValueError(f"`name` must be none of this package's kinds. Received: name={name!r}")
 
     def register(kind: type[Positions]) -> type[Positions]:
         kind.name = name

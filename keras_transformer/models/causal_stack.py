@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
 from keras_transformer.models import layer_names
+from keras_transformer.models.decoder_stack import DecoderStack
 from keras_transformer.types import Tensor
 
 
@@ -110,10 +111,7 @@ class CausalStack:
             float32 logits (batch, length, vocabulary_size); those at position i are for token
             i + 1.
         """
-        hidden = self.embedding(token_ids)
-        for layer in self.decoder_layers:
-            hidden = layer(hidden)
-        return self._logits(hidden)
+        return self._decoder.decode(token_ids)
 
     def logits(self, source_ids: None, target_ids: Tensor) -> Tensor:
         """As `decode`; `source_ids` must be None.
@@ -147,9 +145,7 @@ class CausalStack:
                 with (batch, beam_size).
         """
         batch_size = ops.shape(prompt_ids)[0]
-        counts = self.embedding.start_cache(batch_size, beam_size)
-        layers = [layer.start_cache(batch_size, beam_size, length) for layer in self.decoder_layers]
-        return (), (counts, layers)
+        return (), self._decoder.start_cache(batch_size, beam_size, length)
 
     def step(
         self, token_ids: Tensor, index: Tensor, memory_state: tuple[Any, ...], cache: Any
@@ -165,15 +161,8 @@ class CausalStack:
             logits: float32 tensor (batch, beam_size, vocabulary_size), for position `index + 1`.
             cache: the given one with this position filled.
         """
-        counts, layer_caches = cache
-        hidden, counts = self.embedding.step(token_ids, index, counts)
-        new_caches = []
-        for layer, layer_cache in zip(self.decoder_layers, layer_caches, strict=True):
-            hidden, layer_cache = layer.step(hidden, index, None, None, layer_cache)
-            new_caches.append(layer_cache)
-        return self._logits(hidden), (counts, new_caches)
+        return self._decoder.step(token_ids, index, cache)
 
-    def _logits(self, hidden: Tensor) -> Tensor:
-        if self.decoder_norm:
-            hidden = self.decoder_norm(hidden)
-        return self.embedding(hidden, reverse=True)
+    @property
+    def _decoder(self) -> DecoderStack:
+        return DecoderStack(self.embedding, self.decoder_layers, self.decoder_norm)

@@ -60,7 +60,7 @@ class TransformerEnsemble:
             raise ValueError("`members` must be at least one model. Received: members=[]")
         for name in MUST_AGREE:
             values = [getattr(member, name) for member in self.members]
-            if len(set(values)) > 1:
+            if len({value for value in values if value is not None}) > 1:
                 raise ValueError(f"`members` must have the same `{name}`. Received: {values}")
 
     @property
@@ -70,8 +70,9 @@ class TransformerEnsemble:
 
     @property
     def padding_id(self) -> int | None:
-        """The id that fills up source rows."""
-        return self.members[0].padding_id
+        """The id that fills up source rows; None if no member knows it."""
+        known = (member.padding_id for member in self.members)
+        return next((value for value in known if value is not None), None)
 
     @property
     def source_vocabulary_size(self) -> int:

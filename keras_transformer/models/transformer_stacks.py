@@ -17,6 +17,7 @@ from keras_transformer.layers import (
     TransformerEncoderLayer,
 )
 from keras_transformer.models import layer_names
+from keras_transformer.models.decoder_stack import DecoderStack
 from keras_transformer.types import Tensor
 
 
@@ -100,8 +101,8 @@ class TransformerStacks:
         return self.target_embedding.kind.limit
 
     @property
-    def _target_table(self) -> int:
-        return self.target_embedding.num_tables - 1
+    def _decoder(self) -> DecoderStack:
+        return DecoderStack(self.target_embedding, self.decoder_layers, self.decoder_norm)
 
     def encode(self, source_ids: Tensor) -> tuple[Tensor, Tensor]:
         """The forward pass through the encoder.
@@ -130,10 +131,7 @@ class TransformerStacks:
             float32 logits (batch, target_length, vocabulary_size); those at position i are for
             token i + 1.
         """
-        hidden = self.target_embedding(target_ids, table=self._target_table)
-        for layer in self.decoder_layers:
-            hidden = layer(hidden, memory, memory_mask=memory_mask)
-        return self._logits(hidden)
+        return self._decoder.decode(target_ids, memory, memory_mask)
 
     def logits(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """As `decode`, from the ids of both sides."""
@@ -168,9 +166,7 @@ class TransformerStacks:
                 f"`layer` must be less than the decoder's {num_layers}. Received: layer={layer}"
             )
         memory, memory_mask = self.encode(source_ids)
-        hidden = self.target_embedding(target_ids, table=self._target_table)
-        for earlier in self.decoder_layers[:layer]:
-            hidden = earlier(hidden, memory, memory_mask=memory_mask)
+        hidden = self._decoder.hidden(target_ids, memory, memory_mask, layer)
         _, _, scores = self.decoder_layers[layer](
             hidden, memory, memory_mask=memory_mask, return_attention_scores=True
         )
@@ -197,9 +193,7 @@ class TransformerStacks:
             memory_mask,
             [layer.project_memory(memory) for layer in self.decoder_layers],
         )
-        counts = self.target_embedding.start_cache(batch_size, beam_size)
-        layers = [layer.start_cache(batch_size, beam_size, length) for layer in self.decoder_layers]
-        return memory_state, (counts, layers)
+        return memory_state, self._decoder.start_cache(batch_size, beam_size, length)
 
     def step(
         self, token_ids: Tensor, index: Tensor, memory_state: tuple[Any, ...], cache: Any
@@ -216,18 +210,4 @@ class TransformerStacks:
             cache: the given one with this position filled.
         """
         memory_mask, memories = memory_state
-        counts, layer_caches = cache
-        hidden, counts = self.target_embedding.step(
-            token_ids, index, counts, table=self._target_table
-        )
-        new_caches = []
-        layers = zip(self.decoder_layers, memories, layer_caches, strict=True)
-        for layer, memory, layer_cache in layers:
-            hidden, layer_cache = layer.step(hidden, index, memory, memory_mask, layer_cache)
-            new_caches.append(layer_cache)
-        return self._logits(hidden), (counts, new_caches)
-
-    def _logits(self, hidden: Tensor) -> Tensor:
-        if self.decoder_norm:
-            hidden = self.decoder_norm(hidden)
-        return self.target_embedding(hidden, reverse=True)
+        return self._decoder.step(token_ids, index, cache, memories, memory_mask)

@@ -108,3 +108,8 @@ def test_a_language_model_generates_with_it():
 def test_it_refuses_what_goes_with_words_alone():
     with pytest.raises(ValueError, match="alone. Received: positions='parity'"):
         build_transformer(vocabulary_size=12, positions="parity", source_word_starts=[1], **SIZES)
+
+
+def test_the_packages_own_kinds_are_not_replaced():
+    with pytest.raises(ValueError, match="none of this package's kinds. Received: name='learned'"):
+        register_positions("learned")

@@ -267,6 +267,7 @@ def test_alignment_of_a_single_layer_is_of_that_one():
     assert (weights[1, :, 3:] == 0).all()
 
 
+@pytest.mark.slow
 def test_an_ensembles_searches_with_all_options_run_compiled(model):
     generator = SequenceGenerator([model, build(seed=1)], vocabulary_size=11)
     uniforms = np.random.default_rng(0).random((3, 2, 11), dtype="float32")
