@@ -26,6 +26,7 @@ def test_the_notebook_is_the_page(notebook):
         assert bool(cell["outputs"]) == ("print(" in cell["source"])
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_the_models_of_the_notebook_learn(notebook, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

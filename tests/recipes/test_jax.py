@@ -53,6 +53,7 @@ def run_without_tensorflow(*commands, text=""):
     return done
 
 
+@pytest.mark.slow
 def test_a_text_is_learned_and_translated_without_tensorflow(tmp_path):
     source, target = write_pairs(tmp_path, "train")
     model = tmp_path / "spm.model"

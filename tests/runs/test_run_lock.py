@@ -165,6 +165,7 @@ def check_one_trained(directory, path):
     run.load_model()
 
 
+@pytest.mark.slow
 def test_two_trainings_at_once(tmp_path):
     check_one_trained(tmp_path, tmp_path / "run")
 

@@ -168,7 +168,7 @@ def requests_and_answers(translator):
     ]
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", ["grpc", pytest.param("rest", marks=pytest.mark.slow)])
 def test_a_thousand_requests_of_many_threads(api, loaded_model, requests_and_answers):
     """None is lost and none gets another's answer, though the server batches them together."""
     from tests.serving.servers.model_servers import ModelServer
