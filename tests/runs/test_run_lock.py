@@ -167,10 +167,5 @@ def check_one_trained(directory, path):
 
 @pytest.mark.slow
 def test_two_trainings_at_once(tmp_path):
-    check_one_trained(tmp_path, tmp_path / "run")
-
-
-@pytest.mark.slow
-def test_two_trainings_at_once_many_times(tmp_path):
     for number in range(20):
         check_one_trained(tmp_path, tmp_path / f"run{number}")
