@@ -7,8 +7,9 @@
 # make docs      the documentation as a site in build/site, every link checked
 # make benchmark how fast batches are read (about a minute)
 # make benchmark-exports sizes, speed and BLEU of the exports; ARGS="RUN --source FILE --reference FILE"
+# make benchmark-peers speed beside other programs, in .venv-peers; ARGS="--rows beam4-tiny-32x16 --json FILE"
 # make benchmark-training how long a step takes, for a GPU; ARGS="--preset tiny --steps 20" elsewhere
-# make clean     remove .venv and caches; runs/ stays
+# make clean     remove .venv, .venv-peers and caches; runs/ stays
 
 SHELL := /bin/bash
 NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
@@ -24,7 +25,7 @@ ONE_THREAD := TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 OMP_NUM_THREADS=
 # JAX compiles every operation of every test: code that is less optimised is there in half the time.
 QUICK_XLA := XLA_FLAGS='--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false'
 
-.PHONY: help install demo test test-full fuzz lint docs benchmark benchmark-exports benchmark-training clean
+.PHONY: help install demo test test-full fuzz lint docs benchmark benchmark-exports benchmark-training benchmark-peers clean
 
 help:
 	@sed -n "s/^# make/make/p" Makefile
@@ -62,8 +63,11 @@ benchmark-training: .venv/installed
 benchmark-exports: .venv/installed-dev
 	@$(BIN)/python -m benchmarks.exports $(ARGS)
 
+benchmark-peers: .venv/installed-dev .venv-peers/installed
+	@$(BIN)/python -m benchmarks.peers $(ARGS)
+
 clean:
-	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache build *.egg-info
+	rm -rf .venv .venv-peers .pytest_cache .ruff_cache .mypy_cache build *.egg-info
 
 # The stamps hold the time of an installation: it is repeated when the requirements change.
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
@@ -79,6 +83,15 @@ clean:
 
 .venv/installed-docs: .venv/installed
 	$(PIP_INSTALL) --editable '.[docs]'
+	@touch $@
+
+# One by one: what cannot be installed here is left out of the comparison.
+.venv-peers/installed: benchmarks/peers/requirements.txt | .venv/bin/python
+	@echo "Installing PyTorch and other peers into .venv-peers (a few minutes the first time)"
+	@test -x .venv-peers/bin/python || $(BIN)/python -m venv .venv-peers
+	@grep -v '^#' $< | while read -r peer; do \
+	  .venv-peers/bin/python -m pip install --disable-pip-version-check --quiet "$$peer" \
+	    || echo "Not installed: $$peer" >&2; done
 	@touch $@
 
 .venv/bin/python:

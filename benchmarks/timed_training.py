@@ -131,21 +131,13 @@ class TimedTraining:
         )
 
     def _compiled_model(self, precision: str) -> keras.Model:
-        """A model compiled like the recipes' models, with the same values in the logs."""
-        preset, size = PRESETS[self.options.preset], self.options.vocabulary_size
-        trainer = training.training_model(self._build(precision), self.options.accumulate)
-        loss = losses.LabelSmoothingCrossEntropy(preset.label_smoothing, vocabulary_size=size)
-        optimizer = optimizers.transformer_adam(preset.hidden_dim, preset.warmup_steps)
-        if precision == "mixed_float16":
-            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
-        trainer.compile(
-            optimizer,
-            loss,
-            metrics=[metrics.TokenLoss(loss), metrics.Perplexity(), metrics.TokenAccuracy()],
-            weighted_metrics=[
-                metrics.StepLoss(loss),
-                metrics.StepLoss(losses.LabelSmoothingCrossEntropy(0.0), name="step_nll"),
-            ],
+        options = self.options
+        trainer = training.training_model(self._build(precision), options.accumulate)
+        compile_as_recipes(
+            trainer,
+            options.preset,
+            options.vocabulary_size,
+            precision=precision,
             jit_compile=self.compiles,
         )
         return trainer
@@ -165,6 +157,42 @@ class TimedTraining:
         if not self.compiles:
             return [0]
         return [self._shapes.index(shape) for shape in set(self._shapes)]
+
+
+def compile_as_recipes(
+    trainer: keras.Model,
+    preset_name: str,
+    vocabulary_size: int,
+    *,
+    precision: str,
+    jit_compile: bool,
+) -> None:
+    """Compile a training model like the recipes' models, with the same values in the logs.
+
+    Args:
+        trainer: what `training.training_model` returns.
+        preset_name: name of the preset, which has the smoothing and the schedule.
+        vocabulary_size: number of tokens, without the padding of the vocabulary.
+        precision: dtype policy of the layers.
+        jit_compile: whether XLA compiles the step.
+    """
+    preset = PRESETS[preset_name]
+    loss = losses.LabelSmoothingCrossEntropy(
+        preset.label_smoothing, vocabulary_size=vocabulary_size
+    )
+    optimizer = optimizers.transformer_adam(preset.hidden_dim, preset.warmup_steps)
+    if precision == "mixed_float16":
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    trainer.compile(
+        optimizer,
+        loss,
+        metrics=[metrics.TokenLoss(loss), metrics.Perplexity(), metrics.TokenAccuracy()],
+        weighted_metrics=[
+            metrics.StepLoss(loss),
+            metrics.StepLoss(losses.LabelSmoothingCrossEntropy(0.0), name="step_nll"),
+        ],
+        jit_compile=jit_compile,
+    )
 
 
 def step_times(

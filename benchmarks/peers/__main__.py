@@ -1,0 +1,101 @@
+"""Speed of searches and trainings beside other programs, alternately on the same work."""
+
+import argparse
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.peers.engines import chosen_engines
+from benchmarks.peers.report import COLUMNS, HEADER, lines, record
+from benchmarks.peers.rows import ROWS, Row, growth_rows
+from keras_transformer.command_line.command_errors import (
+    CommandParser,
+    positive_int,
+    run_command,
+)
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.standard_streams import tell
+from keras_transformer.files.whole_files import write_json
+
+DATA = "KERAS_TRANSFORMER_TEST_DATA"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print a table; `arguments` as on the command line."""
+    options = _parser().parse_args(arguments)
+    engines = chosen_engines(options.engines)
+    rows = chosen_rows(options.rows, options.growth)
+    from benchmarks.peers.comparison import Comparison  # loads Keras, for the sizes of presets
+
+    given = sys.argv[1:] if arguments is None else arguments
+    command = shlex.join(["python", "-m", "benchmarks.peers", *given])
+    data = Path(os.environ[DATA]) if os.environ.get(DATA) else None
+    results = []
+    print(COLUMNS.format(*HEADER))
+    with tempfile.TemporaryDirectory() as directory:
+        comparison = Comparison(Path(directory), data, options.threads, tell_once())
+        for result in comparison.run(rows, engines, options.rounds):
+            print("\n".join(lines(result)), flush=True)
+            results.append(result)
+            if options.json:
+                write_json(options.json, record(results, command, options.threads, options.rounds))
+    print(
+        "\nspeed: sentences a second of searches, target tokens a second of trainings. "
+        "ratio: to the best peer of the row."
+    )
+
+
+def chosen_rows(names: Sequence[str] | None, growth: bool) -> list[Row]:
+    """The rows of these names; None: all, or those of `--growth`.
+
+    Raises:
+        UserInputError: an unknown name.
+    """
+    known = {row.name: row for row in (*ROWS, *growth_rows())}
+    if names is None:
+        return list(growth_rows() if growth else ROWS)
+    for name in names:
+        if name not in known:
+            raise UserInputError(f"--rows must be among {', '.join(known)}. Received: {name}")
+    return [known[name] for name in names]
+
+
+def tell_once() -> Callable[[str], None]:
+    """A function that prints a line on stderr unless it has printed it before."""
+    told = set()
+
+    def tell_new(line: str) -> None:
+        if line not in told:
+            told.add(line)
+            tell(line)
+
+    return tell_new
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = CommandParser(prog="python -m benchmarks.peers", description=__doc__)
+    add = parser.add_argument
+    add("--rows", type=_names, metavar="NAMES", help="rows to measure, by commas (default: all)")
+    add(
+        "--engines",
+        type=_names,
+        metavar="NAMES",
+        help="engines, such as ctranslate2-int8, or programs in all precisions, by commas "
+        "(default: all but keras_transformer_jax)",
+    )
+    add("--growth", action="store_true", help="beam search as length, batch and beam grow")
+    add("--rounds", type=positive_int, default=5, metavar="N", help="default: 5, after a warm-up")
+    add("--threads", type=positive_int, default=2, metavar="N", help="default: 2")
+    add("--json", metavar="FILE", help="write every figure there, with the machine and versions")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))

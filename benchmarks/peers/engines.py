@@ -1,0 +1,176 @@
+"""The engines: what runs the work, in which precision and in which environment."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Literal
+
+from benchmarks.peers.rows import Row, Task
+from keras_transformer.errors import UserInputError
+
+# Without these settings glibc gives memory back to the system at every step and takes it again,
+# page by page: programs that allocate large tensors lose up to half their speed.
+KEPT_MEMORY = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(16 << 30),
+    "MALLOC_TOP_PAD_": str(256 << 20),
+}
+
+ForcedLengths = Literal["sentence", "batch", "export"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Engine:
+    """A program in one precision.
+
+    Args:
+        program: name of the program.
+        precision: number format of its products.
+        worker: module in `benchmarks.peers.workers` that runs it.
+        packages: distributions whose versions matter; the first one is needed.
+        task: what it does.
+        is_peer: whether it is compared with, and runs in the peers' environment.
+        export: kind of the directory it reads, written beforehand; None builds the model itself.
+        forces: what has a forced length of its own: each sentence, each batch, or the export, whose
+            outputs all have the same number of tokens beyond their source.
+        backend: value of KERAS_BACKEND.
+        on_demand: whether it runs only when it is named.
+    """
+
+    program: str
+    precision: str
+    worker: str
+    packages: tuple[str, ...]
+    task: Task = "search"
+    is_peer: bool = False
+    export: str | None = None
+    forces: ForcedLengths = "sentence"
+    backend: str = "tensorflow"
+    on_demand: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name in tables, files and `--engines`, without the task."""
+        return f"{self.program}-{self.precision}"
+
+    def environment(self, threads: int) -> dict[str, str]:
+        """Environment variables of the engine's process."""
+        number = str(threads)
+        return {
+            "OMP_NUM_THREADS": number,
+            "OMP_PROC_BIND": "true",
+            "TF_NUM_INTRAOP_THREADS": number,
+            "TF_NUM_INTEROP_THREADS": number,
+            "TF_CPP_MIN_LOG_LEVEL": "2",
+            "KERAS_BACKEND": self.backend,
+            "TOKENIZERS_PARALLELISM": "false",
+            "HF_HUB_OFFLINE": "1",
+            **KEPT_MEMORY,
+        }
+
+    def reason_to_skip(self, row: Row) -> str | None:
+        """Why the engine cannot do the work of a row of its task."""
+        if self.forces != "export":
+            return None
+        if row.corpus != "random":
+            return "an export cannot force the length of each sentence"
+        if row.name.startswith("growth"):
+            return "it would need an export for each point"
+        return None
+
+
+def _engines(precisions: Sequence[str], **fields: object) -> list[Engine]:
+    return [Engine(precision=precision, **fields) for precision in precisions]  # type: ignore[arg-type]
+
+
+_OURS = {"packages": ("tensorflow", "keras", "numpy")}
+_ON_JAX = {"packages": ("jax", "keras", "numpy"), "backend": "jax", "on_demand": True}
+_PRECISIONS = ("float32", "mixed_bfloat16")
+
+ENGINES = (
+    *_engines(_PRECISIONS, program="keras_transformer", worker="own_search", **_OURS),
+    *_engines(_PRECISIONS, program="keras_transformer_jax", worker="own_search", **_ON_JAX),
+    *_engines(
+        ("float32", "bfloat16"),
+        program="saved_model",
+        worker="saved_model_search",
+        packages=("tensorflow", "tensorflow-text"),
+        export="saved_model",
+        forces="export",
+    ),
+    *_engines(
+        ("float32", "int8"),
+        program="litert",
+        worker="litert_search",
+        packages=("ai-edge-litert",),
+        export="litert",
+        forces="export",
+    ),
+    *_engines(
+        ("float32", "int8"),
+        program="ctranslate2_export",
+        worker="ctranslate2_search",
+        packages=("ctranslate2",),
+        export="ctranslate2",
+        forces="batch",
+    ),
+    *_engines(
+        ("float32", "bfloat16"),
+        program="huggingface",
+        worker="huggingface_search",
+        packages=("transformers", "torch"),
+        is_peer=True,
+    ),
+    *_engines(
+        ("float32", "int8"),
+        program="ctranslate2",
+        worker="ctranslate2_search",
+        packages=("ctranslate2",),
+        is_peer=True,
+        export="marian",
+        forces="batch",
+    ),
+    *_engines(
+        _PRECISIONS, program="keras_transformer", worker="own_training", task="training", **_OURS
+    ),
+    *_engines(
+        _PRECISIONS,
+        program="keras_transformer_jax",
+        worker="own_training",
+        task="training",
+        **_ON_JAX,
+    ),
+    *_engines(
+        ("float32", "bfloat16"),
+        program="torch",
+        worker="torch_training",
+        packages=("torch",),
+        task="training",
+        is_peer=True,
+    ),
+    *_engines(
+        _PRECISIONS,
+        program="keras_hub",
+        worker="keras_hub_training",
+        packages=("keras-hub", "keras", "tensorflow"),
+        task="training",
+        is_peer=True,
+    ),
+)
+
+
+def chosen_engines(names: Sequence[str] | None) -> list[Engine]:
+    """The engines of these names, in the order of `ENGINES`; None: all but those on demand.
+
+    Args:
+        names: names of engines, or of programs for all their precisions.
+
+    Raises:
+        UserInputError: an unknown name.
+    """
+    if names is None:
+        return [engine for engine in ENGINES if not engine.on_demand]
+    for name in names:
+        if all(name not in (engine.name, engine.program) for engine in ENGINES):
+            known = ", ".join(dict.fromkeys(engine.name for engine in ENGINES))
+            raise UserInputError(f"--engines must be among {known}. Received: {name}")
+    return [engine for engine in ENGINES if {engine.name, engine.program}.intersection(names)]

@@ -1,0 +1,42 @@
+"""The machine and its environments, without any library that computes."""
+
+import os
+import platform
+import shutil
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
+
+# Flags of the processor that decide how fast matrices are multiplied.
+_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8", "amx_tile")
+
+
+def machine() -> dict[str, Any]:
+    """The processor, its cores and flags, and the memory in bytes."""
+    facts = _processor_facts()
+    flags = facts.get("flags", "").split()
+    return {
+        "processor": facts.get("model name", platform.machine()),
+        "cores": len(os.sched_getaffinity(0)),
+        "flags": [flag for flag in _FLAGS if flag in flags],
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
+
+
+def peers_python() -> str | None:
+    """The Python of the peers' environment, or None."""
+    return shutil.which(PEERS_PYTHON)
+
+
+def _processor_facts() -> dict[str, str]:
+    """Name and value of each line of the first processor."""
+    try:
+        block = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in block.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}

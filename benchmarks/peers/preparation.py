@@ -1,0 +1,84 @@
+"""Writes the exports that engines read, each by a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers.engines import Engine
+from benchmarks.peers.machine import ROOT, peers_python
+from benchmarks.peers.rows import Row
+from benchmarks.peers.worker_process import WorkerFailure
+
+_WORKERS = "benchmarks.peers.workers"
+
+
+class Exports:
+    """The exports of a run of the benchmark; rows whose models and searches are equal share them.
+
+    Args:
+        directory: an existing directory to write.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def of(self, engine: Engine, row: Row, sizes: dict[str, Any], tokenizer: Path | None) -> str:
+        """The directory that an engine reads for a row.
+
+        Args:
+            engine: an engine with an `export`.
+            row: a search.
+            sizes: the fields of the preset's sizes.
+            tokenizer: file of the vocabulary; None: one of numbered pieces.
+
+        Raises:
+            WorkerFailure: the export failed.
+        """
+        path = self._directory / self._name(engine, row)
+        if not path.is_dir():
+            if engine.export == "marian":
+                request = {
+                    "sizes": sizes,
+                    "vocabulary_size": row.vocabulary_size,
+                    "directories": {engine.precision: str(path)},
+                }
+                _write(peers_python(), "marian", request)
+            else:
+                request = {
+                    "preset": row.preset,
+                    "vocabulary_size": row.vocabulary_size,
+                    "beam_size": row.beam_size,
+                    "length": row.length,
+                    "tokenizer": None if tokenizer is None else str(tokenizer),
+                    "directories": {engine.export: {engine.precision: str(path)}},
+                }
+                _write(sys.executable, "exports", request)
+        return str(path)
+
+    def _name(self, engine: Engine, row: Row) -> str:
+        """The name of a directory, with all that its content depends on."""
+        parts = [engine.export, engine.precision, row.preset, row.vocabulary_size]
+        if engine.export == "ctranslate2":
+            parts.append(row.corpus)
+        elif engine.forces == "export":
+            parts += [row.beam_size, row.length]
+        return "-".join(map(str, parts))
+
+
+def _write(python: str | None, module: str, request: dict[str, Any]) -> None:
+    """Run a module that writes exports."""
+    if python is None:
+        raise WorkerFailure("not installed")
+    done = subprocess.run(
+        [python, "-m", f"{_WORKERS}.{module}", json.dumps(request)],
+        cwd=ROOT,
+        env={**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2"},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        raise WorkerFailure(f"its export failed: {lines[-1] if lines else done.returncode}")

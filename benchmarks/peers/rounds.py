@@ -1,0 +1,157 @@
+"""Runs the engines of a row alternately, so that other work on the machine disturbs all alike."""
+
+import contextlib
+import dataclasses
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from benchmarks.peers.engines import Engine
+from benchmarks.peers.rows import Row
+from benchmarks.peers.worker_process import WorkerFailure, WorkerProcess
+from benchmarks.peers.workers.protocol import Job
+
+MOST_TOKENS_OFF = 0.02  # share by which an engine's output may differ from what the row asks for
+
+
+class Start(Protocol):
+    """Starts the worker of an engine; says what it has to do."""
+
+    def __call__(self, engine: Engine, row: Row) -> tuple[WorkerProcess, Job]: ...
+
+
+@dataclasses.dataclass
+class Measurement:
+    """What was measured of an engine in a row.
+
+    Args:
+        engine: the engine.
+        startup_seconds: seconds from the start of its process to the first sentence, or to the
+            first update of a training.
+        versions: versions of its packages.
+        seconds: seconds of each round, warm-up left out.
+        tokens: number of target tokens of a round.
+        peak_bytes: peak memory of its process.
+    """
+
+    engine: Engine
+    startup_seconds: float
+    versions: dict[str, str]
+    seconds: list[float] = dataclasses.field(default_factory=list)
+    tokens: int = 0
+    peak_bytes: int = 0
+
+    @property
+    def median(self) -> float:
+        """Median of the seconds of the rounds."""
+        return statistics.median(self.seconds)
+
+
+@dataclasses.dataclass(frozen=True)
+class RowResult:
+    """The measurements of a row.
+
+    Args:
+        row: the row.
+        measured: the engines that did it, in their order.
+        skipped: why others did not, by name of the engine.
+    """
+
+    row: Row
+    measured: list[Measurement]
+    skipped: dict[str, str]
+
+    @property
+    def best_peer(self) -> Measurement | None:
+        """The peer with the least median."""
+        peers = [found for found in self.measured if found.engine.is_peer]
+        return min(peers, key=lambda found: found.median, default=None)
+
+    def ratio(self, found: Measurement) -> float | None:
+        """How many times as fast as the best peer: the median over the rounds, None without one.
+
+        A round's two times are close to each other, so that a slow minute of the machine changes
+        neither much.
+        """
+        best = self.best_peer
+        if best is None:
+            return None
+        pairs = zip(best.seconds, found.seconds, strict=True)
+        return statistics.median(peer / own for peer, own in pairs)
+
+
+def measure(
+    row: Row,
+    engines: Sequence[Engine],
+    rounds: int,
+    start: Start,
+    tell: Callable[[str], None],
+) -> RowResult:
+    """Measure the engines of a row: each starts alone, then all run once a round.
+
+    Args:
+        row: the row.
+        engines: engines of the row's task.
+        rounds: number of rounds that count, after one that does not.
+        start: starts the worker of an engine.
+        tell: is given a line for each engine that is skipped.
+
+    Returns:
+        The measurements.
+    """
+    skipped: dict[str, str] = {}
+    running: dict[str, tuple[Measurement, WorkerProcess]] = {}
+
+    def skip(engine: Engine, reason: str) -> None:
+        skipped[engine.name] = reason
+        running.pop(engine.name, None)
+        tell(f"{row.name}: {engine.name} is skipped: {reason}")
+
+    with contextlib.ExitStack() as processes:
+        for engine in engines:
+            try:
+                running[engine.name] = _started(engine, row, start, processes)
+            except WorkerFailure as failure:
+                skip(engine, str(failure))
+        for number in range(rounds + 1):
+            for found, worker in list(running.values()):
+                try:
+                    _run(found, worker, counts=number > 0)
+                except WorkerFailure as failure:
+                    skip(found.engine, str(failure))
+        for found, worker in list(running.values()):
+            try:
+                found.peak_bytes = worker.ask("end")["peak_bytes"]
+            except WorkerFailure as failure:
+                skip(found.engine, str(failure))
+    return RowResult(row, [found for found, _ in running.values()], skipped)
+
+
+def wrong_tokens(result: RowResult, expected: int) -> list[str]:
+    """Lines about engines whose outputs have another number of tokens than the row asks for."""
+    return [
+        f"{result.row.name}: {found.engine.name} made {found.tokens:,} tokens in place of "
+        f"{expected:,}"
+        for found in result.measured
+        if abs(found.tokens - expected) > MOST_TOKENS_OFF * expected
+    ]
+
+
+def _started(
+    engine: Engine, row: Row, start: Start, processes: contextlib.ExitStack
+) -> tuple[Measurement, WorkerProcess]:
+    """Start an engine and let it do a first, small part of its work."""
+    reason = engine.reason_to_skip(row)
+    if reason is not None:
+        raise WorkerFailure(reason)
+    worker, job = start(engine, row)
+    processes.enter_context(worker)
+    reply = worker.ask("prepare", **dataclasses.asdict(job))
+    return Measurement(engine, worker.age, reply["versions"]), worker
+
+
+def _run(found: Measurement, worker: WorkerProcess, counts: bool) -> None:
+    reply = worker.ask("run")
+    found.tokens = reply["tokens"]
+    if counts:
+        found.seconds.append(reply["seconds"])

@@ -1,0 +1,45 @@
+"""CTranslate2's search, of an export or of a converted Marian model.
+
+Its lengths hold for a whole call: a batch of mixed lengths gets their mean.
+"""
+
+import json
+from pathlib import Path
+
+from benchmarks.peers.workers.protocol import Job, Work
+from benchmarks.peers.workers.search_inputs import ALPHA, EOS, parts, read_batches
+
+
+def prepare(job: Job) -> Work:
+    """`translate_batch` of the pieces of each batch, in one call."""
+    import ctranslate2
+
+    engine = ctranslate2.Translator(
+        job.export,
+        device="cpu",
+        compute_type=job.precision,
+        inter_threads=1,
+        intra_threads=job.threads,
+    )
+    directory = Path(job.export or "")
+    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    vocabulary = json.loads((directory / "shared_vocabulary.json").read_text(encoding="utf-8"))
+    end = [] if config["add_source_eos"] else [vocabulary[EOS]]
+    batches = read_batches(job.inputs, job.row)
+
+    def work(only_first: bool) -> int:
+        tokens = 0
+        for batch in parts(batches, only_first):
+            steps = batch.mean_length + 1  # the end of the sentence is a step of every engine
+            results = engine.translate_batch(
+                [[vocabulary[token] for token in row] + end for row in batch.rows()],
+                beam_size=job.row["beam_size"],
+                length_penalty=ALPHA,
+                min_decoding_length=steps,
+                max_decoding_length=steps,
+                max_batch_size=0,
+            )
+            tokens += sum(len(result.hypotheses[0]) for result in results)
+        return tokens
+
+    return work

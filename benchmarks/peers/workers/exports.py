@@ -1,0 +1,88 @@
+"""Write the exports of a random model that engines read: `python -m ... REQUEST`."""
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.peers.workers.search_inputs import ALPHA, FIRST_TOKEN
+
+
+def export(
+    preset: str,
+    vocabulary_size: int,
+    beam_size: int,
+    length: int,
+    tokenizer: str | None,
+    directories: Mapping[str, Mapping[str, str]],
+) -> None:
+    """Write every export.
+
+    Args:
+        preset, vocabulary_size, beam_size: as of a `Row`.
+        length: number of output tokens of a source of `length` - 1 tokens.
+        tokenizer: file of the vocabulary; None invents one.
+        directories: directory to write of each kind and precision.
+    """
+    import keras
+
+    from keras_transformer.inference.translator import Translator
+    from keras_transformer.models import build_transformer
+    from keras_transformer.text import SentencePieceTokenizer
+
+    keras.utils.set_random_seed(0)
+    translator = Translator(
+        build_transformer(preset, vocabulary_size=vocabulary_size),
+        SentencePieceTokenizer.load(tokenizer)
+        if tokenizer
+        else SentencePieceTokenizer(invented_vocabulary(vocabulary_size)),
+        beam_size=beam_size,
+        alpha=ALPHA,
+        min_length=length,
+        extra_length=1,
+        num_results=1,
+    )
+    for kind, by_precision in directories.items():
+        for precision, directory in by_precision.items():
+            _write(kind, translator, directory, precision)
+
+
+def _write(kind, translator, directory, precision):
+    """Write one export; a SavedModel is the first version in its directory."""
+    from keras_transformer import export as exports
+
+    if kind == "saved_model":
+        version = exports.export_saved_model(translator, f"{directory}-all", precision=precision)
+        Path(version).rename(directory)
+    elif kind == "litert":
+        exports.export_litert(translator, directory, precision=precision)
+    else:
+        exports.export_ctranslate2(translator, directory, precision=precision)
+
+
+def invented_vocabulary(size: int) -> bytes:
+    """A SentencePiece model of numbered pieces, serialized."""
+    from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined]
+
+    model = ModelProto()
+    trainer = model.trainer_spec
+    trainer.pad_id, trainer.bos_id, trainer.eos_id, trainer.unk_id = 0, 1, 2, 3
+    trainer.vocab_size = size
+    kind = ModelProto.SentencePiece
+    for piece in ("<pad>", "<s>", "</s>"):
+        model.pieces.add(piece=piece, score=0.0, type=kind.CONTROL)
+    model.pieces.add(piece="<unk>", score=0.0, type=kind.UNKNOWN)
+    for token in range(FIRST_TOKEN, size):
+        model.pieces.add(piece=f"t{token}", score=-float(token), type=kind.NORMAL)
+    return model.SerializeToString()
+
+
+def main() -> None:
+    """Write exports: the arguments of `export` as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("request", help="JSON of the arguments of `export`")
+    export(**json.loads(parser.parse_args().request))
+
+
+if __name__ == "__main__":
+    main()

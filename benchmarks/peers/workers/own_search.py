@@ -1,0 +1,71 @@
+"""keras_transformer's search, from the model."""
+
+import dataclasses
+
+import keras
+import numpy as np
+from keras import ops
+
+from benchmarks.peers.workers.protocol import Job, Work
+from benchmarks.peers.workers.search_inputs import ALPHA, EOS, num_tokens, parts, read_batches
+from keras_transformer.inference.graph_compilation import IDS, compile_function
+from keras_transformer.models import build_transformer
+from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.search_options import SearchOptions
+from keras_transformer.types import Tensor
+
+_LENGTHS = keras.InputSpec(shape=(None,), dtype="int32")
+
+
+def prepare(job: Job) -> Work:
+    """A search whose lengths the options force, or a constraint where they are mixed."""
+    row = job.row
+    keras.utils.set_random_seed(0)
+    model = build_transformer(
+        row["preset"], vocabulary_size=row["vocabulary_size"], dtype=job.precision
+    )
+    generator = SequenceGenerator(model)
+    batches = read_batches(job.inputs, row)
+    options = SearchOptions(beam_size=row["beam_size"], alpha=ALPHA, num_results=1)
+    if row["corpus"] == "random":
+        options = dataclasses.replace(options, extra_length=1, min_length=row["length"])
+    else:
+        extra = max(int((batch.output_lengths - batch.num_tokens).max()) for batch in batches)
+        options = dataclasses.replace(options, extra_length=max(1, extra))
+
+    def search(source_ids, output_lengths):
+        forced = [] if row["corpus"] == "random" else [ForcedLengths.of(output_lengths, row)]
+        ids, _ = generator.search(source_ids, options=options, constraints=forced)
+        return ids[:, 0]
+
+    compiled = compile_function(search, [IDS, _LENGTHS], model.variables)
+
+    def work(only_first: bool) -> int:
+        return sum(
+            num_tokens(np.asarray(compiled(batch.ended, batch.output_lengths)))
+            for batch in parts(batches, only_first)
+        )
+
+    return work
+
+
+class ForcedLengths:
+    """A constraint of a search: each output has a given number of tokens, then EOS.
+
+    Args:
+        lengths: int32 (batch,), numbers of tokens.
+        vocabulary_size: number of logits.
+    """
+
+    def __init__(self, lengths: Tensor, vocabulary_size: int) -> None:
+        self.lengths = ops.reshape(lengths, (-1, 1, 1))  # (batch, 1, 1)
+        self.is_eos = ops.arange(vocabulary_size) == EOS  # (vocabulary,)
+
+    @classmethod
+    def of(cls, lengths, row):
+        """What makes the constraint for a search, which gives its limits."""
+        return lambda limits: cls(lengths, row["vocabulary_size"])
+
+    def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
+        """Which tokens may come next: bool (batch, 1, vocabulary)."""
+        return ops.equal(self.is_eos, index >= self.lengths)

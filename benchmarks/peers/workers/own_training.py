@@ -1,0 +1,57 @@
+"""keras_transformer's training: the model and the values in the logs of the recipes."""
+
+import keras
+import numpy as np
+
+from benchmarks.peers.workers.protocol import Job, Work
+from benchmarks.peers.workers.training_inputs import DROPOUT, read_batch
+from benchmarks.timed_training import compile_as_recipes
+from keras_transformer import training
+from keras_transformer.data import ParallelCorpus, fit_batches, plan_batches
+from keras_transformer.models import build_transformer
+from keras_transformer.special_tokens import SpecialTokens
+
+
+def prepare(job: Job) -> Work:
+    """`fit`, with batches read as recipes read them."""
+    row = job.row
+    keras.utils.set_random_seed(0)
+    model = build_transformer(
+        row["preset"],
+        vocabulary_size=row["vocabulary_size"],
+        dropout=DROPOUT,
+        dtype=job.precision,
+    )
+    trainer = training.training_model(model)
+    compile_as_recipes(
+        trainer,
+        row["preset"],
+        row["vocabulary_size"],
+        precision=job.precision,
+        jit_compile=keras.backend.backend() == "jax",
+    )
+    batches = fit_batches(_reader(job))
+
+    def work(only_first: bool) -> int:
+        steps = 1 if only_first else row["steps"]
+        trainer.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=0)
+        return steps * row["batch_size"] * row["length"]
+
+    return work
+
+
+def _reader(job):
+    """The batch, over and over: it has as many tokens as a batch may have."""
+    source_ids, _, labels = read_batch(job.inputs)
+    batch_size, length = labels.shape
+    # The reader puts EOS and BOS where the file has them.
+    offsets = np.arange(batch_size + 1) * (length - 1)
+    corpus = ParallelCorpus(
+        source_ids[:, :-1].ravel(),
+        offsets,
+        labels[:, :-1].ravel(),
+        offsets,
+        np.arange(1, batch_size + 1),
+        metadata={"vocabulary_size": job.row["vocabulary_size"]},
+    )
+    return plan_batches(corpus, SpecialTokens(), batch_tokens=batch_size * length, seed=0)

@@ -1,0 +1,101 @@
+"""The worker's side: requests and replies are JSON, one a line.
+
+| request | reply |
+|---|---|
+| `{"command": "prepare", ...}`, the fields of `Job` | `{"ready": true, "versions": {...}}` |
+| `{"command": "run"}` | `{"seconds": 1.5, "tokens": 1056}` |
+| `{"command": "end"}` | `{"peak_bytes": 123456789}`, and the process ends |
+
+A missing package is `{"missing": "..."}`, another failure `{"error": "..."}`.
+"""
+
+import dataclasses
+import importlib
+import importlib.metadata
+import json
+import os
+import resource
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TextIO
+
+# Does the work once and returns the number of target tokens; with True only a first, small part.
+Work = Callable[[bool], int]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Job:
+    """What a worker prepares.
+
+    Args:
+        worker: the module of `benchmarks.peers.workers`.
+        row: the fields of a `Row`.
+        sizes: the fields of the preset's sizes.
+        precision: number format.
+        inputs: file of the inputs.
+        export: directory that the engine reads, or None.
+        threads: number of threads.
+        packages: distributions whose versions are told.
+    """
+
+    worker: str
+    row: dict[str, Any]
+    sizes: dict[str, Any]
+    precision: str
+    inputs: str
+    export: str | None
+    threads: int
+    packages: list[str]
+
+
+def serve(requests: Iterable[str], replies: TextIO) -> None:
+    """Answer requests until one says `end`."""
+    work: list[Work] = []
+    for line in requests:
+        request = json.loads(line)
+        command = request.pop("command")
+        try:
+            reply = _answer(command, request, work)
+        except ImportError as error:
+            reply = {"missing": _one_line(error)}
+        except Exception as error:
+            traceback.print_exc()
+            reply = {"error": _one_line(error)}
+        replies.write(json.dumps(reply) + "\n")
+        replies.flush()
+        if command == "end":
+            return
+
+
+def _answer(command: str, request: Mapping[str, Any], work: list[Work]) -> dict[str, Any]:
+    if command == "prepare":
+        job = Job(**request)
+        prepared = importlib.import_module(f"benchmarks.peers.workers.{job.worker}").prepare(job)
+        prepared(True)
+        work[:] = [prepared]
+        return {"ready": True, "versions": _versions(job.packages)}
+    if command == "run":
+        start = time.perf_counter()
+        tokens = work[0](False)
+        return {"seconds": time.perf_counter() - start, "tokens": tokens}
+    if command == "end":
+        # Linux counts kibibytes.
+        return {"peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    raise ValueError(f"Unknown command: {command}")
+
+
+def _versions(packages: Iterable[str]) -> dict[str, str]:
+    return {name: importlib.metadata.version(name) for name in packages}
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+def main() -> None:
+    """Answer on the standard output that the process was started with; prints go to stderr."""
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as replies:
+        os.dup2(2, 1)
+        serve(sys.stdin, replies)

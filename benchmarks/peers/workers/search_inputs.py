@@ -1,0 +1,69 @@
+"""The inputs of a search, as its workers read them. Ids are those of `SpecialTokens`.
+
+Axes in the shape comments:
+    batch    sentences
+    length   tokens of the longest source of the batch
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+PAD, BOS, EOS, UNK = 0, 1, 2, 3
+FIRST_TOKEN = 4
+ALPHA = 0.6
+
+
+class Batch(NamedTuple):
+    """Sentences that are searched in one call."""
+
+    tokens: np.ndarray  # int32 (batch, length), without EOS, padded
+    num_tokens: np.ndarray  # int32 (batch,)
+    output_lengths: np.ndarray  # int32 (batch,), output tokens without EOS
+
+    @property
+    def ended(self) -> np.ndarray:
+        """Sources with EOS and padding: int32 (batch, length + 1)."""
+        ids = np.pad(self.tokens, ((0, 0), (0, 1)), constant_values=PAD)
+        ids[np.arange(len(ids)), self.num_tokens] = EOS
+        return ids
+
+    @property
+    def mean_length(self) -> int:
+        """The output length with which all sentences together have as many tokens."""
+        return round(float(self.output_lengths.mean()))
+
+    def rows(self) -> list[list[int]]:
+        """The ids of each source, without EOS."""
+        return [
+            row[:length].tolist() for row, length in zip(self.tokens, self.num_tokens, strict=True)
+        ]
+
+
+def read_batches(path: str, row: Mapping[str, Any]) -> list[Batch]:
+    """The batches of a row, in the order of the file."""
+    with np.load(path) as arrays:
+        tokens, num_tokens = arrays["tokens"], arrays["num_tokens"]
+        output_lengths = arrays["output_lengths"]
+    starts = range(0, len(tokens), row["batch_size"])
+    parts = (slice(start, start + row["batch_size"]) for start in starts)
+    return [
+        Batch(tokens[part, : num_tokens[part].max()], num_tokens[part], output_lengths[part])
+        for part in parts
+    ]
+
+
+def parts(batches: Sequence[Batch], only_first: bool) -> Iterator[Batch]:
+    """All batches, or the first sentence alone."""
+    if not only_first:
+        yield from batches
+        return
+    yield Batch(*(array[:1] for array in batches[0]))
+
+
+def num_tokens(rows: np.ndarray) -> int:
+    """Tokens of the outputs (batch, length), each with its first EOS if it has one."""
+    is_end = rows == EOS
+    ends = np.where(is_end.any(axis=1), is_end.argmax(axis=1) + 1, rows.shape[1])
+    return int(ends.sum())
