@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks.peers.engines import chosen_engines
 from benchmarks.peers.report import COLUMNS, HEADER, lines, record
 from benchmarks.peers.rows import ROWS, Row, growth_rows
+from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.command_errors import (
     CommandParser,
     positive_int,
@@ -28,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     engines = chosen_engines(options.engines)
     rows = chosen_rows(options.rows, options.growth)
-    from benchmarks.peers.comparison import Comparison  # loads Keras, for the sizes of presets
+    start_backend_quietly(devices=False)
+    from benchmarks.peers.comparison import Comparison  # loads Keras, for the presets' sizes
 
     given = sys.argv[1:] if arguments is None else arguments
     command = shlex.join(["python", "-m", "benchmarks.peers", *given])

@@ -90,4 +90,4 @@ def _expected_tokens(row: Row, inputs: Path) -> int:
     if row.task == "training":
         return row.units
     with np.load(inputs) as arrays:
-        return int(arrays["output_lengths"].sum()) + row.num_sentences
+        return row.repeats * (int(arrays["output_lengths"].sum()) + row.num_sentences)

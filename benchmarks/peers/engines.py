@@ -1,6 +1,7 @@
 """The engines: what runs the work, in which precision and in which environment."""
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from typing import Literal
 
@@ -55,9 +56,11 @@ class Engine:
     def environment(self, threads: int) -> dict[str, str]:
         """Environment variables of the engine's process."""
         number = str(threads)
+        all_cores = threads == len(os.sched_getaffinity(0))
         return {
             "OMP_NUM_THREADS": number,
-            "OMP_PROC_BIND": "true",
+            # Each thread stays on its core; fewer threads would all stay on the first ones.
+            "OMP_PROC_BIND": str(all_cores).lower(),
             "TF_NUM_INTRAOP_THREADS": number,
             "TF_NUM_INTEROP_THREADS": number,
             "TF_CPP_MIN_LOG_LEVEL": "2",

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -11,6 +12,8 @@ from benchmarks.peers.rows import Row
 from benchmarks.peers.worker_process import WorkerFailure, WorkerProcess
 from benchmarks.peers.workers.protocol import Job
 
+# The threads of some engines go on waiting in a loop after their work: 0.2 s in Intel's OpenMP.
+REST_SECONDS = 0.5
 MOST_TOKENS_OFF = 0.02  # share by which an engine's output may differ from what the row asks for
 
 
@@ -86,6 +89,7 @@ def measure(
     rounds: int,
     start: Start,
     tell: Callable[[str], None],
+    rest_seconds: float = REST_SECONDS,
 ) -> RowResult:
     """Measure the engines of a row: each starts alone, then all run once a round.
 
@@ -95,6 +99,7 @@ def measure(
         rounds: number of rounds that count, after one that does not.
         start: starts the worker of an engine.
         tell: is given a line for each engine that is skipped.
+        rest_seconds: pause before each run, so that the engine before it is at rest.
 
     Returns:
         The measurements.
@@ -115,6 +120,7 @@ def measure(
                 skip(engine, str(failure))
         for number in range(rounds + 1):
             for found, worker in list(running.values()):
+                time.sleep(rest_seconds)
                 try:
                     _run(found, worker, counts=number > 0)
                 except WorkerFailure as failure:

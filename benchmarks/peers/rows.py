@@ -1,7 +1,6 @@
 """The rows of the comparison: the work that all engines do alike."""
 
 import dataclasses
-import math
 from typing import Any, Literal
 
 Task = Literal["search", "training"]
@@ -26,7 +25,7 @@ class Row:
         corpus: "random": a batch of random sentences of equal length; "multi30k": real sentences of
             mixed lengths, each with the length of its real translation forced on its output.
         sentences: number of sentences of "multi30k", searched in batches of similar lengths.
-        steps: weight updates of a training, timed together.
+        repeats: times that a search is repeated, or weight updates of a training, timed together.
     """
 
     name: str
@@ -38,7 +37,7 @@ class Row:
     beam_size: int = 4
     corpus: Corpus = "random"
     sentences: int = 512
-    steps: int = 1
+    repeats: int = 1
 
     @property
     def unit(self) -> str:
@@ -52,10 +51,10 @@ class Row:
 
     @property
     def units(self) -> int:
-        """Sentences of a search, or target tokens of a training."""
+        """Sentences of a search, or target tokens of a training, that are timed together."""
         if self.task == "search":
-            return self.num_sentences
-        return self.steps * self.batch_size * self.length
+            return self.repeats * self.num_sentences
+        return self.repeats * self.batch_size * self.length
 
 
 def _mixed(name: str, beam_size: int) -> Row:
@@ -65,13 +64,13 @@ def _mixed(name: str, beam_size: int) -> Row:
 
 
 ROWS = (
-    Row(name="beam4-tiny-32x16", preset="tiny", vocabulary_size=10_000, length=16),
+    Row(name="beam4-tiny-32x16", preset="tiny", vocabulary_size=10_000, length=16, repeats=4),
     Row(name="beam4-base-32x32"),
     Row(name="greedy-base-32x32", beam_size=1),
     Row(name="beam4-base-1x32", batch_size=1),
     _mixed("beam4-multi30k-mixed", 4),
     _mixed("greedy-multi30k-mixed", 1),
-    Row(name="train-base-64x32", task="training", batch_size=64, steps=2),
+    Row(name="train-base-64x32", task="training", batch_size=64, repeats=2),
     Row(
         name="train-tiny-256x16",
         task="training",
@@ -79,7 +78,7 @@ ROWS = (
         vocabulary_size=8000,
         batch_size=256,
         length=16,
-        steps=4,
+        repeats=4,
     ),
 )
 
@@ -96,8 +95,3 @@ def growth_rows() -> tuple[Row, ...]:
 def _growth_row(beam_size: int, batch_size: int, length: int) -> Row:
     name = f"growth-beam{beam_size}-{batch_size}x{length}"
     return Row(name=name, beam_size=beam_size, batch_size=batch_size, length=length)
-
-
-def num_batches(row: Row) -> int:
-    """Number of batches of a search."""
-    return math.ceil(row.num_sentences / row.batch_size)

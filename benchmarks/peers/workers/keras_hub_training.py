@@ -31,7 +31,7 @@ def prepare(job: Job) -> Work:
             yield (source_ids, target_ids), labels
 
     def work(only_first: bool) -> int:
-        steps = 1 if only_first else row["steps"]
+        steps = 1 if only_first else row["repeats"]
         model.fit(batches(), steps_per_epoch=steps, verbose=0)
         return steps * labels.size
 

@@ -1,6 +1,8 @@
 """Hugging Face's Marian model of a preset's sizes, with random weights."""
 
 import argparse
+import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,14 +45,13 @@ def convert(sizes: Mapping[str, Any], vocabulary_size: int, directories: Mapping
         sizes, vocabulary_size: as of `build_marian`.
         directories: directory to write of each precision.
     """
-    import os
-
     from ctranslate2.converters.transformers import MarianMTLoader
 
     pieces = ["<pad>", "<s>", "</s>", "<unk>"]
     pieces += [f"t{token}" for token in range(FIRST_TOKEN, vocabulary_size)]
     for precision, directory in directories.items():
-        spec = MarianMTLoader().get_model_spec(build_marian(sizes, vocabulary_size))
+        # The converter takes the last token for padding, and leaves it out.
+        spec = MarianMTLoader().get_model_spec(build_marian(sizes, vocabulary_size + 1))
         spec.register_source_vocabulary(pieces)
         spec.register_target_vocabulary(pieces)
         spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = pieces[1:4]
@@ -62,11 +63,9 @@ def convert(sizes: Mapping[str, Any], vocabulary_size: int, directories: Mapping
 
 
 def main() -> None:
-    """Convert a model: the fields of `convert` as JSON."""
-    import json
-
+    """Convert a model: the arguments of `convert` as JSON."""
     parser = argparse.ArgumentParser(description="Write a random Marian model for CTranslate2.")
-    parser.add_argument("request", help="JSON of sizes, vocabulary_size and directories")
+    parser.add_argument("request", help="JSON of the arguments of `convert`")
     convert(**json.loads(parser.parse_args().request))
 
 

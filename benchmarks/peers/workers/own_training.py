@@ -33,7 +33,7 @@ def prepare(job: Job) -> Work:
     batches = fit_batches(_reader(job))
 
     def work(only_first: bool) -> int:
-        steps = 1 if only_first else row["steps"]
+        steps = 1 if only_first else row["repeats"]
         trainer.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=0)
         return steps * row["batch_size"] * row["length"]
 

@@ -19,6 +19,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, TextIO
 
 # Does the work once and returns the number of target tokens; with True only a first, small part.
@@ -81,9 +82,17 @@ def _answer(command: str, request: Mapping[str, Any], work: list[Work]) -> dict[
         tokens = work[0](False)
         return {"seconds": time.perf_counter() - start, "tokens": tokens}
     if command == "end":
-        # Linux counts kibibytes.
-        return {"peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+        return {"peak_bytes": _peak_bytes()}
     raise ValueError(f"Unknown command: {command}")
+
+
+def _peak_bytes() -> int:
+    """Peak memory of this process; `ru_maxrss` may be that of the process that started it."""
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+        name, _, value = line.partition(":")
+        if name == "VmHWM":
+            return int(value.split()[0]) * 1024  # Linux counts kibibytes
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _versions(packages: Iterable[str]) -> dict[str, str]:

@@ -42,16 +42,17 @@ class Batch(NamedTuple):
 
 
 def read_batches(path: str, row: Mapping[str, Any]) -> list[Batch]:
-    """The batches of a row, in the order of the file."""
+    """The batches of a row, in the order of the file, as often as it is repeated."""
     with np.load(path) as arrays:
         tokens, num_tokens = arrays["tokens"], arrays["num_tokens"]
         output_lengths = arrays["output_lengths"]
     starts = range(0, len(tokens), row["batch_size"])
     parts = (slice(start, start + row["batch_size"]) for start in starts)
-    return [
+    batches = [
         Batch(tokens[part, : num_tokens[part].max()], num_tokens[part], output_lengths[part])
         for part in parts
     ]
+    return batches * row["repeats"]
 
 
 def parts(batches: Sequence[Batch], only_first: bool) -> Iterator[Batch]:

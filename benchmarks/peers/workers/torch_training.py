@@ -91,7 +91,7 @@ def prepare(job: Job) -> Work:
         return float(loss.detach())
 
     def work(only_first: bool) -> int:
-        steps = 1 if only_first else row["steps"]
+        steps = 1 if only_first else row["repeats"]
         for _ in range(steps):
             step()
         return steps * labels.numel()
