@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from keras_transformer.runs.run_directory import RunDirectory as RunDirectory
     from keras_transformer.schedules import TransformerSchedule as TransformerSchedule
     from keras_transformer.search_options import SearchOptions as SearchOptions
+    from keras_transformer.serving import CTranslate2Translator as CTranslate2Translator
     from keras_transformer.serving import LiteRTTranslator as LiteRTTranslator
     from keras_transformer.serving import TranslationClient as TranslationClient
     from keras_transformer.special_tokens import SpecialTokens as SpecialTokens
@@ -79,6 +80,7 @@ _HOMES = {
     "Alignment": "inference.alignment",
     "BatchPlan": "data",
     "BatchReader": "data",
+    "CTranslate2Translator": "serving",
     "CausalStack": "models",
     "LabelSmoothingCrossEntropy": "losses",
     "LiteRTTranslator": "serving",

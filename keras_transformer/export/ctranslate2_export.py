@@ -14,6 +14,7 @@ from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models import TransformerStacks
 from keras_transformer.serving.export_contract import (
+    CTRANSLATE2_KIND,
     CTRANSLATE2_PRECISIONS,
     CTranslate2Precision,
 )
@@ -78,7 +79,7 @@ def export_ctranslate2(
         write_model_card(
             path,
             translator,
-            kind="CTranslate2 model",
+            kind=CTRANSLATE2_KIND,
             options={"max_positions": layers.max_length or NUM_POSITIONS},
             precision=precision,
         )

@@ -20,6 +20,7 @@ from keras_transformer.search_options import (
     takes_search_options,
 )
 from keras_transformer.serving.export_contract import (
+    LITERT_KIND,
     LITERT_PRECISIONS,
     NO_SCORE,
     LiteRTPrecision,
@@ -93,7 +94,7 @@ def export_litert(
         write_model_card(
             path,
             translator,
-            kind="LiteRT model",
+            kind=LITERT_KIND,
             options=dataclasses.asdict(search),
             precision=precision,
         )

@@ -12,6 +12,9 @@ CTranslate2Precision = Literal["float32", "float16", "int16", "int8"]
 SAVED_MODEL_PRECISIONS: tuple[SavedModelPrecision, ...] = get_args(SavedModelPrecision)
 LITERT_PRECISIONS: tuple[LiteRTPrecision, ...] = get_args(LiteRTPrecision)
 CTRANSLATE2_PRECISIONS: tuple[CTranslate2Precision, ...] = get_args(CTranslate2Precision)
+# Kinds of exports, as their model cards name them.
+LITERT_KIND = "LiteRT model"
+CTRANSLATE2_KIND = "CTranslate2 model"
 # Files beside the versions of a SavedModel, for the model server.
 MODELS_CONFIG = "models.config"
 BATCHING_CONFIG = "batching.config"

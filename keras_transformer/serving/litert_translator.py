@@ -1,19 +1,19 @@
 """Strings in, strings out, from a LiteRT export: without TensorFlow, and without Keras."""
 
-import os
 import threading
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
+from keras_transformer.serving.cpu_threads import cpu_threads
 from keras_transformer.serving.export_contract import NO_SCORE
 from keras_transformer.serving.litert_directory import TRANSLATE_IDS, LiteRTDirectory
 from keras_transformer.text.sentence_batches import batches_by_length
-from keras_transformer.text.sentence_encoding import encode_sentences
+from keras_transformer.text.sentence_encoding import LongSentences, encode_sentences
 from keras_transformer.types import PathLike
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ class LiteRTTranslator:
 
     Needs `ai-edge-litert` and `sentencepiece` (`pip install 'keras-transformer-garden[litert]'`).
     Sentences are sorted by length, run in batches and returned in their original order. The
-    translation of an empty sentence is empty. Sentences that are too long are cut, with a warning.
-    Unpaired surrogates are read as U+FFFD.
+    translation of an empty sentence is empty. Unpaired surrogates are read as U+FFFD.
 
     Threads may share a translator; they take turns. The attribute `settings` is the content of
     `translation.json`; `source_tokenizer` and `tokenizer` are the tokenizers of both sides.
@@ -35,6 +34,8 @@ class LiteRTTranslator:
         directory: directory that `export_litert` wrote.
         num_threads: number of threads that compute; defaults to the number of cores, at most 4.
         batch_size: maximum number of sentences in a batch.
+        long_sentences: what to do with a sentence that is too long: `"refuse"` raises
+            `SentenceTooLong`; `"cut"` drops its end, with a `LongSentenceWarning`.
 
     Raises:
         ValueError: an argument breaks its rule.
@@ -53,19 +54,23 @@ class LiteRTTranslator:
     """
 
     def __init__(
-        self, directory: PathLike, *, num_threads: int | None = None, batch_size: int = 8
+        self,
+        directory: PathLike,
+        *,
+        num_threads: int | None = None,
+        batch_size: int = 8,
+        long_sentences: Literal["refuse", "cut"] = "cut",
     ) -> None:
-        if num_threads is not None:
-            check_positive_int("num_threads", num_threads)
+        num_threads = cpu_threads(num_threads)
         check_positive_int("batch_size", batch_size)
-        interpreter = _interpreter_class()
+        check_one_of("long_sentences", long_sentences, ("refuse", "cut"))
+        interpreter = interpreter_class()
         files = LiteRTDirectory(directory)
         self.settings = files.read_settings()
         self.source_tokenizer, self.tokenizer = files.load_tokenizers(self.settings)
         self.batch_size = batch_size
-        self._model = interpreter(
-            model_path=str(files.model_path), num_threads=num_threads or min(4, _num_cores())
-        )
+        self.long_sentences: LongSentences = long_sentences
+        self._model = interpreter(model_path=str(files.model_path), num_threads=num_threads)
         self._translate_ids = self._model.get_signature_runner(TRANSLATE_IDS)
         self._lock = threading.Lock()
 
@@ -99,10 +104,11 @@ class LiteRTTranslator:
 
         Raises:
             ValueError: `sentences` is a single string, or an entry is not a string.
+            SentenceTooLong: a sentence is longer than `max_source_length` and is to be refused. It
+                is a `UserInputError`.
             UserInputError: the model's scores are not finite numbers.
         """
-        most = self.settings["limits"]["max_source_length"]
-        rows = encode_sentences("sentences", sentences, self.source_tokenizer, most, "cut")
+        rows = self._encode("sentences", sentences, self.long_sentences)
         results = [("", 0.0)] * len(rows)
         not_empty = [i for i, row in enumerate(rows) if row]
         lengths = [len(row) for row in rows]
@@ -114,6 +120,16 @@ class LiteRTTranslator:
             for i, text, score in zip(indices, texts, scores, strict=True):
                 results[i] = text, float(score)
         return results
+
+    def check_lengths(self, sources: Iterable[str]) -> None:
+        """Raise `SentenceTooLong` if a source is too long, whatever `long_sentences` is."""
+        self._encode("sources", sources, "refuse")
+
+    def _encode(
+        self, name: str, sentences: Iterable[str], long_sentences: LongSentences
+    ) -> list[list[int]]:
+        most = self.settings["limits"]["max_source_length"]
+        return encode_sentences(name, sentences, self.source_tokenizer, most, long_sentences)
 
     def _run(self, rows: Sequence[list[int]]) -> tuple[list[list[int]], np.ndarray]:
         """The output ids and the scores of rows of ids."""
@@ -127,14 +143,8 @@ class LiteRTTranslator:
         return [row[:length].tolist() for row, length in found], outputs["scores"]
 
 
-def _num_cores() -> int:
-    """Number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _interpreter_class() -> type["Interpreter"]:
+def interpreter_class() -> type["Interpreter"]:
+    """The class of the interpreter; a UserInputError where it is not installed."""
     try:
         from ai_edge_litert.interpreter import Interpreter
     except ImportError as error:

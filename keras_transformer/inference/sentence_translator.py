@@ -1,0 +1,250 @@
+"""The text around a generator of rows of ids: sentences in, sentences out. Needs no Keras."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from keras_transformer.argument_checks import check_one_of, check_positive_int
+from keras_transformer.errors import UserInputError
+from keras_transformer.inference.alignment import Alignment
+from keras_transformer.search_options import HasSearchOptions, SearchOptions
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.sentence_batches import check_equal_numbers
+from keras_transformer.text.sentence_encoding import (
+    LONG_SENTENCES,
+    LongSentences,
+    encode_sentences,
+    split_sentences,
+)
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.row_generator import Rows
+
+
+class Generator(Protocol):
+    """Runs a model on rows of ids, as `RowGenerator` does."""
+
+    def search(
+        self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False
+    ) -> Iterator[tuple[int, Iterable[Sequence[int]], list[float]]]: ...
+
+    def score(
+        self, source_rows: Rows, target_rows: Rows, progress: bool = False
+    ) -> Iterator[tuple[int, float]]: ...
+
+    def alignment(
+        self, source_rows: Rows, target_rows: Rows, progress: bool = False
+    ) -> Iterator[tuple[int, np.ndarray]]: ...
+
+
+class SentenceTranslator(HasSearchOptions):
+    """Translates, scores and aligns lists of sentences; `Translator` has its arguments."""
+
+    max_length: int | None
+    _generator: Generator
+
+    def __init__(
+        self,
+        source_tokenizer: SentencePieceTokenizer,
+        tokenizer: SentencePieceTokenizer,
+        search_options: SearchOptions,
+        *,
+        batch_size: int,
+        long_sentences: LongSentences,
+        source_language: str,
+    ) -> None:
+        check_positive_int("batch_size", batch_size)
+        check_one_of("long_sentences", long_sentences, LONG_SENTENCES)
+        self.search_options = search_options
+        self.source_tokenizer = source_tokenizer
+        self.tokenizer = tokenizer
+        self.batch_size = batch_size
+        self.long_sentences = long_sentences
+        self.source_language = source_language
+
+    def translate(
+        self,
+        sentences: Iterable[str],
+        prefixes: Iterable[str] | None = None,
+        progress: bool = False,
+    ) -> list[str]:
+        """The best translation of each sentence.
+
+        Args:
+            sentences: the sentences to translate.
+            prefixes: the beginning of each translation, which may end within a word. An empty
+                prefix leaves the translation free.
+            progress: whether to show a progress bar on stderr.
+
+        Returns:
+            The translations in the order of `sentences`. A prefix is part of its translation, as
+            the tokenizer spells it. The translations of the parts of a split sentence are joined by
+            spaces.
+
+        Raises:
+            SentenceTooLong: a sentence or a prefix is longer than `max_source_length` and is to be
+                refused. It is a `UserInputError`; all methods raise it.
+        """
+        if self.long_sentences == "split" and prefixes is None:
+            return self._translate_parts(sentences, progress)
+        return [best[0] for best, *_ in self._search(sentences, 1, prefixes, progress)]
+
+    def translate_nbest(
+        self,
+        sentences: Iterable[str],
+        n: int,
+        prefixes: Iterable[str] | None = None,
+        progress: bool = False,
+    ) -> list[list[tuple[str, float]]]:
+        """The n best translations of each sentence, with their scores.
+
+        Args:
+            sentences: the sentences to translate.
+            n: number of translations, at most `beam_size`.
+            prefixes: as in `translate`.
+            progress: whether to show a progress bar on stderr.
+
+        Returns:
+            For each sentence its `(text, score)` pairs, best first; the score is the
+            log-probability divided by the length penalty. Two texts may be the same, spelled with
+            different tokens. A list is shorter than n if the search found fewer, and `[("", 0.0)]`
+            (or the prefix instead of `""`) for an empty sentence.
+        """
+        check_positive_int("n", n)
+        if n > self.beam_size:
+            raise UserInputError(
+                f"`n` must be at most the beam size. Received: n={n}, beam_size={self.beam_size}"
+            )
+        return self._search(sentences, n, prefixes, progress)
+
+    def score(
+        self,
+        sources: Iterable[str],
+        targets: Iterable[str],
+        *,
+        normalize: bool = False,
+        progress: bool = False,
+    ) -> list[float]:
+        """Natural-log probability of given translations, EOS included, without length penalty.
+
+        Args:
+            sources: the source sentences.
+            targets: one translation of each source.
+            normalize: whether to divide by the number of target tokens, EOS included.
+            progress: whether to show a progress bar on stderr.
+
+        Returns:
+            The log-probabilities in the order of `sources`.
+        """
+        source_rows, target_rows = self._encode_pairs(sources, targets)
+        found = dict(self._generator.score(source_rows, target_rows, progress))
+        return [found[i] / (len(row) + 1 if normalize else 1) for i, row in enumerate(target_rows)]
+
+    def align(
+        self, sources: Iterable[str], targets: Iterable[str], *, progress: bool = False
+    ) -> list[Alignment]:
+        """Alignment of given translations with their sources, from the cross-attention.
+
+        Args:
+            sources: the source sentences.
+            targets: one translation of each source.
+            progress: whether to show a progress bar on stderr.
+
+        Returns:
+            The alignments in the order of `sources`.
+
+        Reference:
+            Garg et al., "Jointly Learning to Align and Translate with Transformer Models", 2019,
+            section 4.2: the attention of the penultimate layer, averaged over its heads.
+        """
+        source_rows, target_rows = self._encode_pairs(sources, targets)
+        found = dict(self._generator.alignment(source_rows, target_rows, progress))
+        eos = self.source_tokenizer.special_tokens.eos
+        return [
+            Alignment(
+                self.source_tokenizer.pieces([*source, eos]),
+                self.tokenizer.pieces(target),
+                found[i],
+            )
+            for i, (source, target) in enumerate(zip(source_rows, target_rows, strict=True))
+        ]
+
+    def check_lengths(self, sources: Iterable[str], targets: Iterable[str] = ()) -> None:
+        """Raise `SentenceTooLong` if a source or a target is too long.
+
+        Args:
+            sources: source sentences, refused whatever `long_sentences` is.
+            targets: translations to score or align, or prefixes.
+        """
+        self._encode("sources", sources, self.source_tokenizer)
+        self._encode("targets", targets, self.tokenizer)
+
+    def _most_tokens(self) -> int:
+        """Maximum number of tokens of a sentence, EOS counted."""
+        return self.search_options.source_limit(self.max_length)
+
+    def _translate_parts(self, sentences: Iterable[str], progress: bool) -> list[str]:
+        """Like `translate`, but splits sentences that are too long."""
+        limit, language = self._most_tokens(), self.source_language
+        parts = split_sentences("sentences", sentences, self.source_tokenizer, limit, language)
+        rows = list(itertools.chain(*parts))
+        prefix_rows: Rows = [[]] * len(rows)
+        found = self._generator.search(rows, prefix_rows, 1, progress)
+        best = iter(self._texts(found, prefix_rows))
+        texts = [[next(best)[0][0] for _ in rows_of_one] for rows_of_one in parts]
+        return [" ".join(filter(None, texts_of_one)) for texts_of_one in texts]
+
+    def _search(
+        self, sentences: Iterable[str], n: int, prefixes: Iterable[str] | None, progress: bool
+    ) -> list[list[tuple[str, float]]]:
+        """The n best `(text, score)` of each sentence."""
+        rows, prefix_rows = self._rows(sentences, prefixes)
+        return self._texts(self._generator.search(rows, prefix_rows, n, progress), prefix_rows)
+
+    def _rows(self, sentences: Iterable[str], prefixes: Iterable[str] | None) -> tuple[Rows, Rows]:
+        """The ids of sentences and of their prefixes."""
+        if self.long_sentences == "split":
+            raise UserInputError(
+                '`long_sentences="split"` works with `translate` only, and without prefixes: the '
+                "parts of a split sentence have results and prefixes of their own."
+            )
+        rows = self._encode("sentences", sentences, self.source_tokenizer, self.long_sentences)
+        if prefixes is None:
+            return rows, [[]] * len(rows)
+        return rows, self._encode_beside(rows, "sentences", "prefixes", prefixes)
+
+    def _texts(
+        self,
+        found: Iterator[tuple[int, Iterable[Sequence[int]], list[float]]],
+        prefix_rows: Rows,
+        num_of_empty: int = 1,
+    ) -> list[list[tuple[str, float]]]:
+        """The `(text, score)` pairs of each sentence; an empty one has its prefix."""
+        results = [[(text, 0.0)] * num_of_empty for text in self.tokenizer.decode(prefix_rows)]
+        for i, ids, scores in found:
+            results[i] = list(zip(self.tokenizer.decode(ids), scores, strict=True))
+        return results
+
+    def _encode(
+        self,
+        name: str,
+        sentences: Iterable[str],
+        tokenizer: SentencePieceTokenizer,
+        long_sentences: LongSentences = "refuse",
+    ) -> list[list[int]]:
+        return encode_sentences(name, sentences, tokenizer, self._most_tokens(), long_sentences)
+
+    def _encode_pairs(self, sources: Iterable[str], targets: Iterable[str]) -> tuple[Rows, Rows]:
+        rows = self._encode("sources", sources, self.source_tokenizer)
+        return rows, self._encode_beside(rows, "sources", "targets", targets)
+
+    def _encode_beside(
+        self, source_rows: Rows, source_name: str, name: str, texts: Iterable[str]
+    ) -> list[list[int]]:
+        rows = self._encode(name, texts, self.tokenizer)
+        check_equal_numbers(source_name, source_rows, name, rows)
+        return rows

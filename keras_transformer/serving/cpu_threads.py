@@ -1,0 +1,27 @@
+"""How many threads an engine computes with."""
+
+import os
+
+from keras_transformer.argument_checks import check_positive_int
+
+_MOST_BY_DEFAULT = 4  # more are seldom faster, and disturb others
+
+
+def cpu_threads(num_threads: int | None) -> int:
+    """The given number of threads, after a check; else the number of cores, at most 4.
+
+    Example:
+        >>> cpu_threads(2)
+        2
+    """
+    if num_threads is not None:
+        check_positive_int("num_threads", num_threads)
+        return num_threads
+    return min(_MOST_BY_DEFAULT, _num_cores())
+
+
+def _num_cores() -> int:
+    """Number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,235 @@
+"""`CTranslate2Translator` says what the `Translator` says, without Keras and TensorFlow."""
+
+import concurrent.futures
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
+from keras_transformer.export.ctranslate2_export import export_ctranslate2
+from keras_transformer.inference.translator import Translator
+from keras_transformer.serving.ctranslate2_translator import CTranslate2Translator
+from keras_transformer.text import SentencePieceTokenizer
+from tests.export.nasty_sentences import NASTY
+from tests.random_translation import build, sentences
+from tests.translation_training.number_text import pairs
+
+SEARCH = {"beam_size": 4, "alpha": 0.0, "extra_length": 8}
+TEXTS = ["one two three four", "", "five", "  ", "three three one", "two five five one four two"]
+
+
+@pytest.fixture(scope="module")
+def translator(trained_run):
+    return Translator.load(trained_run, **SEARCH)
+
+
+@pytest.fixture(scope="module")
+def exported(translator, tmp_path_factory):
+    return export_ctranslate2(translator, tmp_path_factory.mktemp("ctranslate2") / "model")
+
+
+@pytest.fixture(scope="module")
+def engine(exported):
+    return CTranslate2Translator(exported, num_threads=1, **SEARCH)
+
+
+@pytest.fixture
+def copied(exported, tmp_path):
+    return shutil.copytree(exported, tmp_path / "copied")
+
+
+def short_sentences(number):
+    return [" ".join(line.split()[:4]) for line in sentences(number)]
+
+
+def test_it_says_what_the_translator_says(translator, engine, exported):
+    found = engine.translate_nbest(iter(TEXTS), 2)
+    expected = translator.translate_nbest(TEXTS, 2)
+    assert [[text for text, _ in best] for best in found] == [
+        [text for text, _ in best] for best in expected
+    ]
+    for best, other in zip(found, expected, strict=True):
+        scores = [score for _, score in other]
+        assert [score for _, score in best] == pytest.approx(scores, abs=1e-3)
+    assert engine.translate(TEXTS) == [best[0][0] for best in found]
+    by_twos = CTranslate2Translator(exported, num_threads=2, batch_size=2, **SEARCH)
+    assert by_twos.translate(TEXTS) == engine.translate(TEXTS)
+    assert engine.translate([]) == []
+
+
+def test_greedy_search_is_the_same(translator, exported):
+    sources = pairs()[0][::7]
+    options = SEARCH | {"beam_size": 1}
+    expected = Translator(translator.models, translator.tokenizer, **options).translate(sources)
+    assert CTranslate2Translator(exported, **options).translate(sources) == expected
+
+
+def test_prefixes_scores_and_alignments_are_the_same(translator, engine):
+    sources, targets = ["one two three four", "five", "", "two"], ["1 2 3", "", "5", "2 2 2 2 2 2"]
+    prefixes = ["1 3", "", "4", "2"]
+    assert engine.translate(sources, prefixes) == translator.translate(sources, prefixes)
+    expected = translator.score(sources, targets)
+    assert engine.score(sources, targets) == pytest.approx(expected, abs=1e-3)
+    expected = translator.score(sources, targets, normalize=True)
+    assert engine.score(sources, targets, normalize=True) == pytest.approx(expected, abs=1e-3)
+    alignments = engine.align(sources, targets), translator.align(sources, targets)
+    for found, expected in zip(*alignments, strict=True):
+        assert found.source_pieces == expected.source_pieces
+        assert found.target_pieces == expected.target_pieces
+        np.testing.assert_allclose(found.weights, expected.weights, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"extra_length": 2},  # each sentence its own limit
+        {"extra_length": 6, "min_length": 5},
+        {"extra_length": 6, "no_repeat_ngram": 2},
+    ],
+    ids=str,
+)
+def test_options_of_the_search_hold(options, tmp_path):
+    """With separate vocabularies, padded, learned positions, outputs that end nowhere."""
+    source_tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
+    tokenizer = SentencePieceTokenizer.train(sentences(50, seed=1), vocabulary_size=50)
+    sizes = {"vocabulary_size": 56, "source_vocabulary_size": 64}
+    model = build(tokenizer, **sizes, positions="learned", max_length=24)
+    options = {"beam_size": 1, "alpha": 0.0, "batch_size": 4, **options}
+    expected = Translator(model, tokenizer, source_tokenizer=source_tokenizer, **options)
+    path = export_ctranslate2(expected, tmp_path / "model")
+    found = CTranslate2Translator(path, num_threads=1, **options)
+    assert found.max_length == 24
+    texts = short_sentences(9)
+    assert found.translate(texts) == expected.translate(texts)
+    assert found.source_tokenizer.fingerprint == source_tokenizer.fingerprint
+    assert found.tokenizer.fingerprint == tokenizer.fingerprint
+
+
+def test_nasty_sentences(engine):
+    texts = [text.decode("utf-8", "replace")[:200] for text in NASTY]
+    found = engine.translate(texts)
+    assert {text for text, source in zip(found, texts, strict=True) if not source.strip()} == {""}
+    assert [engine.translate([text])[0] for text in texts[::5]] == found[::5]
+
+
+def test_long_sentences(translator, exported):
+    options = SEARCH | {"max_source_length": 12}
+    long = "one two three four five one two three. four five one two."
+    with pytest.raises(SentenceTooLong, match=r"`sentences\[1\]` has more than 12 tokens"):
+        CTranslate2Translator(exported, **options).translate(["one", long])
+    with pytest.raises(SentenceTooLong, match=r"`targets\[0\]` has more than 12 tokens"):
+        CTranslate2Translator(exported, **options).check_lengths(["one"], [long])
+    for choice in ("cut", "split"):
+        own = Translator(translator.models, translator.tokenizer, **options, long_sentences=choice)
+        engine = CTranslate2Translator(exported, **options, long_sentences=choice)
+        with pytest.warns(LongSentenceWarning):
+            expected = own.translate(["one", long])
+        with pytest.warns(LongSentenceWarning):
+            assert engine.translate(["one", long]) == expected
+
+
+def test_progress_is_shown_on_stderr(engine, capsys):
+    engine.translate(TEXTS, progress=True)
+    shown = capsys.readouterr()
+    assert "4/4" in shown.err
+    assert shown.out == ""
+
+
+def test_threads_share_it(engine):
+    expected = engine.translate(TEXTS)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda text: engine.translate([text])[0], TEXTS * 3))
+    assert found == expected * 3
+
+
+def test_it_runs_where_there_is_neither_keras_nor_tensorflow(exported, engine):
+    program = (
+        "import sys\n"
+        "for name in ('keras', 'tensorflow', 'tensorflow_text', 'jax', 'h5py'):\n"
+        "    sys.modules[name] = None\n"
+        "from keras_transformer.serving import CTranslate2Translator\n"
+        "print(CTranslate2Translator(sys.argv[1], alpha=0.0).translate([sys.argv[2]])[0])\n"
+    )
+    command = [sys.executable, "-c", program, str(exported), TEXTS[0]]
+    ran = subprocess.run(command, capture_output=True, check=True)
+    assert ran.stdout.decode("utf-8").strip() == engine.translate([TEXTS[0]])[0]
+
+
+def test_without_ctranslate2_one_line_says_how_to_get_it(exported, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(
+        UserInputError,
+        match=r"not installed: pip install 'keras-transformer-garden\[ctranslate2\]'$",
+    ):
+        CTranslate2Translator(exported)
+
+
+def test_a_directory_without_an_export(tmp_path, copied):
+    for directory in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(UserInputError, match="holds no CTranslate2 export.*export ctranslate2"):
+            CTranslate2Translator(directory)
+    card = json.loads((copied / "model_card.json").read_text("utf-8"))
+    for other in ([], card | {"kind": "LiteRT model"}):
+        (copied / "model_card.json").write_text(json.dumps(other), "utf-8")
+        with pytest.raises(UserInputError, match=r"model_card.json is not of a CTranslate2 export"):
+            CTranslate2Translator(copied)
+
+
+@pytest.mark.parametrize("name", ["model.bin", "tokenizer.model", "shared_vocabulary.json"])
+def test_missing_and_damaged_files(copied, name):
+    path = copied / name
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(UserInputError, match=f"{name} is damaged"):
+        CTranslate2Translator(copied)
+    path.unlink()
+    with pytest.raises(UserInputError, match=f"Cannot read .*{name}: No such file"):
+        CTranslate2Translator(copied)
+
+
+def test_damage_that_no_checksum_shows_is_one_line(copied):
+    (copied / "SHA256SUMS").unlink()
+    content = (copied / "model.bin").read_bytes()
+    (copied / "model.bin").write_bytes(content[:-1000])
+    with pytest.raises(UserInputError, match="CTranslate2 cannot open .*copied: ") as raised:
+        CTranslate2Translator(copied)
+    assert "\n" not in str(raised.value)
+    other = SentencePieceTokenizer.train(["another vocabulary"], vocabulary_size=20)
+    other.save(copied / "tokenizer.model")
+    with pytest.raises(UserInputError, match=r"tokenizer.model is not the tokenizer of the export"):
+        CTranslate2Translator(copied)
+    card = json.loads((copied / "model_card.json").read_text("utf-8"))
+    for change in ({"options": {"max_positions": "24"}}, {"source_vocabulary": None}):
+        (copied / "model_card.json").write_text(json.dumps(card | change), "utf-8")
+        with pytest.raises(UserInputError, match=r"model_card.json is damaged: .*Copy the export"):
+            CTranslate2Translator(copied)
+
+
+def test_a_model_without_finite_scores_is_told_as_the_translator_does(tmp_path):
+    tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=42)
+    model = build(tokenizer)
+    model.set_weights([np.full_like(weights, np.nan) for weights in model.get_weights()])
+    path = export_ctranslate2(Translator(model, tokenizer), tmp_path / "model")
+    for beam_size in (1, 4):
+        engine = CTranslate2Translator(path, num_threads=1, extra_length=2, beam_size=beam_size)
+        with pytest.raises(UserInputError, match="The model's scores are not finite numbers: "):
+            engine.translate(["", *sentences(2)])
+        assert engine.translate_nbest(["", " "], 1) == [[("", 0.0)]] * 2
+
+
+def test_misuse(exported, engine):
+    for options in ({"num_threads": 0}, {"batch_size": 0}, {"beam_size": 0}):
+        (name,) = options
+        with pytest.raises(ValueError, match=f"`{name}`"):
+            CTranslate2Translator(exported, **options)
+    with pytest.raises(UserInputError, match="`n` must be at most the beam size"):
+        engine.translate_nbest(["one"], 5)
+    with pytest.raises(UserInputError, match="`prefixes` must be as many as `sentences`"):
+        engine.translate(["one"], ["1", "2"])
+    for wrong in ("one", ["one", b"two"]):
+        with pytest.raises(ValueError, match="`sentences` must be a list of strings"):
+            engine.translate(wrong)
