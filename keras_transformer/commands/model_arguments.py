@@ -69,7 +69,6 @@ def load_translator(
 
 def model_digests(options: argparse.Namespace) -> list[str]:
     """What identifies the named models: digests of weights, fingerprints of tokenizers."""
-    start_backend_quietly()
     from keras_transformer.inference.ensemble_loading import ensemble_members
 
     digests = []

@@ -11,6 +11,7 @@ from keras_transformer.command_line.command_errors import (
 )
 from keras_transformer.commands.model_arguments import add_model_arguments
 from keras_transformer.commands.search_arguments import add_search_arguments
+from keras_transformer.commands.translate_engines import ENGINES, check_engine
 from keras_transformer.errors import UserInputError
 from keras_transformer.search_options import TRANSLATION
 from keras_transformer.text.sentence_encoding import LONG_SENTENCES
@@ -23,6 +24,14 @@ SEARCH = ("beam_size", "alpha")
 def add_translate_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the verb to its parser."""
     add_model_arguments(parser)
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default=ENGINES[0],
+        help="what computes: this package's own search, or an export that is made once, in the "
+        "run's engines/. ctranslate2 is the fastest to start and on a CPU; its length penalty "
+        "differs: it divides by the length to the power of --alpha (default: own)",
+    )
     _add_search_arguments(parser)
     _add_long_line_arguments(parser.add_argument_group("long lines"))
     _add_sampling_arguments(parser.add_argument_group("sampling"))
@@ -31,6 +40,7 @@ def add_translate_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check_combinations(options: argparse.Namespace) -> None:
     """Refuse flags that do not go together."""
+    check_engine(options)
     if options.sample:
         _refuse(options, SEARCH, "is for searching, and `--sample` does not search")
     else:

@@ -5,9 +5,8 @@ import hashlib
 import itertools
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.command_errors import Verbs
 from keras_transformer.command_line.line_stream import (
     STANDARD_INPUT,
@@ -24,6 +23,7 @@ from keras_transformer.commands.translate_arguments import (
     add_translate_arguments,
     check_combinations,
 )
+from keras_transformer.commands.translate_engines import load_engine
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import is_read_once, open_input
 from keras_transformer.files.output_files import find_output
@@ -58,6 +58,9 @@ def translate(options: argparse.Namespace) -> None:
 
 
 def _load(options: argparse.Namespace) -> "Translator":
+    if options.engine != "own":
+        # What it lacks of a `Translator` was refused with the flags.
+        return cast("Translator", load_engine(options))
     return load_translator(
         options,
         **given_search(options),
@@ -88,7 +91,6 @@ def _translate_file(options: argparse.Namespace) -> None:
             f"`--input` must be a file: it is read more than once. Received: {options.input}, "
             "which goes to standard input, without `--output`."
         )
-    start_backend_quietly()  # these import Keras
     from keras_transformer.command_line.resumable_output import ResumableOutput
     from keras_transformer.command_line.streamed_output import StreamedOutput
     from keras_transformer.text.text_lines import text_lines
@@ -145,20 +147,21 @@ def translate_lines(
 ) -> list[str]:
     """The output lines of input lines: one each, or `--n-best` ones."""
     parts = _parts_of(options, lines)
-    sources, prefixes = parts[0], parts[1] if options.tab_prefix else None
+    sources = parts[0]
+    prefixes: dict[str, Any] = {"prefixes": parts[1]} if options.tab_prefix else {}
     if options.sample:
         settings = {name: getattr(options, name) for name in SAMPLING}
         found = translator.sample(
             sources,
             options.n_best or 1,
             **{name: value for name, value in settings.items() if value is not None},
-            prefixes=prefixes,
+            **prefixes,
             first_index=first_index,
         )
     elif options.n_best is not None:
-        found = translator.translate_nbest(sources, options.n_best, prefixes=prefixes)
+        found = translator.translate_nbest(sources, options.n_best, **prefixes)
     else:
-        texts = translator.translate(sources, prefixes=prefixes)
+        texts = translator.translate(sources, **prefixes)
         return [tagged(one_line(text), options.tag) for text in texts]
     if options.n_best is not None:
         return n_best_lines(found, first_index)

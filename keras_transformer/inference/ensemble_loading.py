@@ -1,15 +1,18 @@
 """The models of a translator: from one run or several, with one checkpoint or several."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-import keras
+from typing import TYPE_CHECKING, Any
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.types import PathLike
+
+if TYPE_CHECKING:
+    import keras
 
 Origin = tuple[RunDirectory, Path]  # of a model: its run and its file of weights
 

@@ -5,8 +5,6 @@ import os
 import platform
 from typing import Any
 
-import keras
-
 from keras_transformer.distribution import __version__, distribution_name
 
 # The libraries that can change a score or a speed, besides this one.
@@ -24,6 +22,8 @@ RECORDED_PACKAGES = (
 
 def package_versions() -> dict[str, str]:
     """Return the versions of Python and the installed recorded packages, and Keras's backend."""
+    import keras  # seconds, which reading a run's files does not need
+
     versions = {
         "python": platform.python_version(),
         "backend": keras.backend.backend(),
@@ -39,6 +39,8 @@ def package_versions() -> dict[str, str]:
 
 def machine() -> dict[str, Any]:
     """Return the processor, its number of cores, the backend's devices and the system."""
+    import keras
+
     return {
         "processor": _processor_name(),
         "cores": os.cpu_count(),

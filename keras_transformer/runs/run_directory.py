@@ -1,4 +1,9 @@
-"""A run on disk: one directory with the results of a training and all that translating needs."""
+"""A run on disk: one directory with the results of a training and all that translating needs.
+
+Keras, which takes seconds, is imported with the model alone: engines read the other files.
+"""
+
+from __future__ import annotations
 
 import json
 import os
@@ -6,9 +11,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self, TypeVar, overload
-
-import keras
+from typing import TYPE_CHECKING, Self, TypeVar, overload
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json, read_json, to_record
@@ -16,11 +19,13 @@ from keras_transformer.files.whole_files import PARTIAL, remove_left_over, write
 from keras_transformer.runs.run_checkpoints import RunCheckpoints
 from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
 from keras_transformer.runs.run_lock import LOCK_NAME
-from keras_transformer.runs.run_model import load_run_model
 from keras_transformer.runs.run_records import FORMAT_VERSION, RUN_FORMAT, RunRecord, new_record
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER, save_tokenizers
 from keras_transformer.types import PathLike
+
+if TYPE_CHECKING:
+    import keras
 
 _Tokenizer = TypeVar("_Tokenizer", bound=SentencePieceTokenizer)
 
@@ -39,6 +44,7 @@ class RunDirectory:
                           best.json, averages such as average-last-5-step-00000500.weights.h5;
                           step-00000500.state.npz (the last two), from which a training resumes
     tensorboard/          event files
+    engines/              exports of `keras-transformer translate --engine`, made when needed
     metrics.csv  validation.csv  samples.txt  scores.json  checksums.json
     ```
 
@@ -71,6 +77,7 @@ class RunDirectory:
         self.source_tokenizer_path = self.path / SOURCE_TOKENIZER
         self.weights_path = self.path / "model.weights.h5"
         self.tensorboard_path = self.path / "tensorboard"
+        self.engines_path = self.path / "engines"
         self.metrics_path = self.path / "metrics.csv"
         self.validation_path = self.path / "validation.csv"
         self.samples_path = self.path / "samples.txt"
@@ -183,7 +190,7 @@ class RunDirectory:
         Raises:
             UserInputError: a directory is a link.
         """
-        for directory in (self.checkpoints.directory, self.tensorboard_path):
+        for directory in self._directories():
             if directory.is_symlink():
                 raise UserInputError(
                     f"{directory} is a symbolic link: nothing is written outside of a run. Move "
@@ -207,8 +214,12 @@ class RunDirectory:
             self.checksums.path,
         ):
             path.unlink(missing_ok=True)
-        for directory in (self.checkpoints.directory, self.tensorboard_path):
+        for directory in self._directories():
             shutil.rmtree(directory, ignore_errors=True)
+
+    def _directories(self) -> tuple[Path, ...]:
+        """The directories within the run."""
+        return self.checkpoints.directory, self.tensorboard_path, self.engines_path
 
     def record(self) -> RunRecord:
         """Return the content of run.json.
@@ -263,6 +274,8 @@ class RunDirectory:
 
     def load_architecture(self, **rates: float) -> keras.Model:
         """Return the run's model with new weights; arguments as in `load_model`."""
+        from keras_transformer.runs.run_model import load_run_model
+
         return load_run_model(self.model_path, self.checksums, None, rates)
 
     def load_model(self, checkpoint: PathLike | None = None, **rates: float) -> keras.Model:
@@ -275,6 +288,8 @@ class RunDirectory:
         Raises:
             UserInputError: a file is missing, damaged or refused, or they do not fit each other.
         """
+        from keras_transformer.runs.run_model import load_run_model
+
         weights = self.find_weights(checkpoint)
         return load_run_model(self.model_path, self.checksums, weights, rates)
 

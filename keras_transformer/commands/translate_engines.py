@@ -1,0 +1,190 @@
+"""`keras-transformer translate --engine`: an export beside the run, made once and reused."""
+
+import argparse
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from keras_transformer.backend_start import held_stderr
+from keras_transformer.commands.export_command import SEARCH as EXPORTED_SEARCH
+from keras_transformer.commands.model_arguments import load_translator
+from keras_transformer.commands.search_arguments import given_search
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.checksum_list import CHECKSUMS
+from keras_transformer.files.file_lock import file_lock
+from keras_transformer.files.json_files import read_record
+from keras_transformer.files.standard_streams import tell
+from keras_transformer.files.whole_files import PARTIAL_DIRECTORY, checksum, writing
+from keras_transformer.search_options import SearchOptions
+
+if TYPE_CHECKING:
+    from keras_transformer.runs.run_directory import RunDirectory
+    from keras_transformer.serving import CTranslate2Translator, LiteRTTranslator
+
+ENGINES = ("own", "ctranslate2", "litert")
+# Flags that have no counterpart in an engine, by their names on the parsed command line.
+MISSING: dict[str, tuple[str, ...]] = {
+    "own": (),
+    "ctranslate2": ("sample",),
+    "litert": ("sample", "n_best", "tab_prefix"),
+}
+PRECISION: Final = "float32"
+
+
+class _Weights(msgspec.Struct):
+    weights_sha256: str
+
+
+class _Card(msgspec.Struct):
+    """The part of an export's `model_card.json` that tells what it was made from."""
+
+    precision: str
+    models: list[_Weights]
+
+
+class _Unusable(Exception):
+    """An export cannot be used; the message says why."""
+
+
+def check_engine(options: argparse.Namespace) -> None:
+    """Refuse what the chosen engine lacks."""
+    engine = options.engine
+    for name in MISSING[engine]:
+        if getattr(options, name) not in (None, False):
+            raise UserInputError(f"`--{name.replace('_', '-')}` is not for `--engine {engine}`.")
+    if engine == "litert" and options.long_lines == "split":
+        raise UserInputError("`--long-lines split` is not for `--engine litert`.")
+    if engine != "own" and len(options.runs) * len(options.checkpoint or [None]) > 1:
+        raise UserInputError(
+            f"An ensemble is not for `--engine {engine}`: it takes one RUN and one `--checkpoint`."
+        )
+
+
+def load_engine(options: argparse.Namespace) -> "CTranslate2Translator | LiteRTTranslator":
+    """The translator of `--engine`, from the run's export, which is made if it is missing.
+
+    It is also made anew if it is damaged, of other weights or, where the search is part of it, of
+    another search. Processes that use one export take turns at this.
+    """
+    from keras_transformer.runs.run_directory import RunDirectory
+
+    engine = _CTranslate2(options) if options.engine == "ctranslate2" else _LiteRT(options)
+    run = RunDirectory.open(options.runs[0])
+    weights = run.find_weights(*options.checkpoint or [None])
+    path = run.engines_path / f"{options.engine}-{PRECISION}"
+    with _alone(run, path):
+        try:
+            _check_origin(path, weights)
+            return engine.opened(path)
+        except _Unusable as error:
+            reason = str(error)
+        except UserInputError:
+            reason = "it is damaged"
+        tell(f"Making {path} for `--engine {options.engine}`: {reason}.")
+        _set_aside(path)
+        engine.export(path)
+        return engine.opened(path)
+
+
+def _check_origin(path: Path, weights: Path) -> None:
+    """Require a whole export of these weights."""
+    if not path.exists():
+        raise _Unusable("it is missing")
+    if not (path / CHECKSUMS).is_file():
+        raise _Unusable("it is damaged")
+    card = read_record(path / "model_card.json", _Card)
+    if [model.weights_sha256 for model in card.models] != [checksum(weights)]:
+        raise _Unusable("it is of other weights")
+
+
+@contextlib.contextmanager
+def _alone(run: "RunDirectory", path: Path) -> Iterator[None]:
+    """Keep other processes from replacing an export while it is opened or made.
+
+    Nobody is kept out of a run that may only be read, where nothing is replaced either.
+    """
+    run.check_no_links()
+    lock = path.with_name(f".{path.name}.lock")
+
+    def on_wait() -> None:
+        tell(f"Waiting for another process, which uses {path}.")
+
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(exist_ok=True)
+            stack.enter_context(file_lock(lock, on_wait))
+        yield
+
+
+def _set_aside(path: Path) -> None:
+    """Give what is at `path` the name of an abandoned directory: the next export removes it."""
+    if path.exists():
+        with writing(path):
+            os.rename(path, path.with_name(f"{PARTIAL_DIRECTORY}{secrets.token_hex(8)}"))
+
+
+class _CTranslate2:
+    """The engine CTranslate2: no option of the search is part of an export."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        from keras_transformer.serving.ctranslate2_translator import engine_class
+
+        engine_class()  # a missing one is told before an export is made
+        search = given_search(options)
+        SearchOptions(**search)
+        self._options = options
+        self._keywords: dict[str, Any] = {
+            **search,
+            "batch_size": options.batch_size,
+            "long_sentences": options.long_lines,
+            "source_language": options.source_language,
+        }
+
+    def opened(self, path: Path) -> "CTranslate2Translator":
+        from keras_transformer.serving.ctranslate2_translator import CTranslate2Translator
+
+        return CTranslate2Translator(path, **self._keywords)
+
+    def export(self, path: Path) -> None:
+        translator = load_translator(self._options)
+        from keras_transformer.export import export_ctranslate2
+
+        export_ctranslate2(translator, path, precision=PRECISION)
+
+
+class _LiteRT:
+    """The engine LiteRT: the search is part of an export."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        from keras_transformer.serving.litert_translator import interpreter_class
+
+        interpreter_class()
+        self._options = options
+        self._search = SearchOptions(**given_search(options))
+
+    def opened(self, path: Path) -> "LiteRTTranslator":
+        from keras_transformer.serving.litert_translator import LiteRTTranslator
+
+        options = self._options
+        with held_stderr():  # LiteRT tells how it computes
+            translator = LiteRTTranslator(
+                path, batch_size=options.batch_size, long_sentences=options.long_lines
+            )
+        limits = translator.settings["limits"]
+        found = {**limits, **translator.settings["search"]}
+        expected = {name: getattr(self._search, name) for name in EXPORTED_SEARCH}
+        expected["max_source_length"] = self._search.source_limit(limits["max_length"])
+        if any(found[name] != value for name, value in expected.items()):
+            raise _Unusable("it is of another search")
+        return translator
+
+    def export(self, path: Path) -> None:
+        translator = load_translator(self._options)
+        from keras_transformer.export import export_litert
+
+        export_litert(translator, path, precision=PRECISION, **given_search(self._options))

@@ -1,0 +1,173 @@
+"""`keras-transformer translate --engine`: the translator's strings, an export made once."""
+
+import contextlib
+import shutil
+import sys
+
+import pytest
+
+from keras_transformer import cli
+from keras_transformer.commands.translate_engines import ENGINES, MISSING, _LiteRT
+from keras_transformer.files.file_lock import file_lock
+from keras_transformer.inference.translator import Translator
+from keras_transformer.serving.litert_translator import LiteRTTranslator
+from tests.commands.fake_translator import FakeTranslator
+from tests.litert_exports import LIMITS, litert_export
+
+TEXT = "one two three four\n\nfive\n  \nthree three one\n"
+
+
+@pytest.fixture
+def run(trained_run, tmp_path):
+    """A copy of a trained run, without exports."""
+    return shutil.copytree(trained_run, tmp_path / "run")
+
+
+@pytest.fixture
+def translated(monkeypatch, capfd, tmp_path):
+    """Translate `TEXT` by the command; gives (exit code, lines on stdout, lines on stderr)."""
+    (tmp_path / "in.txt").write_text(TEXT)
+
+    def translate(run, engine, *flags, text=None):
+        path = tmp_path / "in.txt"
+        if text is not None:
+            path.write_text(text)
+        with open(path) as stdin, contextlib.ExitStack() as stack:
+            stack.callback(monkeypatch.undo)
+            monkeypatch.setattr(sys, "stdin", stdin)
+            code = cli.main(["translate", str(run), f"--engine={engine}", *flags])
+        shown = capfd.readouterr()
+        return code, shown.out.splitlines(), shown.err.splitlines()
+
+    return translate
+
+
+def times(directory):
+    """When the files of a directory were changed."""
+    return {path.name: path.stat().st_mtime_ns for path in directory.iterdir()}
+
+
+def test_ctranslate2_says_what_the_translator_says_from_one_export(run, translated):
+    path = run / "engines" / "ctranslate2-float32"
+    code, lines, told = translated(run, "ctranslate2", "--beam-size=1")
+    assert (code, lines) == (0, Translator.load(run, beam_size=1).translate(TEXT.splitlines()))
+    assert told == [f"Making {path} for `--engine ctranslate2`: it is missing."]
+    before = times(path)
+    assert translated(run, "ctranslate2", "--beam-size=4", "--alpha=0") == (0, lines, [])
+    assert translated(run, "ctranslate2", "--n-best=2", "--tab-prefix", text="five\t4\n")[0] == 0
+    assert times(path) == before
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.tensorflow
+def test_an_export_for_litert_is_of_one_search(trained_run, run, translated, monkeypatch, capfd):
+    shared = litert_export(trained_run, "float32")
+    monkeypatch.setattr(_LiteRT, "export", lambda self, path: shutil.copytree(shared, path))
+    path = run / "engines" / "litert-float32"
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in LIMITS.items()]
+    told = f"Making {path} for `--engine litert`: it is "
+    expected = LiteRTTranslator(shared).translate(TEXT.splitlines())
+    capfd.readouterr()  # LiteRT tells how it computes
+    assert translated(run, "litert", *flags) == (0, expected, [told + "missing."])
+    before = times(path)
+    assert translated(run, "litert", *flags, "--batch-size=2") == (0, expected, [])
+    assert times(path) == before
+    code, lines, (refusal,) = translated(run, "litert", *flags, text="one " * 100)
+    assert (code, lines) == (2, [])
+    assert "Line 1 of standard input has more than 40 tokens" in refusal
+    code, _, lines = translated(run, "litert", *flags, "--beam-size=1")
+    assert lines[0] == told + "of another search."  # the fake export is of the same again
+
+
+@pytest.mark.slow(backend="tensorflow")
+def test_litert_says_what_the_translator_says(run, translated):
+    for options in ({"beam_size": 2, "extra_length": 8}, {"beam_size": 1, "extra_length": 8}):
+        flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+        expected = Translator.load(run, **options).translate(TEXT.splitlines())
+        for number_of_lines in (1, 0):
+            code, lines, told = translated(run, "litert", *flags)
+            assert (code, lines, len(told)) == (0, expected, number_of_lines)
+
+
+def test_other_weights_and_damage_make_it_anew(run, translated):
+    path = run / "engines" / "ctranslate2-float32"
+    other = run / "checkpoints" / "step-00000080.weights.h5"
+    of_other = translated(run, "ctranslate2", f"--checkpoint={other}")[1]
+    code, lines, told = translated(run, "ctranslate2")
+    assert told == [f"Making {path} for `--engine ctranslate2`: it is of other weights."]
+    assert (code, lines != of_other) == (0, True)
+    for name in ("model.bin", "model_card.json", "SHA256SUMS", "tokenizer.model"):
+        (path / name).unlink()
+        told = [f"Making {path} for `--engine ctranslate2`: it is damaged."]
+        assert translated(run, "ctranslate2") == (0, lines, told)
+    (path / "model.bin").write_bytes(b"damaged")
+    assert translated(run, "ctranslate2") == (0, lines, told)
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_a_process_waits_for_one_that_makes_the_export(run, translated, monkeypatch):
+    (run / "engines").mkdir()
+    lock = run / "engines" / ".ctranslate2-float32.lock"
+    with contextlib.ExitStack() as other:
+        other.enter_context(file_lock(lock, on_wait=lambda: None))
+        waited = []
+
+        def tell(message):
+            waited.append(message)
+            other.close()
+
+        monkeypatch.setattr("keras_transformer.commands.translate_engines.tell", tell)
+        assert translated(run, "ctranslate2")[0] == 0
+    path = run / "engines" / "ctranslate2-float32"
+    assert waited[0] == f"Waiting for another process, which uses {path}."
+    assert waited[1:] == [f"Making {path} for `--engine ctranslate2`: it is missing."]
+
+
+def test_nothing_is_written_through_links(run, translated, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (run / "engines").symlink_to(tmp_path / "elsewhere")
+    code, _, told = translated(run, "ctranslate2")
+    assert (code, len(told)) == (2, 1)
+    assert "engines is a symbolic link" in told[0]
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("engine", "flags"),
+    [
+        ("ctranslate2", ["--sample"]),
+        ("litert", ["--sample"]),
+        ("litert", ["--n-best=1"]),
+        ("litert", ["--tab-prefix"]),
+        ("litert", ["--long-lines split"]),
+    ],
+)
+def test_what_an_engine_lacks_is_one_line(command, engine, flags):
+    code, out, err = command("translate", "run", f"--engine={engine}", *flags[0].split())
+    flag = flags[0].partition("=")[0]
+    line = f"error: `{flag}` is not for `--engine {engine}`.\n"
+    assert (code, out, err.decode()) == (2, b"", line)
+    assert FakeTranslator.calls == []
+    assert set(MISSING) == set(ENGINES)
+
+
+def test_an_ensemble_is_for_the_own_engine(command):
+    for flags in (["one", "two"], ["one", "--checkpoint=a", "--checkpoint=b"]):
+        code, _, err = command("translate", *flags, "--engine=ctranslate2")
+        assert code == 2
+        assert err.decode() == (
+            "error: An ensemble is not for `--engine ctranslate2`: it takes one RUN and one "
+            "`--checkpoint`.\n"
+        )
+
+
+def test_a_missing_library_is_told_before_an_export_is_made(run, translated, monkeypatch):
+    for engine, module in (
+        ("ctranslate2", "ctranslate2"),
+        ("litert", "ai_edge_litert.interpreter"),
+    ):
+        monkeypatch.setitem(sys.modules, module, None)
+        code, _, told = translated(run, engine)
+        assert (code, len(told)) == (2, 1)
+        assert f"pip install 'keras-transformer-garden[{engine}]'" in told[0]
+    assert not (run / "engines").exists()
