@@ -11,12 +11,16 @@ Axes in the shape comments:
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import keras
 from keras import ops
 
 from keras_transformer.decoding.autoregression import Step
 from keras_transformer.decoding.constraints import Constraint
-from keras_transformer.decoding.hypothesis_arrays import choose, empty_ids, write_at
+from keras_transformer.decoding.hypothesis_arrays import (
+    choose,
+    empty_ids,
+    reorder,
+    write_at,
+)
 from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules, next_token_candidates
 from keras_transformer.search_options import SearchOptions
@@ -71,7 +75,8 @@ def beam_search(
             `index`, int32 (batch, beam_size), to the logits of the next position, (batch,
             beam_size, vocabulary). `index` is an int32 scalar; BOS is at 0.
         state: further state of `step`, a nest of tensors (batch, beam_size, ...) of constant
-            shapes. The search reorders it together with the hypotheses.
+            shapes. The search reorders it together with the hypotheses, except for parts that are
+            `Kept`, which may have any shape; on TensorFlow an axis of unknown size may grow.
         batch_size: int or int32 scalar, number of sentences.
         beam_size: number of hypotheses of a sentence.
         alpha: exponent of the length penalty, at least 0.
@@ -130,7 +135,7 @@ def beam_search(
             live_log_probs=live.log_probs,
             finished_ids=finished_ids,
             finished_scores=finished_scores,
-            model_state=keras.tree.map_structure(lambda x: choose(x, live.parents), model_state),
+            model_state=reorder(model_state, live.parents),
         )
 
     (beams,) = ops.while_loop(

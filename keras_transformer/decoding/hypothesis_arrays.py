@@ -4,11 +4,19 @@ Only core operations with static ranks, so that an exported graph runs wherever 
 """
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import keras
 from keras import ops
 
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
+
+
+class Kept(NamedTuple):
+    """Part of a model's state that a search carries along as it is, whatever the order."""
+
+    values: Any
 
 
 def empty_ids(
@@ -33,3 +41,14 @@ def choose(values: Tensor, places: Tensor) -> Tensor:
     rows = ops.expand_dims(ops.arange(batch_size) * m, 1) + places
     chosen = ops.take(ops.reshape(values, (-1, *rest)), ops.reshape(rows, (-1,)), axis=0)
     return ops.reshape(chosen, (-1, ops.shape(places)[1], *rest))
+
+
+def reorder(state: Any, places: Tensor) -> Any:
+    """A nest of (batch, m, ...) with the entries at each row's `places`, but for what is `Kept`."""
+
+    def reordered(part: Any) -> Any:
+        if isinstance(part, Kept):
+            return part
+        return choose(part, places) if ops.is_tensor(part) else None  # None: look inside
+
+    return keras.tree.traverse(reordered, state)

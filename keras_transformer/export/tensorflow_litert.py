@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_transformer.decoding.hypothesis_arrays import choose
+from keras_transformer.decoding.hypothesis_arrays import reorder
 from keras_transformer.decoding.next_tokens import OutputRules
 from keras_transformer.export.guarded_generator import GuardedGenerator
 from keras_transformer.serving.export_contract import NO_SCORE
@@ -108,8 +108,8 @@ class StepSignatures:
     def _step(self, tokens, parents, index, *state):
         num_memory = len(keras.tree.flatten(self._memory))
         memory = keras.tree.pack_sequence_as(self._memory, list(state[:num_memory]))
-        chosen = [choose(values, parents) for values in state[num_memory:]]
-        cache = keras.tree.pack_sequence_as(self._cache, chosen)
+        cache = keras.tree.pack_sequence_as(self._cache, list(state[num_memory:]))
+        cache = reorder(cache, parents)
         logits, cache = self._layers.step(tokens, index, memory, cache)
         return {"log_probs": self._log_probs(logits)} | _named("cache", cache)
 

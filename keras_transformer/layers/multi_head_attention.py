@@ -23,6 +23,7 @@ from keras_transformer.layers.attention_masks import (
 )
 from keras_transformer.layers.bias_addition import add_bias
 from keras_transformer.layers.initialization import SideBySide, checked_initializer
+from keras_transformer.layers.step_history import History, start_history
 from keras_transformer.types import Shape, Tensor
 
 SELF_ATTENTION = "self-attention, without `value`"
@@ -239,50 +240,75 @@ class MultiHeadAttention(keras.layers.Layer):
         return self._attend_projected(query, *memory, as_attention_mask("mask", mask), False)[0]
 
     def start_cache(
-        self, batch_size: Tensor, beam_size: Tensor, length: Tensor
-    ) -> tuple[Tensor, Tensor]:
+        self, batch_size: Tensor, beam_size: Tensor, length: Tensor, *, grows: bool = False
+    ) -> tuple[History, History]:
         """An empty cache for `step`.
 
         Args:
             batch_size, beam_size, length: ints or scalar tensors; `length` is the number of
                 positions there is room for.
+            grows: whether the cache grows with every step instead, from `length` 0.
 
         Returns:
-            keys: zeros (batch, beams, num_heads, length, key_dim).
-            values: zeros (batch, beams, num_heads, length, value_dim).
+            Histories (see `layers.step_history`) of keys (batch, num_heads, length, beams, key_dim)
+            and of values (batch, num_heads, length, beams, value_dim).
         """
-        shape = (batch_size, beam_size, self.num_heads, length)
-        return (
-            ops.zeros((*shape, self.key_dim), dtype=self.compute_dtype),
-            ops.zeros((*shape, self.value_dim), dtype=self.compute_dtype),
+        shape = (batch_size, self.num_heads, beam_size)
+        keys, values = (
+            start_history((*shape, dim), length, self.compute_dtype, grows=grows)
+            for dim in (self.key_dim, self.value_dim)
         )
+        return keys, values
 
     def step(
-        self, query: Tensor, cache: tuple[Tensor, Tensor], index: Tensor
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        self,
+        query: Tensor,
+        cache: tuple[History, History],
+        index: Tensor,
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, tuple[History, History]]:
         """Causal self-attention of one position of every beam.
 
         Args:
             query: tensor (batch, beams, hidden_dim), the inputs at position `index`.
-            cache: keys and values of the positions before, as from `start_cache`.
+            cache: keys and values of the positions before, as from `start_cache`; or as from
+                `start_cache(batch * beams, 1)`, where no beam attends to what another has written.
             index: scalar integer tensor, counted from 0.
+            mask: boolean tensor (batch, beams, length * beams) of the cache's entries, from
+                `ancestor_mask`; None: a beam attends to what it has written itself.
 
         Returns:
             output: tensor (batch, beams, hidden_dim).
-            cache: the given one with position `index` filled.
+            cache: the given one with position `index` written.
         """
         self._check_built_for(SELF_ATTENTION)
-        rows = ops.expand_dims(query, 2)  # (batch, beams, 1, hidden)
-        query, key, value = self._project_inputs(rows)  # (batch, beams, heads, 1, dim)
-        keys, values = cache  # (batch, beams, heads, length, dim)
-        positions = ops.arange(ops.shape(keys)[3])
-        is_new = ops.expand_dims(ops.equal(positions, index), 1)  # (length, 1)
-        keys = ops.where(is_new, key, keys)
-        values = ops.where(is_new, value, values)
-        output, _ = self._attend_projected(
-            query, keys, values, ops.less_equal(positions, index), False
+        keys, values = cache
+        rows, _, _, beams, _ = ops.shape(keys.values)
+        inputs = ops.reshape(query, (rows, beams, query.shape[-1]))
+        new_query, new_key, new_value = self._project_inputs(inputs)  # (rows, heads, beams, dim)
+        keys, values = keys.write(new_key, index), values.write(new_value, index)
+        entries = [  # (rows, heads, length * beams, dim)
+            ops.reshape(of.values, (rows, self.num_heads, -1, of.values.shape[-1]))
+            for of in (keys, values)
+        ]
+        if mask is None:
+            mask = self._own_entries(keys, index)
+        output, _ = self._attend_projected(new_query, *entries, mask, False)
+        return ops.reshape(output, ops.shape(query)), (keys, values)
+
+    @staticmethod
+    def _own_entries(keys: History, index: Tensor) -> Tensor | None:
+        """Mask of the entries that each beam has written itself; None for all."""
+        written = keys.written(index)
+        if keys.values.shape[3] == 1:
+            return written
+        _, _, length, beams, _ = ops.shape(keys.values)
+        own = ops.broadcast_to(
+            ops.expand_dims(ops.eye(beams, dtype="bool"), 1), (beams, length, beams)
         )
-        return ops.squeeze(output, 2), (keys, values)
+        if written is not None:
+            own = ops.logical_and(own, ops.expand_dims(written, 1))
+        return ops.reshape(own, (1, beams, length * beams))
 
     def _can_fuse(self, query: Tensor, key: Tensor, training: bool | None) -> bool:
         lengths = query.shape[-2], key.shape[-2]

@@ -66,7 +66,7 @@ class TokenEmbedding(keras.layers.Layer):
 
     def call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
         if reverse:
-            return ops.cast(ops.matmul(inputs, self._output_matrix()), "float32")
+            return self.logits(inputs, self.output_matrix())
         _check_ids(inputs)
         # Rows are cast, not the matrix: then a row's gradients are added up in the dtype of the
         # weights. In bfloat16 the sum of a frequent token's would stand still at a few hundred.
@@ -92,11 +92,16 @@ class TokenEmbedding(keras.layers.Layer):
             "tie_weights": self.tie_weights,
         }
 
-    def _output_matrix(self) -> Tensor:
-        """The matrix (hidden_dim, vocabulary_size) that vectors are multiplied with."""
+    def output_matrix(self) -> Tensor:
+        """The matrix (hidden_dim, vocabulary_size) of `logits`, in the compute dtype."""
         if self.tie_weights:
             return ops.transpose(ops.cast(self.matrix, self.compute_dtype))
         return ops.cast(self.reverse_matrix, self.compute_dtype)
+
+    def logits(self, inputs: Tensor, output_matrix: Tensor) -> Tensor:
+        """As a call with `reverse=True`, with a matrix that was made before."""
+        inputs = ops.cast(inputs, self.compute_dtype)
+        return ops.cast(ops.matmul(inputs, output_matrix), "float32")
 
     def _add_matrix(self, name: str, shape: tuple[int, int]) -> Any:
         return self.add_weight(

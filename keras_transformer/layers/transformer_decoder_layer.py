@@ -120,7 +120,13 @@ class TransformerDecoderLayer(TransformerLayer):
         return (outputs, self_scores) if memory is None else (outputs, self_scores, cross_scores)
 
     def step(
-        self, inputs: Tensor, index: Tensor, memory: Any, memory_mask: Tensor, cache: Any
+        self,
+        inputs: Tensor,
+        index: Tensor,
+        memory: Any,
+        memory_mask: Tensor,
+        cache: Any,
+        mask: Tensor | None = None,
     ) -> tuple[Tensor, Any]:
         """One position of every beam.
 
@@ -132,15 +138,16 @@ class TransformerDecoderLayer(TransformerLayer):
             memory_mask: boolean tensor (batch, source_length) or (batch, 1, source_length), or
                 None.
             cache: the self-attention's cache, as from `start_cache`.
+            mask: of the cache's entries, as in `MultiHeadAttention.step`.
 
         Returns:
             outputs: tensor (batch, beams, hidden_dim).
-            cache: the given one with this position filled.
+            cache: the given one with this position written.
         """
         self._check_built_for(memory)
         outputs, cache, _ = self._run(
             inputs,
-            lambda x: self.self_attention.step(x, cache, index),
+            lambda x: self.self_attention.step(x, cache, index, mask),
             lambda x: self.cross_attention.attend_memory(x, memory, memory_mask),
             training=False,
         )
@@ -162,14 +169,16 @@ class TransformerDecoderLayer(TransformerLayer):
             )
         return self.feed(hidden, training), of_self, of_memory
 
-    def start_cache(self, batch_size: Tensor, beam_size: Tensor, length: Tensor) -> Any:
+    def start_cache(
+        self, batch_size: Tensor, beam_size: Tensor, length: Tensor, *, grows: bool = False
+    ) -> Any:
         """An empty self-attention cache; see `MultiHeadAttention.start_cache`."""
         if not self.built:
             raise ValueError(
                 f"`{self.name}` must be called, or loaded, before it takes steps. Received: a "
                 "layer without weights"
             )
-        return self.self_attention.start_cache(batch_size, beam_size, length)
+        return self.self_attention.start_cache(batch_size, beam_size, length, grows=grows)
 
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor] | None:
         """The memory's keys and values, for `step`; None of None.

@@ -4,11 +4,10 @@ import dataclasses
 from typing import Any, ClassVar
 
 import keras
-from keras import ops
 
 from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
 from keras_transformer.models import layer_names
-from keras_transformer.models.decoder_stack import DecoderStack
+from keras_transformer.models.decoder_stack import DecoderStack, StepWeights
 from keras_transformer.types import Tensor
 
 
@@ -130,25 +129,33 @@ class CausalStack:
         raise ValueError("A model without encoder has no attention to a source")
 
     def start(
-        self, prompt_ids: Tensor, *, beam_size: Any, length: Any
+        self, prompt_ids: Tensor, *, beam_size: Any, length: Any, independent: bool = False
     ) -> tuple[tuple[Any, ...], Any]:
         """What stepwise decoding starts from, before the first token.
 
         Args:
             prompt_ids: integer tensor (batch, prompt_length), of which the batch counts here.
             beam_size: hypotheses a prompt.
-            length: number of positions the cache has room for.
+            length: number of positions the cache has room for; None: it grows, on TensorFlow.
+            independent: whether no hypothesis ever takes another's place, as in sampling.
 
         Returns:
             memory_state: empty.
-            cache: what the embedding counts with, and every layer's empty cache; all tensors start
-                with (batch, beam_size).
+            cache: as of `DecoderStack.start_cache`.
         """
-        batch_size = ops.shape(prompt_ids)[0]
-        return (), self._decoder.start_cache(batch_size, beam_size, length)
+        return (), self._decoder.start_cache(prompt_ids, beam_size, length, independent=independent)
+
+    def step_weights(self) -> StepWeights:
+        """What `step` takes as `weights`; see `DecoderStack.step_weights`."""
+        return self._decoder.step_weights()
 
     def step(
-        self, token_ids: Tensor, index: Tensor, memory_state: tuple[Any, ...], cache: Any
+        self,
+        token_ids: Tensor,
+        index: Tensor,
+        memory_state: tuple[Any, ...],
+        cache: Any,
+        weights: Any = None,
     ) -> tuple[Tensor, Any]:
         """One position of every hypothesis.
 
@@ -156,12 +163,13 @@ class CausalStack:
             token_ids: integer tensor (batch, beam_size), the tokens at position `index`.
             index: scalar integer tensor, counted from 0, where BOS is.
             memory_state, cache: from `start` or from the step before.
+            weights: from `step_weights`, for a loop of many steps; None: made in this step.
 
         Returns:
             logits: float32 tensor (batch, beam_size, vocabulary_size), for position `index + 1`.
-            cache: the given one with this position filled.
+            cache: the given one with this position written.
         """
-        return self._decoder.step(token_ids, index, cache)
+        return self._decoder.step(token_ids, index, cache, weights=weights)
 
     @property
     def _decoder(self) -> DecoderStack:

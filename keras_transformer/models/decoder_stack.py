@@ -1,11 +1,30 @@
 """The one forward pass through the layers of a decoder, with or without a memory."""
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import keras
+from keras import ops
+
+from keras_transformer.decoding.hypothesis_arrays import Kept
 from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
+from keras_transformer.layers.step_history import ancestor_mask, start_history, unknown_zero
 from keras_transformer.types import Tensor
+
+
+class StepWeights(NamedTuple):
+    """Matrices that every step of a loop multiplies by."""
+
+    cast: list[tuple[keras.Variable, Tensor]]  # variables, and their values in the compute dtype
+    output_matrix: Tensor  # (hidden_dim, vocabulary_size), laid out as the product reads it
+
+    def in_place(self) -> contextlib.AbstractContextManager[Any]:
+        """A context in which the variables have the values that were cast."""
+        if not self.cast:
+            return contextlib.nullcontext()
+        return keras.StatelessScope(state_mapping=self.cast)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,13 +76,43 @@ class DecoderStack:
             hidden = layer(hidden, memory, memory_mask=memory_mask)
         return hidden
 
-    def start_cache(self, batch_size: Any, beam_size: Any, length: Any) -> Any:
-        """What the embedding counts with and every layer's empty cache, of `length` positions.
+    def start_cache(
+        self, ids: Tensor, beam_size: Any, length: Any, *, independent: bool = False
+    ) -> Any:
+        """What `step` takes from one position to the next.
 
-        All tensors start with (batch_size, beam_size).
+        Args:
+            ids: integer tensor (batch, any length), such as the sources.
+            beam_size: int or scalar tensor.
+            length: the same, number of positions there is room for; None: the cache grows, see
+                `layers.step_history`.
+            independent: whether no hypothesis ever takes another's place.
+
+        Returns:
+            A nest of tensors (batch, beam_size, ...) to reorder as the hypotheses are, and every
+            layer's keys and values, `Kept`.
         """
+        batch_size, grows = ops.shape(ids)[0], length is None
+        length = unknown_zero(ids) if grows else length
         counts = self.embedding.start_cache(batch_size, beam_size)
-        return counts, [layer.start_cache(batch_size, beam_size, length) for layer in self.layers]
+        ancestors: Any = ()
+        if independent or (isinstance(beam_size, int) and beam_size == 1):
+            rows, beams = batch_size * beam_size, 1
+        else:
+            rows, beams = batch_size, beam_size
+            ancestors = start_history((batch_size, beam_size), length, "int32", grows=grows)
+        caches = [layer.start_cache(rows, beams, length, grows=grows) for layer in self.layers]
+        return (counts, ancestors), Kept(caches)
+
+    def step_weights(self) -> StepWeights:
+        """The matrices as `step` multiplies by them, to be made once before a loop of steps."""
+        cast = [
+            (variable, ops.cast(variable, layer.compute_dtype))
+            for layer in self.layers
+            for variable in layer.variables
+            if len(variable.shape) == 2 and variable.dtype != layer.compute_dtype
+        ]
+        return StepWeights(cast, self.embedding.token_embedding.output_matrix())
 
     def step(
         self,
@@ -72,6 +121,7 @@ class DecoderStack:
         cache: Any,
         memories: Sequence[Any] | None = None,
         memory_mask: Tensor | None = None,
+        weights: StepWeights | None = None,
     ) -> tuple[Tensor, Any]:
         """One position of every hypothesis.
 
@@ -81,21 +131,37 @@ class DecoderStack:
             cache: from `start_cache` or from the step before.
             memories: every layer's projected memory; None: layers without cross-attention.
             memory_mask: as of `decode`.
+            weights: from `step_weights`; None: they are made in this step.
 
         Returns:
             logits: float32 tensor (batch, beam_size, vocabulary_size), for position `index + 1`.
-            cache: the given one with this position filled.
+            cache: the given one with this position written.
         """
-        counts, layer_caches = cache
+        (counts, ancestors), layer_caches = cache
         hidden, counts = self.embedding.step(token_ids, index, counts, table=self._table)
+        mask = None
+        if ancestors:
+            beams = ops.shape(token_ids)[1]
+            ancestors = ancestors.write(
+                ops.broadcast_to(ops.arange(beams, dtype="int32"), ops.shape(token_ids)), index
+            )
+            mask = ancestor_mask(ancestors)
         new_caches = []
         memories = memories or [None] * len(self.layers)
-        for layer, memory, layer_cache in zip(self.layers, memories, layer_caches, strict=True):
-            hidden, layer_cache = layer.step(hidden, index, memory, memory_mask, layer_cache)
-            new_caches.append(layer_cache)
-        return self._logits(hidden), (counts, new_caches)
+        with weights.in_place() if weights else contextlib.nullcontext():
+            for layer, memory, layer_cache in zip(
+                self.layers, memories, layer_caches.values, strict=True
+            ):
+                hidden, layer_cache = layer.step(
+                    hidden, index, memory, memory_mask, layer_cache, mask
+                )
+                new_caches.append(layer_cache)
+        matrix = weights.output_matrix if weights else None
+        return self._logits(hidden, matrix), ((counts, ancestors), Kept(new_caches))
 
-    def _logits(self, hidden: Tensor) -> Tensor:
+    def _logits(self, hidden: Tensor, output_matrix: Tensor | None = None) -> Tensor:
         if self.norm:
             hidden = self.norm(hidden)
-        return self.embedding(hidden, reverse=True)
+        if output_matrix is None:
+            return self.embedding(hidden, reverse=True)
+        return self.embedding.token_embedding.logits(hidden, output_matrix)

@@ -7,6 +7,7 @@ from typing import Any
 from keras import ops
 
 from keras_transformer.models.causal_stack import CausalStack
+from keras_transformer.models.decoder_stack import StepWeights
 from keras_transformer.models.transformer_stacks import TransformerStacks
 from keras_transformer.types import Tensor
 
@@ -102,12 +103,17 @@ class TransformerEnsemble:
         return sum(scores) / len(scores)
 
     def start(
-        self, source_ids: Tensor, *, beam_size: Any, length: Any
+        self, source_ids: Tensor, *, beam_size: Any, length: Any, independent: bool = False
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """As the members' `start`: a tuple of memory states and one of caches."""
-        started = [m.start(source_ids, beam_size=beam_size, length=length) for m in self.members]
+        options = {"beam_size": beam_size, "length": length, "independent": independent}
+        started = [member.start(source_ids, **options) for member in self.members]
         memory_states, caches = zip(*started, strict=True)
         return memory_states, caches
+
+    def step_weights(self) -> list[StepWeights]:
+        """The members' `step_weights`."""
+        return [member.step_weights() for member in self.members]
 
     def step(
         self,
@@ -115,11 +121,15 @@ class TransformerEnsemble:
         index: Tensor,
         memory_state: tuple[Any, ...],
         cache: tuple[Any, ...],
+        weights: Any = None,
     ) -> tuple[Tensor, tuple[Any, ...]]:
         """As the members' `step`; the logits are log-probabilities."""
         logits, caches = [], []
-        for member, own_state, own_cache in zip(self.members, memory_state, cache, strict=True):
-            own_logits, own_cache = member.step(token_ids, index, own_state, own_cache)
+        own = zip(
+            self.members, memory_state, cache, weights or [None] * len(self.members), strict=True
+        )
+        for member, own_state, own_cache, own_weights in own:
+            own_logits, own_cache = member.step(token_ids, index, own_state, own_cache, own_weights)
             logits.append(own_logits)
             caches.append(own_cache)
         return average_probabilities(logits), tuple(caches)

@@ -180,7 +180,7 @@ class SequenceGenerator:
         uniforms = ops.convert_to_tensor(uniforms)
         num_samples = ops.shape(uniforms)[1]
         rules = self._rules(source_ids, prefix_ids, options, constraints)
-        step, state = self._start(source_ids, num_samples, rules["max_length"])
+        step, state = self._start(source_ids, num_samples, rules["max_length"], independent=True)
         return sample(
             step,
             state,
@@ -229,15 +229,21 @@ class SequenceGenerator:
         return self.layers.cross_attention(source_ids, target_ids, layer)
 
     def _start(
-        self, source_ids: Tensor, num_hypotheses: Any, max_length: Any
+        self, source_ids: Tensor, num_hypotheses: Any, max_length: Any, *, independent: bool = False
     ) -> tuple[Callable, Any]:
         """What a search starts from: its step, and the state that the step takes and returns."""
+        # XLA takes fixed shapes alone, and moves what does not change out of a loop by itself.
+        is_tensorflow = keras.backend.backend() == "tensorflow"
         memory_state, cache = self.layers.start(
-            ops.convert_to_tensor(source_ids), beam_size=num_hypotheses, length=max_length + 1
+            ops.convert_to_tensor(source_ids),
+            beam_size=num_hypotheses,
+            length=None if is_tensorflow else max_length + 1,
+            independent=independent,
         )
+        weights = self.layers.step_weights() if is_tensorflow else None
 
         def step(tokens: Tensor, index: Tensor, cache: Any) -> tuple[Tensor, Any]:
-            return self.layers.step(tokens, index, memory_state, cache)
+            return self.layers.step(tokens, index, memory_state, cache, weights)
 
         return step, cache
 

@@ -17,7 +17,7 @@ from keras_transformer.layers import (
     TransformerEncoderLayer,
 )
 from keras_transformer.models import layer_names
-from keras_transformer.models.decoder_stack import DecoderStack
+from keras_transformer.models.decoder_stack import DecoderStack, StepWeights
 from keras_transformer.types import Tensor
 
 
@@ -173,30 +173,40 @@ class TransformerStacks:
         return ops.mean(scores, axis=1)
 
     def start(
-        self, source_ids: Tensor, *, beam_size: Any, length: Any
+        self, source_ids: Tensor, *, beam_size: Any, length: Any, independent: bool = False
     ) -> tuple[tuple[Any, ...], Any]:
         """Encode the sources: what stepwise decoding starts from.
 
         Args:
             source_ids: integer tensor (batch, source_length), padded.
             beam_size: hypotheses a sentence.
-            length: number of positions the cache has room for.
+            length: number of positions the cache has room for; None: it grows, on TensorFlow.
+            independent: whether no hypothesis ever takes another's place, as in sampling.
 
         Returns:
             memory_state: what is fixed per sentence: the mask, and every layer's projected memory.
-            cache: what the embedding counts with, and every layer's empty cache; all tensors start
-                with (batch, beam_size).
+            cache: as of `DecoderStack.start_cache`.
         """
         memory, memory_mask = self.encode(source_ids)
-        batch_size = ops.shape(memory)[0]
         memory_state = (
             memory_mask,
             [layer.project_memory(memory) for layer in self.decoder_layers],
         )
-        return memory_state, self._decoder.start_cache(batch_size, beam_size, length)
+        return memory_state, self._decoder.start_cache(
+            source_ids, beam_size, length, independent=independent
+        )
+
+    def step_weights(self) -> StepWeights:
+        """What `step` takes as `weights`; see `DecoderStack.step_weights`."""
+        return self._decoder.step_weights()
 
     def step(
-        self, token_ids: Tensor, index: Tensor, memory_state: tuple[Any, ...], cache: Any
+        self,
+        token_ids: Tensor,
+        index: Tensor,
+        memory_state: tuple[Any, ...],
+        cache: Any,
+        weights: Any = None,
     ) -> tuple[Tensor, Any]:
         """One position of the decoder, for every hypothesis.
 
@@ -204,10 +214,11 @@ class TransformerStacks:
             token_ids: integer tensor (batch, beam_size), the tokens at position `index`.
             index: scalar integer tensor, counted from 0, where BOS is.
             memory_state, cache: from `start` or from the step before.
+            weights: from `step_weights`, for a loop of many steps; None: made in this step.
 
         Returns:
             logits: float32 tensor (batch, beam_size, vocabulary_size), for position `index + 1`.
-            cache: the given one with this position filled.
+            cache: the given one with this position written.
         """
         memory_mask, memories = memory_state
-        return self._decoder.step(token_ids, index, cache, memories, memory_mask)
+        return self._decoder.step(token_ids, index, cache, memories, memory_mask, weights)

@@ -133,7 +133,7 @@ def test_signatures(exported):
             for side in (one.inputs, one.outputs)
         )
     memory = {"memory_0": 3} | {f"memory_{i}": 4 for i in range(1, 5)}  # keys and values, 2 layers
-    cache = {f"cache_{i}": 5 for i in range(4)}
+    cache = {"cache_0": 3} | {f"cache_{i}": 5 for i in range(1, 5)}  # ancestors, keys and values
     source = {"input_ids": 2, "input_lengths": 1}
     assert found == {
         "translate_ids": (source, {"output_ids": 2, "output_lengths": 1, "scores": 1}),

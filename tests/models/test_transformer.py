@@ -188,6 +188,18 @@ def test_logits_are_float32_and_the_model_is_functional():
     assert dtypes[0] == dtypes[1]
 
 
+@pytest.mark.tensorflow
+def test_weights_made_before_a_loop_change_nothing():
+    layers = TransformerStacks.of(small_model(dtype="mixed_bfloat16", tie_weights=False))
+    weights = layers.step_weights()
+    assert len(weights.cast) == 7 * len(layers.decoder_layers)  # all that a step multiplies by
+    state, cache = layers.start(batch()["source_ids"], beam_size=1, length=1)
+    tokens = np.ones((3, 1), "int32")
+    expected, _ = layers.step(tokens, 0, state, cache)
+    logits, _ = layers.step(tokens, 0, state, cache, weights)
+    np.testing.assert_array_equal(logits, expected)
+
+
 @pytest.mark.parametrize("preset", PAPER_PARAMETERS)
 def test_parameters_of_table_3(preset):
     sizes = PRESETS[preset]
