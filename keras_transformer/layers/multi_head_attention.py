@@ -287,13 +287,13 @@ class MultiHeadAttention(keras.layers.Layer):
         inputs = ops.reshape(query, (rows, beams, query.shape[-1]))
         new_query, new_key, new_value = self._project_inputs(inputs)  # (rows, heads, beams, dim)
         keys, values = keys.write(new_key, index), values.write(new_value, index)
-        entries = [  # (rows, heads, length * beams, dim)
-            ops.reshape(of.values, (rows, self.num_heads, -1, of.values.shape[-1]))
-            for of in (keys, values)
-        ]
         if mask is None:
             mask = self._own_entries(keys, index)
-        output, _ = self._attend_projected(new_query, *entries, mask, False)
+        all_keys, all_values = (  # (rows, heads, length * beams, dim)
+            ops.reshape(of.values, (rows, self.num_heads, -1, of.values.shape[-1]))
+            for of in (keys, values)
+        )
+        output, _ = self._attend_projected(new_query, all_keys, all_values, mask, False)
         return ops.reshape(output, ops.shape(query)), (keys, values)
 
     @staticmethod
