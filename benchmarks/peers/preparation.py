@@ -38,24 +38,20 @@ class Exports:
             WorkerFailure: the export failed.
         """
         path = self._directory / self._name(engine, row)
-        if not path.is_dir():
-            if engine.export == "marian":
-                request = {
-                    "sizes": sizes,
-                    "vocabulary_size": row.vocabulary_size,
-                    "directories": {engine.precision: str(path)},
-                }
-                _write(peers_python(), "marian", request)
-            else:
-                request = {
-                    "preset": row.preset,
-                    "vocabulary_size": row.vocabulary_size,
-                    "beam_size": row.beam_size,
-                    "length": row.length,
-                    "tokenizer": None if tokenizer is None else str(tokenizer),
-                    "directories": {engine.export: {engine.precision: str(path)}},
-                }
-                _write(sys.executable, "exports", request)
+        if path.is_dir():
+            return str(path)
+        request = {
+            "directory": str(path),
+            "precision": engine.precision,
+            "vocabulary_size": row.vocabulary_size,
+        }
+        if engine.export == "marian":
+            _write(peers_python(), "marian", {**request, "sizes": sizes})
+        else:
+            search = {"preset": row.preset, "beam_size": row.beam_size, "length": row.length}
+            vocabulary = None if tokenizer is None else str(tokenizer)
+            more = {"kind": engine.export, "tokenizer": vocabulary}
+            _write(sys.executable, "exports", {**request, **search, **more})
         return str(path)
 
     def _name(self, engine: Engine, row: Row) -> str:

@@ -1,6 +1,5 @@
-"""The comparison with peers: its protocol, its rounds, its table, its own search."""
+"""The comparison with peers: its protocol, its rounds, its table."""
 
-import gzip
 import io
 import json
 import sys
@@ -12,13 +11,11 @@ import pytest
 from benchmarks.peers import __main__ as program
 from benchmarks.peers.comparison import Comparison
 from benchmarks.peers.engines import ENGINES, chosen_engines
-from benchmarks.peers.inputs import Inputs
 from benchmarks.peers.report import HEADER, lines, record
 from benchmarks.peers.rounds import RowResult, measure, wrong_tokens
 from benchmarks.peers.rows import ROWS, Row, growth_rows
 from benchmarks.peers.worker_process import WorkerFailure, WorkerProcess
 from benchmarks.peers.workers.protocol import Job, serve
-from benchmarks.peers.workers.search_inputs import EOS, num_tokens, parts, read_batches
 from keras_transformer.errors import UserInputError
 
 SMALL = Row(
@@ -31,14 +28,14 @@ def engine(name):
     return next(one for one in ENGINES if one.name == name and one.task == "search")
 
 
-def job_of(row=SMALL, worker="fake", inputs=""):
+def job_of(row=SMALL):
     """A job as the coordinator sends it."""
     return Job(
-        worker=worker,
+        worker="fake",
         row=vars(row),
         sizes={},
         precision="float32",
-        inputs=str(inputs),
+        inputs="",
         export=None,
         threads=1,
         packages=["numpy"],
@@ -260,73 +257,6 @@ def test_exports_with_one_length_do_mixed_rows_and_growth_not():
     assert "each point" in engine("litert-int8").reason_to_skip(growth_rows()[0])
     assert engine("litert-int8").reason_to_skip(ROWS[0]) is None
     assert engine("ctranslate2-int8").reason_to_skip(mixed) is None
-
-
-@pytest.fixture
-def mixed(tmp_path):
-    """A row of 5 real sentences, and its inputs."""
-    texts = tmp_path / "multi30k" / "tok"
-    texts.mkdir(parents=True)
-    english = ["a dog runs", "a", "two dogs run far", "dogs", "a dog and a dog"]
-    german = ["ein hund", "ein hund rennt weit", "zwei", "hunde und hunde", "ein"]
-    for name, text in {"train": 20, "test_2016_flickr": 1}.items():
-        for language, sentences in (("en", english), ("de", german)):
-            with gzip.open(texts / f"{name}.{language}.gz", "wt") as file:
-                file.write("".join(f"{sentence}\n" for sentence in sentences * text))
-    sizes = {"preset": "tiny", "vocabulary_size": 40, "beam_size": 1, "batch_size": 3}
-    row = Row(name="mixed", corpus="multi30k", sentences=5, **sizes)
-    return row, Inputs(tmp_path, tmp_path)
-
-
-def test_real_sentences_have_the_lengths_of_their_translations(mixed):
-    row, inputs = mixed
-    batches = read_batches(inputs.of(row), vars(row))
-    assert [len(batch.tokens) for batch in batches] == [3, 2]
-    lengths = np.concatenate([batch.num_tokens for batch in batches])
-    assert (np.diff(lengths) >= 0).all()
-    assert lengths[0] < lengths[-1]
-    outputs = np.concatenate([batch.output_lengths for batch in batches])
-    assert len(set(outputs.tolist())) > 2
-    assert batches[0].ended.shape[1] == batches[0].num_tokens.max() + 1
-    assert (batches[0].ended == EOS).sum(axis=1).tolist() == [1, 1, 1]
-    assert [batch.tokens.shape[0] for batch in parts(batches, True)] == [1]
-    with pytest.raises(UserInputError, match="Missing: train.en.gz"):
-        Inputs(inputs.tokenizer(row).parent / "no", None).of(row)
-
-
-def test_tokens_are_counted_to_the_end_of_a_sentence():
-    assert num_tokens(np.array([[5, EOS, 0, 0], [5, 6, 7, 8], [EOS, EOS, 4, 4]])) == 2 + 4 + 1
-
-
-@pytest.fixture
-def one_layer(monkeypatch):
-    """Workers of this package build models of one layer."""
-    from benchmarks.peers.workers import own_search
-    from keras_transformer.models import build_transformer
-
-    def build(preset, **options):
-        return build_transformer(preset, num_encoder_layers=1, num_decoder_layers=1, **options)
-
-    monkeypatch.setattr(own_search, "build_transformer", build)
-    return own_search
-
-
-@pytest.mark.tensorflow
-def test_outputs_of_the_search_have_the_forced_length(one_layer, tmp_path):
-    work = one_layer.prepare(job_of(inputs=Inputs(tmp_path, None).of(SMALL)))
-    assert work(True) == 4 + 1
-    assert work(False) == 3 * 2 * (4 + 1)
-
-
-@pytest.mark.tensorflow
-def test_outputs_of_real_sentences_have_the_lengths_of_their_translations(one_layer, mixed):
-    row, inputs = mixed
-    path = inputs.of(row)
-    work = one_layer.prepare(job_of(row, inputs=path))
-    assert work(False) == sum(
-        int(batch.output_lengths.sum()) + len(batch.tokens)
-        for batch in read_batches(path, vars(row))
-    )
 
 
 @pytest.mark.slow

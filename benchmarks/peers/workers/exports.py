@@ -1,31 +1,35 @@
-"""Write the exports of a random model that engines read: `python -m ... REQUEST`."""
+"""Writes an export of a random model, for the engine that reads it."""
 
 import argparse
 import json
-from collections.abc import Mapping
-from pathlib import Path
+from typing import Any
 
 from benchmarks.peers.workers.search_inputs import ALPHA, FIRST_TOKEN
 
 
 def export(
+    kind: str,
+    directory: str,
+    precision: Any,  # each kind has its own names
     preset: str,
     vocabulary_size: int,
     beam_size: int,
     length: int,
     tokenizer: str | None,
-    directories: Mapping[str, Mapping[str, str]],
 ) -> None:
-    """Write every export.
+    """Write an export.
 
     Args:
+        kind: "saved_model", "litert" or "ctranslate2".
+        directory: directory to write.
+        precision: number format of the weights.
         preset, vocabulary_size, beam_size: as of a `Row`.
         length: number of output tokens of a source of `length` - 1 tokens.
         tokenizer: file of the vocabulary; None invents one.
-        directories: directory to write of each kind and precision.
     """
     import keras
 
+    from keras_transformer import export as exports
     from keras_transformer.inference.translator import Translator
     from keras_transformer.models import build_transformer
     from keras_transformer.text import SentencePieceTokenizer
@@ -42,18 +46,9 @@ def export(
         extra_length=1,
         num_results=1,
     )
-    for kind, by_precision in directories.items():
-        for precision, directory in by_precision.items():
-            _write(kind, translator, directory, precision)
-
-
-def _write(kind, translator, directory, precision):
-    """Write one export; a SavedModel is the first version in its directory."""
-    from keras_transformer import export as exports
-
-    if kind == "saved_model":
-        version = exports.export_saved_model(translator, f"{directory}-all", precision=precision)
-        Path(version).rename(directory)
+    if kind == "saved_model":  # a version in a directory of versions
+        versions = f"{directory}-versions"
+        exports.export_saved_model(translator, versions, precision=precision).rename(directory)
     elif kind == "litert":
         exports.export_litert(translator, directory, precision=precision)
     else:
@@ -78,7 +73,7 @@ def invented_vocabulary(size: int) -> bytes:
 
 
 def main() -> None:
-    """Write exports: the arguments of `export` as JSON."""
+    """Write an export: the arguments of `export` as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("request", help="JSON of the arguments of `export`")
     export(**json.loads(parser.parse_args().request))

@@ -38,28 +38,28 @@ def build_marian(sizes: Mapping[str, Any], vocabulary_size: int) -> Any:
     return MarianMTModel(config).eval()
 
 
-def convert(sizes: Mapping[str, Any], vocabulary_size: int, directories: Mapping[str, str]) -> None:
+def convert(directory: str, precision: str, vocabulary_size: int, sizes: Mapping[str, Any]) -> None:
     """Write the model for CTranslate2, by CTranslate2's own converter.
 
     Args:
-        sizes, vocabulary_size: as of `build_marian`.
-        directories: directory to write of each precision.
+        directory: directory to write.
+        precision: number format of the weights.
+        vocabulary_size, sizes: as of `build_marian`.
     """
     from ctranslate2.converters.transformers import MarianMTLoader
 
     pieces = ["<pad>", "<s>", "</s>", "<unk>"]
     pieces += [f"t{token}" for token in range(FIRST_TOKEN, vocabulary_size)]
-    for precision, directory in directories.items():
-        # The converter takes the last token for padding, and leaves it out.
-        spec = MarianMTLoader().get_model_spec(build_marian(sizes, vocabulary_size + 1))
-        spec.register_source_vocabulary(pieces)
-        spec.register_target_vocabulary(pieces)
-        spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = pieces[1:4]
-        spec.config.decoder_start_token = "<s>"
-        spec.validate()
-        spec.optimize(None if precision == "float32" else precision)
-        os.makedirs(directory)
-        spec.save(directory)
+    # The converter takes the last token for padding, and leaves it out.
+    spec = MarianMTLoader().get_model_spec(build_marian(sizes, vocabulary_size + 1))
+    spec.register_source_vocabulary(pieces)
+    spec.register_target_vocabulary(pieces)
+    spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = pieces[1:4]
+    spec.config.decoder_start_token = "<s>"
+    spec.validate()
+    spec.optimize(None if precision == "float32" else precision)
+    os.makedirs(directory)
+    spec.save(directory)
 
 
 def main() -> None:
