@@ -8,7 +8,7 @@ from keras_transformer.settings import setting
 
 @dataclasses.dataclass(frozen=True)
 class NumberWordsSettings(training.TrainingSettings):
-    """English number words into German, in less than a minute on two cores."""
+    """English number words into German, in about a minute on two cores."""
 
     preset = "tiny"
     may_change = (*training.TrainingSettings.may_change, "patience")

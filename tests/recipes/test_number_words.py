@@ -13,10 +13,12 @@ import pytest
 
 from keras_transformer.command_line import run_command
 from keras_transformer.errors import UserInputError
+from keras_transformer.training import TrainingRun
 from recipes.number_words.number_pairs import NumberPairs, split_numbers
 from recipes.number_words.report import translation_lines
 from recipes.number_words.settings import NumberWordsSettings
 from recipes.number_words.train import main
+from recipes.recipe_options import recipe_options
 
 ROOT = pathlib.Path(__file__).parents[2]
 TRANSLATE = pathlib.Path(sys.executable).with_name("keras-transformer")
@@ -72,6 +74,14 @@ def test_numbers_must_remain_to_train_on():
 def test_heads_must_fit_the_hidden_size():
     with pytest.raises(UserInputError, match="`hidden_dim` must be a multiple of `num_heads`"):
         NumberWordsSettings(hidden_dim=126)
+
+
+def test_it_ends_when_validations_get_no_better(tmp_path):
+    command = "number_words", NumberWordsSettings, "Train."
+    for flags, patience in ([], 3), (["--patience=5"], 5):
+        arguments = ["--run", str(tmp_path), *flags]
+        options, _ = recipe_options(*command, arguments=arguments, fine_tuning=False)
+        assert TrainingRun.of(options).patience == patience
 
 
 def test_a_wrong_translation_is_marked():
