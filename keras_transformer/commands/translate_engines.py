@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from keras_transformer.backend_start import held_stderr
 from keras_transformer.commands.export_command import SEARCH as EXPORTED_SEARCH
 from keras_transformer.commands.model_arguments import load_translator
 from keras_transformer.commands.search_arguments import given_search
@@ -171,10 +170,9 @@ class _LiteRT:
         from keras_transformer.serving.litert_translator import LiteRTTranslator
 
         options = self._options
-        with held_stderr():  # LiteRT tells how it computes
-            translator = LiteRTTranslator(
-                path, batch_size=options.batch_size, long_sentences=options.long_lines
-            )
+        translator = LiteRTTranslator(
+            path, batch_size=options.batch_size, long_sentences=options.long_lines
+        )
         limits = translator.settings["limits"]
         found = {**limits, **translator.settings["search"]}
         expected = {name: getattr(self._search, name) for name in EXPORTED_SEARCH}
