@@ -92,13 +92,17 @@ def next_token_candidates(
     if rules.constraints:
         possible = ops.where(rules.may_follow(ids, index, num_logits), logits, NEVER)
     best, tokens = top_k_of_many(possible, n)  # (batch, beams, n)
+    if rules.constraints:
+        total = log_of_sum(logits)
+    else:  # the first candidate is the largest logit
+        total = log_of_sum(logits, (best[..., :1], tokens[..., :1]))
     best = ops.where(rules.is_output(tokens), best, NEVER)
 
     eos, must_end = rules.special_tokens.eos, rules.must_end(index)
     only_eos = ops.where(ops.arange(n) == 0, logits[..., eos : eos + 1], NEVER)
     best = ops.where(must_end, only_eos, best)
     tokens = ops.where(must_end, eos, tokens)
-    return best - log_of_sum(logits), tokens
+    return best - total, tokens
 
 
 def top_k_of_many(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -134,10 +138,19 @@ def _block_size(size: int) -> int | None:
     return min(near, key=lambda block: abs(math.log(block / root)), default=None)
 
 
-def log_of_sum(logits: Tensor) -> Tensor:
+def log_of_sum(logits: Tensor, largest: tuple[Tensor, Tensor] | None = None) -> Tensor:
     """Logarithm of the sum of the exponentials of float32 logits (..., size): (..., 1).
 
     From the largest logit and its probability, as softmax is one fused pass on every backend.
+
+    Args:
+        logits: the logits.
+        largest: the largest logit of each row and its index, both (..., 1), if they are known.
     """
-    largest = ops.max(logits, axis=-1, keepdims=True)
-    return largest - ops.log(ops.max(ops.softmax(logits, axis=-1), axis=-1, keepdims=True))
+    probs = ops.softmax(logits, axis=-1)
+    if largest is None:
+        return ops.max(logits, axis=-1, keepdims=True) - ops.log(
+            ops.max(probs, axis=-1, keepdims=True)
+        )
+    logit, index = largest
+    return logit - ops.log(ops.take_along_axis(probs, index, axis=-1))

@@ -3,9 +3,9 @@
 from typing import Any
 
 import keras
-from keras import ops
 
 from keras_transformer.layers.bias_addition import add_bias
+from keras_transformer.layers.matrix_products import times_matrix
 from keras_transformer.types import Tensor
 
 
@@ -34,7 +34,7 @@ class Dense(keras.layers.Dense):
         super().__init__(units, activation=activation, **kwargs)
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        outputs = ops.matmul(inputs, self.kernel)
+        outputs = times_matrix(inputs, self.kernel)
         if self.bias is not None:
             outputs = add_bias(outputs, self.bias)
         return self.activation(outputs)

@@ -1,5 +1,6 @@
 """Multi-head attention. Axes: batch, heads, target, source, dim, beams, length (of a cache)."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from keras_transformer.layers.attention_masks import (
 )
 from keras_transformer.layers.bias_addition import add_bias
 from keras_transformer.layers.initialization import SideBySide, checked_initializer
+from keras_transformer.layers.matrix_products import sizes, times_matrix
 from keras_transformer.layers.step_history import History, start_history
 from keras_transformer.types import Shape, Tensor
 
@@ -284,7 +286,9 @@ class MultiHeadAttention(keras.layers.Layer):
         self._check_built_for(SELF_ATTENTION)
         keys, values = cache
         rows, _, _, beams, _ = ops.shape(keys.values)
-        inputs = ops.reshape(query, (rows, beams, query.shape[-1]))
+        inputs = query
+        if query.shape[1] is None or query.shape[1] != beams:  # rows of their own
+            inputs = ops.reshape(query, (rows, beams, query.shape[-1]))
         new_query, new_key, new_value = self._project_inputs(inputs)  # (rows, heads, beams, dim)
         keys, values = keys.write(new_key, index), values.write(new_value, index)
         if mask is None:
@@ -294,7 +298,7 @@ class MultiHeadAttention(keras.layers.Layer):
             for of in (keys, values)
         )
         output, _ = self._attend_projected(new_query, all_keys, all_values, mask, False)
-        return ops.reshape(output, ops.shape(query)), (keys, values)
+        return ops.reshape(output, sizes(query)), (keys, values)
 
     @staticmethod
     def _own_entries(keys: History, index: Tensor) -> Tensor | None:
@@ -330,7 +334,8 @@ class MultiHeadAttention(keras.layers.Layer):
     def _project(self, inputs: Tensor, name: str) -> Tensor:
         # Keras casts inputs and weights in `call` alone; steps must compute in the same dtype.
         inputs = ops.cast(inputs, self.compute_dtype)
-        outputs = ops.matmul(inputs, ops.cast(getattr(self, f"{name}_kernel"), self.compute_dtype))
+        kernel = ops.cast(getattr(self, f"{name}_kernel"), self.compute_dtype)
+        outputs = times_matrix(inputs, kernel)
         bias = getattr(self, f"{name}_bias")
         return outputs if bias is None else add_bias(outputs, bias)
 
@@ -346,20 +351,25 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def _split_heads(self, projected: Tensor, *dims: int) -> tuple[Tensor, ...]:
         """(..., length, heads * (dim + ...)) to (..., heads, length, dim), one for each dim."""
-        parts, start = [], 0
-        for dim in dims:
-            stop = start + self.num_heads * dim
-            part = projected[..., start:stop] if len(dims) > 1 else projected
-            part = ops.reshape(part, (*ops.shape(part)[:-1], self.num_heads, dim))
-            parts.append(ops.swapaxes(part, -3, -2))
-            start = stop
-        return tuple(parts)
+        ends = [self.num_heads * end for end in itertools.accumulate(dims)]
+        parts = ops.split(projected, ends[:-1], axis=-1) if len(dims) > 1 else [projected]
+        *leading, length, _ = sizes(projected)
+        if projected.shape[-2] == 1:  # nothing changes places
+            shape = (*leading, self.num_heads, length)
+            return tuple(
+                ops.reshape(part, (*shape, dim)) for part, dim in zip(parts, dims, strict=True)
+            )
+        shape = (*leading, length, self.num_heads)
+        return tuple(
+            ops.swapaxes(ops.reshape(part, (*shape, dim)), -3, -2)
+            for part, dim in zip(parts, dims, strict=True)
+        )
 
     def _merge_heads(self, inputs: Tensor) -> Tensor:
         """(..., heads, length, dim) to (..., length, heads * dim)."""
-        outputs = ops.swapaxes(inputs, -3, -2)
-        width = self.num_heads * self.value_dim
-        return ops.reshape(outputs, (*ops.shape(outputs)[:-2], width))
+        outputs = inputs if inputs.shape[-2] == 1 else ops.swapaxes(inputs, -3, -2)
+        *leading, heads, length, _ = sizes(inputs)
+        return ops.reshape(outputs, (*leading, length, heads * self.value_dim))
 
     def _attend_projected(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, training: bool | None

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_transformer.argument_checks import check_bool, check_positive_int
+from keras_transformer.layers.matrix_products import times_matrix
 from keras_transformer.types import Shape, Tensor
 
 
@@ -101,7 +102,7 @@ class TokenEmbedding(keras.layers.Layer):
     def logits(self, inputs: Tensor, output_matrix: Tensor) -> Tensor:
         """As a call with `reverse=True`, with a matrix that was made before."""
         inputs = ops.cast(inputs, self.compute_dtype)
-        return ops.cast(ops.matmul(inputs, output_matrix), "float32")
+        return ops.cast(times_matrix(inputs, output_matrix), "float32")
 
     def _add_matrix(self, name: str, shape: tuple[int, int]) -> Any:
         return self.add_weight(
