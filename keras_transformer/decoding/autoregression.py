@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from keras_transformer.decoding.hypothesis_arrays import empty_ids, write_at
-from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.decoding.next_tokens import OutputRules
+from keras_transformer.decoding.sentence_loop import search_loop
 from keras_transformer.types import Tensor
 
 # `(tokens, index, state) -> (logits, state)`, see `beam_search`.
@@ -32,33 +33,40 @@ class GenerationState(NamedTuple):
 def generate(
     step: Step,
     state: Any,
-    choose_next: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]],
+    choose_next: Callable[[Tensor, Tensor, Tensor, OutputRules], tuple[Tensor, Tensor]],
+    rules: OutputRules,
     *,
     batch_size: Tensor,
     num_outputs: Tensor,
-    special_tokens: SpecialTokens,
     max_length: Tensor,
+    may_leave: bool,
 ) -> tuple[Tensor, Tensor]:
     """Append the chosen token to every output until all have ended.
 
     Args:
         step, state: as in `beam_search`, with `num_outputs` for the beams.
-        choose_next: callable `(logits, ids, index) -> (tokens, log_probs)` that takes the logits
-            (batch, num_outputs, vocabulary) and the ids before position `index`, and returns the
-            tokens there and their log-probabilities, both (batch, num_outputs).
+        choose_next: callable `(logits, ids, index, rules) -> (tokens, log_probs)` that takes the
+            logits (batch, num_outputs, vocabulary), the ids before position `index` and the rules
+            of their sentences, and returns the tokens there and their log-probabilities, both
+            (batch, num_outputs).
+        rules: the `OutputRules`.
         batch_size, num_outputs: ints or int32 scalars.
-        special_tokens: the `SpecialTokens` of the vocabulary.
         max_length: int or int32 scalar, maximum number of output tokens, EOS excluded.
+        may_leave: whether sentences may leave when their outputs have ended: all of `state` is then
+            (batch, ...).
 
     Returns:
         `(ids, log_probs)`: int32 (batch, num_outputs, max_length + 1), without BOS, with EOS, then
         padding; natural-log probabilities, float32 (batch, num_outputs), EOS included.
     """
+    special_tokens = rules.special_tokens
     eos = special_tokens.eos
 
-    def advance(outputs: GenerationState) -> GenerationState:
+    def advance(outputs: GenerationState, rows: Tensor | None) -> GenerationState:
         logits, model_state = step(outputs.tokens, outputs.index, outputs.model_state)
-        tokens, log_probs = choose_next(logits, outputs.ids, outputs.index)
+        tokens, log_probs = choose_next(
+            logits, outputs.ids, outputs.index, rules.of_sentences(rows)
+        )
         has_ended = outputs.tokens == eos  # (batch, outputs)
         written = ops.where(has_ended, special_tokens.pad, tokens)  # (batch, outputs)
         return GenerationState(
@@ -77,9 +85,11 @@ def generate(
         log_probs=ops.zeros(shape, dtype="float32"),
         model_state=state,
     )
-    (outputs,) = ops.while_loop(
-        lambda outputs: ops.any(outputs.tokens != eos),
-        lambda outputs: (advance(outputs),),
-        (outputs,),
+    return search_loop(
+        advance,
+        lambda outputs, rows: ops.any(outputs.tokens != eos, axis=1),
+        lambda outputs: (outputs.ids, outputs.log_probs),
+        outputs,
+        rules.limits,
+        may_leave=may_leave and rules.know_their_sentences(),
     )
-    return outputs.ids, outputs.log_probs

@@ -23,6 +23,7 @@ from keras_transformer.decoding.hypothesis_arrays import (
 )
 from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules, next_token_candidates
+from keras_transformer.decoding.sentence_loop import search_loop
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
@@ -67,8 +68,8 @@ def beam_search(
 
     Finished hypotheses move to a pool of their own, where their scores stay as they are. Each step
     takes twice as many candidates as there are beams, so that `beam_size` of them remain even if
-    as many end. The search stops as soon as the results of all sentences are final. The results of
-    a sentence do not depend on the others of its batch.
+    as many end. The search of a sentence stops as soon as its results are final (see
+    `decoding.sentence_loop`). They do not depend on the other sentences of the batch.
 
     Args:
         step: callable `(tokens, index, state) -> (logits, state)`: from the tokens at position
@@ -76,7 +77,7 @@ def beam_search(
             beam_size, vocabulary). `index` is an int32 scalar; BOS is at 0.
         state: further state of `step`, a nest of tensors (batch, beam_size, ...) of constant
             shapes. The search reorders it together with the hypotheses, except for parts that are
-            `Kept`, which may have any shape; on TensorFlow an axis of unknown size may grow.
+            `Kept`, tensors (batch, ...). On TensorFlow an axis of unknown size may grow.
         batch_size: int or int32 scalar, number of sentences.
         beam_size: number of hypotheses of a sentence.
         alpha: exponent of the length penalty, at least 0.
@@ -123,9 +124,9 @@ def beam_search(
     num_results = beam_size if num_results is None else num_results
     rules = OutputRules(ops.cast(limits, "int32"), special_tokens, vocabulary_size, constraints)
 
-    def advance(beams: BeamState) -> BeamState:
+    def advance(beams: BeamState, rows: Tensor | None) -> BeamState:
         logits, model_state = step(beams.tokens, beams.index, beams.model_state)
-        candidates = expand(beams, logits, rules)
+        candidates = expand(beams, logits, rules.of_sentences(rows))
         finished_ids, finished_scores = merge_finished(beams, candidates, alpha, special_tokens)
         live = keep_live(candidates, beam_size, special_tokens)
         return BeamState(
@@ -138,12 +139,16 @@ def beam_search(
             model_state=reorder(model_state, live.parents),
         )
 
-    (beams,) = ops.while_loop(
-        lambda beams: should_continue(beams, rules.limits, alpha, num_results),
-        lambda beams: (advance(beams),),
-        (start(state, batch_size, beam_size, max_length, special_tokens),),
+    return search_loop(
+        advance,
+        lambda beams, rows: should_continue(
+            beams, rules.of_sentences(rows).limits, alpha, num_results
+        ),
+        lambda beams: (beams.finished_ids[:, :num_results], beams.finished_scores[:, :num_results]),
+        start(state, batch_size, beam_size, max_length, special_tokens),
+        rules.limits,
+        may_leave=rules.know_their_sentences(),
     )
-    return beams.finished_ids[:, :num_results], beams.finished_scores[:, :num_results]
 
 
 def start(
@@ -168,13 +173,15 @@ def start(
 
 
 def should_continue(beams: BeamState, limits: Tensor, alpha: float, num_results: int) -> Tensor:
-    """Whether a live hypothesis of any sentence could still become one of its results.
+    """Whether a live hypothesis of each sentence could still become a result: bool (batch,).
 
     Its log-probability can only fall, and the penalty is most favorable at the sentence's limit.
+    Beyond the limit nothing lives, whatever scores that are not finite compare to.
     """
     penalty = length_penalty(ops.cast(limits + 1, "float32"), alpha)  # (batch,)
     best_possible = beams.live_log_probs[:, 0] / penalty  # (batch,)
-    return ops.any(beams.finished_scores[:, num_results - 1] < best_possible)
+    can_improve = beams.finished_scores[:, num_results - 1] < best_possible
+    return ops.logical_and(can_improve, beams.index <= limits)
 
 
 def expand(beams: BeamState, logits: Tensor, rules: OutputRules) -> Candidates:

@@ -4,6 +4,9 @@ A constraint is a callable `(ids, index) -> bool tensor`. The result broadcasts 
 vocabulary) and is True where a token may come next. `ids` is int32 (batch, beams, length), filled
 before position `index`, an int32 scalar. Like the searches it uses core operations only.
 
+A method `of_sentences(rows)` gives the constraint of some sentences of the batch, int32 (n,). With
+it, sentences that are done leave a search early.
+
 Axes in the shape comments:
     batch        sentences
     beams        hypotheses of a sentence
@@ -66,6 +69,11 @@ class MinimumLength:
         self.special_tokens = special_tokens
         self.vocabulary_size = vocabulary_size
 
+    def of_sentences(self, rows: Tensor) -> "MinimumLength":
+        lengths = ops.convert_to_tensor(self.lengths)
+        lengths = ops.take(lengths, rows, axis=0) if len(lengths.shape) else lengths
+        return MinimumLength(lengths, self.special_tokens, self.vocabulary_size)
+
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         lengths = ops.reshape(ops.cast(self.lengths, "int32"), (-1, 1, 1))  # (batch, 1, 1)
         is_eos = ops.arange(self.vocabulary_size) == self.special_tokens.eos  # (vocabulary,)
@@ -95,6 +103,9 @@ class NoRepeatNgrams:
         check_positive_int("n", n)
         self.n = n
         self.vocabulary_size = vocabulary_size
+
+    def of_sentences(self, rows: Tensor) -> "NoRepeatNgrams":
+        return self
 
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         ids = ops.convert_to_tensor(ids, dtype="int32")
@@ -148,6 +159,10 @@ class ForcedPrefix:
         self.prefix_ids = prefix_ids
         self.special_tokens = special_tokens
         self.vocabulary_size = vocabulary_size
+
+    def of_sentences(self, rows: Tensor) -> "ForcedPrefix":
+        prefix_ids = ops.take(self.prefix_ids, rows, axis=0)
+        return ForcedPrefix(prefix_ids, self.special_tokens, self.vocabulary_size)
 
     @property
     def lengths(self) -> Tensor:

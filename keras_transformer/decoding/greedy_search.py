@@ -59,7 +59,9 @@ def greedy_search(
     """
     rules = OutputRules(ops.cast(limits, "int32"), special_tokens, vocabulary_size, constraints)
 
-    def choose_best(logits: Tensor, ids: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    def choose_best(
+        logits: Tensor, ids: Tensor, index: Tensor, rules: OutputRules
+    ) -> tuple[Tensor, Tensor]:
         log_probs, tokens = next_token_candidates(logits, 1, ids, index, rules)
         best, places = ops.top_k(log_probs[:, 0, :], 1)  # (batch, 1) of (batch, n)
         return choose(tokens[:, 0, :], places), best
@@ -68,9 +70,10 @@ def greedy_search(
         step,
         state,
         choose_best,
+        rules,
         batch_size=batch_size,
         num_outputs=1,
-        special_tokens=special_tokens,
         max_length=max_length,
+        may_leave=True,
     )
     return ids[:, 0], log_probs[:, 0]

@@ -40,7 +40,7 @@ def choose(values: Tensor, places: Tensor) -> Tensor:
     batch_size, m, *rest = ops.shape(values)
     rows = ops.expand_dims(ops.arange(batch_size) * m, 1) + places
     chosen = ops.take(ops.reshape(values, (-1, *rest)), ops.reshape(rows, (-1,)), axis=0)
-    return ops.reshape(chosen, (-1, ops.shape(places)[1], *rest))
+    return ops.reshape(chosen, (batch_size, ops.shape(places)[1], *rest))
 
 
 def reorder(state: Any, places: Tensor) -> Any:

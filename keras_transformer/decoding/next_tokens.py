@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from keras import ops
 
@@ -30,6 +30,20 @@ class OutputRules(NamedTuple):
     special_tokens: SpecialTokens
     vocabulary_size: int | None = None
     constraints: Sequence[Constraint] = ()
+
+    def know_their_sentences(self) -> bool:
+        """Whether `of_sentences` is possible: a constraint of the user's own may lack it."""
+        return all(hasattr(constraint, "of_sentences") for constraint in self.constraints)
+
+    def of_sentences(self, rows: Tensor | None) -> "OutputRules":
+        """The rules of some sentences, int32 (n,), of the batch; None: of all."""
+        if rows is None:
+            return self
+        constraints: Any = self.constraints
+        return self._replace(
+            limits=ops.take(self.limits, rows, axis=0),
+            constraints=[constraint.of_sentences(rows) for constraint in constraints],
+        )
 
     def must_end(self, index: Tensor) -> Tensor:
         """Whether position `index` is for EOS: bool (batch, 1, 1)."""

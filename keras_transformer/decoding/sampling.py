@@ -85,7 +85,9 @@ def sample(
     rules = OutputRules(ops.cast(limits, "int32"), special_tokens, vocabulary_size, constraints)
     uniforms = ops.minimum(ops.cast(uniforms, "float32"), BELOW_ONE)
 
-    def draw_next(logits: Tensor, ids: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    def draw_next(
+        logits: Tensor, ids: Tensor, index: Tensor, rules: OutputRules
+    ) -> tuple[Tensor, Tensor]:
         logits = ops.cast(logits, "float32")
         may_follow = rules.may_follow(ids, index, logits.shape[-1])
         logits_of_outputs = ops.where(may_follow, logits, NEVER)  # (batch, samples, vocabulary)
@@ -100,10 +102,11 @@ def sample(
         step,
         state,
         draw_next,
+        rules,
         batch_size=batch_size,
         num_outputs=num_samples,
-        special_tokens=special_tokens,
         max_length=max_length,
+        may_leave=False,
     )
 
 

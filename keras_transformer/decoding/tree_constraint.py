@@ -6,6 +6,7 @@ tokens that close it, and one token that stands for any word.
 Axes in the shape comments: as in `decoding.constraints`.
 """
 
+import copy
 import dataclasses
 from collections.abc import Sequence
 from typing import Self
@@ -154,6 +155,12 @@ class WellFormedTree:
         self._steps = (opening != NO_LABEL).astype("float32") - (closing != NO_LABEL)
         self._is_leaf = ids == tree_tokens.leaf
         self._is_eos = ids == special_tokens.eos
+
+    def of_sentences(self, rows: Tensor) -> Self:
+        chosen = copy.copy(self)
+        chosen.num_leaves = ops.take(self.num_leaves, rows, axis=0)
+        chosen.limits = ops.take(self.limits, rows, axis=0)
+        return chosen
 
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         ids = ops.convert_to_tensor(ids, dtype="int32")

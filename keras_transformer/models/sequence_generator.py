@@ -15,6 +15,7 @@ from keras_transformer.decoding import (
     greedy_search,
     sample,
 )
+from keras_transformer.decoding.hypothesis_arrays import Kept
 from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.losses.cross_entropy import negative_log_likelihood
 from keras_transformer.models import (
@@ -242,10 +243,12 @@ class SequenceGenerator:
         )
         weights = self.layers.step_weights() if is_tensorflow else None
 
-        def step(tokens: Tensor, index: Tensor, cache: Any) -> tuple[Tensor, Any]:
-            return self.layers.step(tokens, index, memory_state, cache, weights)
+        def step(tokens: Tensor, index: Tensor, state: Any) -> tuple[Tensor, Any]:
+            cache, memory_state = state
+            logits, cache = self.layers.step(tokens, index, memory_state.values, cache, weights)
+            return logits, (cache, memory_state)
 
-        return step, cache
+        return step, (cache, Kept(memory_state))
 
     def _rules(
         self,

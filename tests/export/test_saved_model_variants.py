@@ -28,8 +28,8 @@ ALLOWED = {
     "LogicalAnd", "LogicalNot", "LogicalOr", "NotEqual", "Select", "SelectV2", "Where",
     # shapes and types
     "BroadcastTo", "Cast", "ConcatV2", "ExpandDims", "Fill", "GatherV2", "Pack", "Pad", "PadV2",
-    "RaggedTensorToTensor", "Range", "Reshape", "ScatterNd", "Shape", "Squeeze", "StridedSlice",
-    "Transpose", "Unpack",
+    "RaggedTensorToTensor", "Range", "Reshape", "ScatterNd", "Shape", "SplitV", "Squeeze",
+    "StridedSlice", "Transpose", "Unpack",
     # control flow, variables, loading
     "AssignVariableOp", "Const", "DisableCopyOnRead", "Identity", "MergeV2Checkpoints", "NoOp",
     "PartitionedCall", "Placeholder", "ReadVariableOp", "RestoreV2", "SaveV2",
