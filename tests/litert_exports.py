@@ -110,7 +110,7 @@ def operations(path):
 
 
 def padded(rows):
-    """Rows of ids as what `input_ids` and `input_lengths` take; what fills up is no padding id."""
+    """Rows of ids as what `input_ids` and `input_lengths` take; the filling is not the padding id."""
     ids = np.full((len(rows), max(1, *map(len, rows))), 7, "int32")
     for array, row in zip(ids, rows, strict=True):
         array[: len(row)] = row

@@ -1,4 +1,4 @@
-"""What a command says of inputs and outputs that are no files of text."""
+"""What a command says of inputs and outputs other than text files."""
 
 import gzip
 import os

@@ -59,7 +59,7 @@ def most_openings(tokens):
 def test_a_token_may_follow_exactly_if_a_tree_within_the_limit_goes_on_with_it(
     num_leaves, limit, max_openings
 ):
-    """From each prefix that the constraint reaches, some tree is reached: there is no dead end."""
+    """Every prefix that the constraint allows leads to some tree: none is a dead end."""
     wanted = {
         (*tree, EOS) for tree in trees(num_leaves, limit) if most_openings(tree) <= max_openings
     }

@@ -280,7 +280,7 @@ def hostile_files(draw):
 
 
 def run_hostile_file(case, material, directory):
-    """Read what the case holds; raises whatever is no error of the user."""
+    """Read what the case holds; errors of the user pass, others are raised."""
     try:
         READERS[case["reader"]][0](case, material, directory)
     except UserInputError:

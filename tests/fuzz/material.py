@@ -63,7 +63,7 @@ class Material:
             export_ctranslate2(translator, self.ctranslate2)
 
     def stand_in_export(self, directory):
-        """Write the files of a SavedModel that verbs look at, in which there is no model."""
+        """Write the files of a SavedModel that verbs look at, without a model in them."""
         version = directory / "1"
         (version / "variables").mkdir(parents=True)
         for name in ("saved_model.pb", "variables/variables.index", "model_card.json"):

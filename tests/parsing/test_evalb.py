@@ -159,7 +159,7 @@ def test_equal_labels_and_words_hold_both_ways():
 
 
 def test_complete_match_and_two_or_less_crossing():
-    """A bracket too many is no complete match, nor one that is missing; 0, 2 and 3 crossings."""
+    """A bracket too many or too few makes a match incomplete; 0, 2 and 3 crossings."""
     words = [f"(P {letter})" for letter in "abcdefgh"]
     gold = "(S (A {} {}) (A {} {}) (A {} {}) (A {} {}))".format(*words)
     whole = "(S {} {} {} {} {} {} {} {})".format(*words)

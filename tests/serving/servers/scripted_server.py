@@ -38,7 +38,7 @@ class Endless(bytes):
 
 
 def answer(code=200, body=b"", content_type="application/json"):
-    """A whole HTTP answer; what is no bytes is written as JSON."""
+    """A whole HTTP answer; bytes as they are, anything else as JSON."""
     if not isinstance(body, bytes):
         body = json.dumps(body).encode()
     head = f"HTTP/1.1 {code} Reason\r\nContent-Type: {content_type}\r\n"
