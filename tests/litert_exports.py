@@ -110,7 +110,7 @@ def operations(path):
 
 
 def padded(rows):
-    """Rows of ids as what `input_ids` and `input_lengths` take; the filling is not the padding id."""
+    """Rows of ids as `input_ids` and `input_lengths` take them, not filled with the padding id."""
     ids = np.full((len(rows), max(1, *map(len, rows))), 7, "int32")
     for array, row in zip(ids, rows, strict=True):
         array[: len(row)] = row

@@ -9,6 +9,7 @@ import numpy as np
 from keras_transformer.argument_checks import check_non_negative_int
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
 from keras_transformer.inference.graph_compilation import CompiledCalls, pad_ids
+from keras_transformer.inference.simultaneous_calls import call_in_order, calls_at_once
 from keras_transformer.models import TransformerStacks
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
@@ -124,11 +125,15 @@ class RowGenerator:
         """Yield the result of each row from `generate(indices, source_ids, prefix_ids)`."""
         not_empty = [i for i, row in enumerate(rows) if row]
         lengths = [1 + len(row) for row in rows]
-        for indices in batches_by_length(not_empty, lengths, self._batch_size, progress):
+
+        def generated(indices: list[int]) -> tuple[np.ndarray, np.ndarray]:
             prefix_ids = None
             if any(prefix_rows):
                 prefix_ids = self._pad([prefix_rows[i] for i in indices])
-            found = generate(indices, self._source_ids(rows, indices), prefix_ids)
+            return generate(indices, self._source_ids(rows, indices), prefix_ids)
+
+        batches = batches_by_length(not_empty, lengths, self._batch_size, progress)
+        for indices, found in call_in_order(generated, batches, calls_at_once()):
             for i, ids, scores in zip(indices, *found, strict=False):
                 is_output = np.isfinite(scores)
                 if not is_output.any():

@@ -21,7 +21,7 @@ from tests.export.nasty_sentences import NASTY
 from tests.external_data import MULTI30K, MULTI30K_RUN, needs_multi30k_run
 from tests.translation_training.number_text import pairs
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 
 THREADS = 8
 
@@ -214,7 +214,6 @@ def test_nasty_inputs_have_the_same_answer_alone_and_together(found):
     assert together["outputs"][0] == b""  # of the empty string
 
 
-@pytest.mark.slow
 @needs_multi30k_run
 def test_multi30k_through_the_c_api(tmp_path):
     translator = Translator.load(MULTI30K_RUN)

@@ -116,6 +116,7 @@ EVERYWHERE = np.ones((BATCH, LENGTH), bool)
 SIZES = {"intermediate_dim": INNER, "num_heads": HEADS, "layer_norm_epsilon": 1e-5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "masks", "their_masks", "is_read"),
     [
@@ -147,6 +148,7 @@ def test_encoder_layer_equals_keras_hub(hub, options, masks, their_masks, is_rea
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("has_memory", "normalize_first"), [(True, False), (True, True), (False, True)]
 )

@@ -7,11 +7,12 @@ import pytest
 from tests.training.equal_runs import assert_equal_runs, place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "file"),
     [
         ("full disk", "checkpoints/step-00000012.weights.h5"),
-        pytest.param("no disk", "metrics.csv", marks=pytest.mark.slow),
+        ("no disk", "metrics.csv"),
     ],
 )
 def test_a_full_disk_is_one_line_and_takes_nothing(trainings, whole, tmp_path, limit, file):

@@ -58,7 +58,7 @@ class ForcedLengths:
     """
 
     def __init__(self, lengths: Tensor, vocabulary_size: int) -> None:
-        self.lengths = ops.reshape(lengths, (-1, 1, 1))  # (batch, 1, 1)
+        self.lengths = lengths
         self.is_eos = ops.arange(vocabulary_size) == EOS  # (vocabulary,)
 
     @classmethod
@@ -66,6 +66,10 @@ class ForcedLengths:
         """What makes the constraint for a search, which gives its limits."""
         return lambda limits: cls(lengths, row["vocabulary_size"])
 
+    def of_sentences(self, rows: Tensor) -> "ForcedLengths":
+        """The constraint of some sentences of the batch."""
+        return ForcedLengths(ops.take(self.lengths, rows, axis=0), self.is_eos.shape[0])
+
     def __call__(self, ids: Tensor, index: Tensor) -> Tensor:
         """Which tokens may come next: bool (batch, 1, vocabulary)."""
-        return ops.equal(self.is_eos, index >= self.lengths)
+        return ops.equal(self.is_eos, index >= ops.reshape(self.lengths, (-1, 1, 1)))

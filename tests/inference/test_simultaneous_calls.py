@@ -1,0 +1,34 @@
+"""Calls two at a time: in order, and really at once."""
+
+import threading
+
+import pytest
+
+from keras_transformer.inference.simultaneous_calls import call_in_order
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+@pytest.mark.parametrize("number", [0, 1, 2, 7])
+def test_results_come_in_order(at_once, number):
+    found = list(call_in_order(lambda item: item**2, range(number), at_once))
+    assert found == [(item, item**2) for item in range(number)]
+
+
+def test_two_run_at_once_after_the_first():
+    both, threads = threading.Barrier(2, timeout=60), {}
+
+    def call(item):
+        threads[item] = threading.current_thread()
+        if item:
+            both.wait()  # returns when two calls have come here
+        return item
+
+    assert [result for _, result in call_in_order(call, range(5), at_once=2)] == [0, 1, 2, 3, 4]
+    assert threads[0] is threading.main_thread()
+
+
+def test_an_error_comes_where_its_result_would():
+    results = call_in_order(lambda item: 1 / (item - 3), range(9), at_once=2)
+    assert [next(results)[0] for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
