@@ -13,6 +13,10 @@ from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLaye
 from keras_transformer.layers.step_history import ancestor_mask, start_history, unknown_zero
 from keras_transformer.types import Tensor
 
+# Each of a sentence's hypotheses scores the entries of all: more of them have caches of their own,
+# which the search reorders.
+MOST_SHARING = 8
+
 
 class StepWeights(NamedTuple):
     """Matrices that every step of a loop multiplies by."""
@@ -25,6 +29,20 @@ class StepWeights(NamedTuple):
         if not self.cast:
             return contextlib.nullcontext()
         return keras.StatelessScope(state_mapping=self.cast)
+
+
+def _by_sentence(caches: Any, shape: Any) -> Any:
+    """Tensors (batch * beams, ...) of a nest as (batch, beams, ...), the shape's two sizes."""
+    return keras.tree.map_structure(
+        lambda values: ops.reshape(values, (*shape, *ops.shape(values)[1:])), caches
+    )
+
+
+def _by_hypothesis(caches: Any) -> Any:
+    """Tensors (batch, beams, ...) of a nest as (batch * beams, ...)."""
+    return keras.tree.map_structure(
+        lambda values: ops.reshape(values, (-1, *ops.shape(values)[2:])), caches
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,19 +108,24 @@ class DecoderStack:
 
         Returns:
             A nest of tensors (batch, beam_size, ...) to reorder as the hypotheses are, and every
-            layer's keys and values, `Kept`.
+            layer's keys and values: `Kept`, or to reorder too where the beam is wide.
         """
         batch_size, grows = ops.shape(ids)[0], length is None
         length = unknown_zero(ids) if grows else length
         counts = self.embedding.start_cache(batch_size, beam_size)
-        ancestors: Any = ()
-        if independent or (isinstance(beam_size, int) and beam_size == 1):
-            rows, beams = batch_size * beam_size, 1
-        else:
-            rows, beams = batch_size, beam_size
+        is_wide = isinstance(beam_size, int) and beam_size > MOST_SHARING
+        is_alone = isinstance(beam_size, int) and beam_size == 1
+        if not (independent or is_alone or is_wide):
             ancestors = start_history((batch_size, beam_size), length, "int32", grows=grows)
-        caches = [layer.start_cache(rows, beams, length, grows=grows) for layer in self.layers]
-        return (counts, ancestors), Kept(caches)
+            caches = self._start_caches(batch_size, beam_size, length, grows)
+            return (counts, ancestors), Kept(caches)
+        caches = self._start_caches(batch_size * beam_size, 1, length, grows)
+        if independent or is_alone:
+            return (counts, ()), Kept(caches)
+        return (counts, ()), _by_sentence(caches, (batch_size, beam_size))
+
+    def _start_caches(self, rows: Any, beams: Any, length: Any, grows: bool) -> list[Any]:
+        return [layer.start_cache(rows, beams, length, grows=grows) for layer in self.layers]
 
     def step_weights(self) -> StepWeights:
         """The matrices as `step` multiplies by them, to be made once before a loop of steps."""
@@ -146,18 +169,19 @@ class DecoderStack:
                 ops.broadcast_to(ops.arange(beams, dtype="int32"), ops.shape(token_ids)), index
             )
             mask = ancestor_mask(ancestors)
+        is_wide = not isinstance(layer_caches, Kept)
+        old_caches = _by_hypothesis(layer_caches) if is_wide else layer_caches.values
         new_caches = []
         memories = memories or [None] * len(self.layers)
         with weights.in_place() if weights else contextlib.nullcontext():
-            for layer, memory, layer_cache in zip(
-                self.layers, memories, layer_caches.values, strict=True
-            ):
+            for layer, memory, layer_cache in zip(self.layers, memories, old_caches, strict=True):
                 hidden, layer_cache = layer.step(
                     hidden, index, memory, memory_mask, layer_cache, mask
                 )
                 new_caches.append(layer_cache)
         matrix = weights.output_matrix if weights else None
-        return self._logits(hidden, matrix), ((counts, ancestors), Kept(new_caches))
+        caches = _by_sentence(new_caches, ops.shape(token_ids)) if is_wide else Kept(new_caches)
+        return self._logits(hidden, matrix), ((counts, ancestors), caches)
 
     def _logits(self, hidden: Tensor, output_matrix: Tensor | None = None) -> Tensor:
         if self.norm:

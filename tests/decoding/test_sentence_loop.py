@@ -56,7 +56,7 @@ def generator():
     return SequenceGenerator(model)
 
 
-@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("beam_size", [1, 4, 9])
 @pytest.mark.parametrize("has_rules", [False, True])
 def test_a_search_finds_what_it_finds_with_all_sentences_to_the_end(
     generator, beam_size, has_rules

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.models import build_transformer
+from keras_transformer.models import build_transformer, decoder_stack
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
@@ -76,8 +76,12 @@ def test_greedy_takes_the_argmax_of_whole_passes(model):
         np.testing.assert_allclose(score, total, atol=1e-4)
 
 
-@pytest.mark.parametrize("overrides", [{}, {"normalize_first": True, "positions": "learned"}])
-def test_beam_search_equals_the_reference_on_whole_passes(overrides):
+@pytest.mark.parametrize(
+    ("overrides", "most_sharing"),
+    [({}, 8), ({}, 2), ({"normalize_first": True, "positions": "learned"}, 8)],
+)
+def test_beam_search_equals_the_reference_on_whole_passes(overrides, most_sharing, monkeypatch):
+    monkeypatch.setattr(decoder_stack, "MOST_SHARING", most_sharing)
     model = build(**overrides)
     options = SearchOptions(beam_size=3, alpha=0.6, extra_length=2)
     ids, scores = to_numpy(SequenceGenerator(model).search(SOURCE_IDS, options=options))
