@@ -56,8 +56,11 @@ def generator():
     return SequenceGenerator(model)
 
 
-@pytest.mark.parametrize("beam_size", [1, 4, 9])
-@pytest.mark.parametrize("has_rules", [False, True])
+@pytest.mark.parametrize(
+    ("beam_size", "has_rules"),
+    [(1, False), (4, True)]
+    + [pytest.param(*case, marks=pytest.mark.slow) for case in [(1, True), (4, False), (9, True)]],
+)
 def test_a_search_finds_what_it_finds_with_all_sentences_to_the_end(
     generator, beam_size, has_rules
 ):
