@@ -1,5 +1,7 @@
 """The distribution that pip installs: its version, its name, and the one it conflicts with."""
 
+import functools
+
 __version__ = "0.1.0"
 
 _NAME = "keras-transformer-garden"
@@ -7,6 +9,7 @@ _NAME = "keras-transformer-garden"
 _CONFLICTING_NAME = "keras-transformer"
 
 
+@functools.cache  # half a second where much is installed
 def distribution_name() -> str:
     """Return the name by which pip knows this package, from its metadata where it is installed."""
     import importlib.metadata  # not needed by `import keras_transformer`

@@ -14,6 +14,7 @@ TESTS = pathlib.Path(__file__).parent
 TRAININGS = {"export", "pages", "recipes", "training", "translation_training"}
 # What runs on every backend: ranks 0 to 3 of the import order (see test_architecture.py).
 CORE = {"layers", "losses", "metrics", "schedules", "optimizers", "decoding", "models"}
+SOME_CORE = {"inference"}  # marks those tests itself
 
 
 def pytest_addoption(parser):
@@ -27,6 +28,14 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", "slow(backend=None): runs with `make test-full` only, on this backend or on any"
     )
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Import no file of tests that the run of another backend would leave out."""
+    parts = collection_path.relative_to(TESTS).parts if TESTS in collection_path.parents else ()
+    if config.option.markexpr == "core" and parts and collection_path.is_dir():
+        return True if parts[0] not in CORE | SOME_CORE else None
+    return None
 
 
 def pytest_collection_modifyitems(config, items):

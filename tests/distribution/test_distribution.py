@@ -41,6 +41,7 @@ def other_project(tmp_path):
 def test_the_name_of_pyproject_is_the_one_that_messages_give(monkeypatch):
     assert distribution_name() == PROJECT["name"]
     monkeypatch.setattr(importlib.metadata, "packages_distributions", dict)  # not installed at all
+    distribution_name.cache_clear()
     assert distribution_name() == PROJECT["name"]
     assert SELF_REFERENCES
     assert all(name.startswith(f"{PROJECT['name']}[") for name in SELF_REFERENCES)

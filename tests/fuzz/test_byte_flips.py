@@ -22,7 +22,7 @@ from tests.fuzz.remembered_answers import RememberedAnswers
 from tests.fuzz.verb_calls import FileWatch, Outcome, add_stand_in_server, call
 
 pytestmark = pytest.mark.tensorflow
-FEW = 2
+FEW = 1
 MANY = 200
 ENGLISH = b"one two three\n\nfour\n"
 # By the directory that is damaged: each verb's arguments. DAMAGED is that, WORK an empty one.

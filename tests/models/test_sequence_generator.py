@@ -109,6 +109,7 @@ def test_score_is_the_sum_of_log_softmax(model):
         np.testing.assert_allclose(scores[row], expected, atol=1e-4)
 
 
+@pytest.mark.slow(backend="jax")
 def test_a_row_of_padding_fills_up_a_batch(model):
     generator = SequenceGenerator(model)
     filled = np.concatenate([SOURCE_IDS, np.zeros_like(SOURCE_IDS)])
@@ -262,6 +263,7 @@ def test_alignment_finds_the_same_token_in_the_last_layer_but_one():
     np.testing.assert_allclose(uniform[1], np.tile([1 / 3, 1 / 3, 1 / 3, 0], (4, 1)), atol=1e-6)
 
 
+@pytest.mark.slow(backend="jax")
 def test_alignment_of_a_single_layer_is_of_that_one():
     generator = SequenceGenerator(build(num_decoder_layers=1))
     target_ids = np.array([[1, 6, 4]] * 3)
@@ -294,6 +296,7 @@ def test_an_ensembles_searches_with_all_options_run_compiled(model):
         np.testing.assert_allclose(scores, expected[name][1], atol=1e-4)
 
 
+@pytest.mark.slow(backend="jax")
 def test_alignment_is_float32_under_a_mixed_policy(model):
     low = build(dtype="mixed_bfloat16")
     low.set_weights(model.get_weights())

@@ -183,7 +183,7 @@ def test_text_that_a_model_of_the_other_direction_translated_is_mixed_in(learned
     path = tmp_path / "runs" / "run"
     command = ["train", "--source", german, "--target", english, "--run", str(path)]
     mix = ["--mix", str(translated), str(mono), "0.5"]
-    assert cli.main([*command, *mix, *flags(**SMALL)]) == 0
+    assert cli.main([*command, *mix, *flags(**{**SMALL, "steps": 2, "bleu_every": 0})]) == 0
     run = RunDirectory(path)
     scores = json.loads(run.scores_path.read_text())
     assert scores["training_pairs"] == 625 - 20 + 2
@@ -237,18 +237,19 @@ def test_help_tells_every_setting_with_its_reason(capsys):
 
 def test_a_run_goes_on_with_more_steps_and_with_its_own_settings_alone(tmp_path, capsys):
     # The same command begins the run, and goes on with it.
-    assert train(tmp_path, "--resume", dropout=0.1)[0] == 0
-    code, run = train(tmp_path, "--resume", dropout=0.1, steps=14, accumulate=2)
+    few = {"dropout": 0.1, "bleu_every": 0}
+    assert train(tmp_path, "--resume", **few)[0] == 0
+    code, run = train(tmp_path, "--resume", **few, steps=14, accumulate=2)
     assert code == 0
     with open(run.metrics_path, encoding="utf-8") as file:
         steps = [int(row["step"]) for row in csv.DictReader(file)]
     assert steps == [*range(1, 11), 12, 14]
     assert (run.settings()["steps"], run.settings()["accumulate"]) == (14, 2)
-    assert train(tmp_path, "--resume", "--from", str(run.path), dropout=0.1)[0] == 2
+    assert train(tmp_path, "--resume", "--from", str(run.path), **few)[0] == 2
     assert "started from no other run" in capsys.readouterr().err
     assert run.checkpoints.paths()[-1] == run.checkpoints.path_of(14)
     capsys.readouterr()
-    assert train(tmp_path, "--resume", dropout=0.1, batch_tokens=256)[0] == 2
+    assert train(tmp_path, "--resume", **few, batch_tokens=256)[0] == 2
     assert "`batch_tokens` was 512 and is 256" in capsys.readouterr().err
     source, target = write_pairs(tmp_path, "train", stop=600)  # other text
     again = ["train", "--source", source, "--target", target, "--run", str(run.path)]

@@ -83,8 +83,9 @@ def validations(run):
         return [float(row["val_perplexity"]) for row in csv.DictReader(file)]
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow  # once, not again in the run of JAX
-@pytest.mark.parametrize("backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_two_processes_train_as_one_does(backend, tmp_path):
     alone, together, nowhere = (tmp_path / name for name in ("alone", "together", "nowhere"))
     chief, worker = (
