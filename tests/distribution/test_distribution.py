@@ -32,6 +32,13 @@ def write_metadata(folder, name, version, **files):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def nothing_remembered():
+    distribution_name.cache_clear()
+    yield
+    distribution_name.cache_clear()
+
+
 @pytest.fixture
 def other_project(tmp_path):
     """A folder in which the other project is installed."""
