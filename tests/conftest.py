@@ -11,7 +11,9 @@ import keras
 import pytest
 
 TESTS = pathlib.Path(__file__).parent
-TRAININGS = {"export", "pages", "recipes", "training", "translation_training"}
+# The folders that take long. Those that share `trained_run` come last: who needs it while another
+# process makes it waits.
+LONG = ["recipes", "training", "translation_training", "export", "pages"]
 # What runs on every backend: ranks 0 to 3 of the import order (see test_architecture.py).
 CORE = {"layers", "losses", "metrics", "schedules", "optimizers", "decoding", "models"}
 SOME_CORE = {"inference"}  # marks those tests itself
@@ -40,7 +42,7 @@ def pytest_ignore_collect(collection_path, config):
 
 def pytest_collection_modifyitems(config, items):
     # The files of a process come in this order: none that takes long is left for the end.
-    items.sort(key=lambda item: not TRAININGS.intersection(item.path.parts))
+    items.sort(key=lambda item: [folder not in item.path.parts for folder in LONG])
     for item in items:
         if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in CORE:
             item.add_marker("core")
