@@ -11,9 +11,8 @@ import keras
 import pytest
 
 TESTS = pathlib.Path(__file__).parent
-# The folders that take long. Those that share `trained_run` come last: who needs it while another
-# process makes it waits.
-LONG = ["recipes", "training", "translation_training", "export", "pages"]
+# What takes long, and first of it a file whose exports others wait for.
+LONG = ["test_litert.py", "recipes", "training", "translation_training", "export", "pages"]
 # What runs on every backend: ranks 0 to 3 of the import order (see test_architecture.py).
 CORE = {"layers", "losses", "metrics", "schedules", "optimizers", "decoding", "models"}
 SOME_CORE = {"inference"}  # marks those tests itself
@@ -42,7 +41,7 @@ def pytest_ignore_collect(collection_path, config):
 
 def pytest_collection_modifyitems(config, items):
     # The files of a process come in this order: none that takes long is left for the end.
-    items.sort(key=lambda item: [folder not in item.path.parts for folder in LONG])
+    items.sort(key=lambda item: [name not in item.path.parts for name in LONG])
     for item in items:
         if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in CORE:
             item.add_marker("core")

@@ -5,7 +5,6 @@ Axes in the shape comments:
     beams        `beam_size` hypotheses of a sentence, best first
     candidates   2 * `beam_size` extensions of a sentence's live hypotheses, best first
     length       `max_length` + 1 output positions
-    n            entries for the next tokens of a hypothesis (see next_token_candidates)
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from keras_transformer.decoding.hypothesis_arrays import (
     write_at,
 )
 from keras_transformer.decoding.length_penalty import length_penalty
-from keras_transformer.decoding.next_tokens import NEVER, OutputRules, next_token_candidates
+from keras_transformer.decoding.next_tokens import NEVER, OutputRules, best_extensions
 from keras_transformer.decoding.sentence_loop import search_loop
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
@@ -186,17 +185,9 @@ def should_continue(beams: BeamState, limits: Tensor, alpha: float, num_results:
 
 def expand(beams: BeamState, logits: Tensor, rules: OutputRules) -> Candidates:
     """The best extensions of a sentence's live hypotheses by one token."""
-    beam_size = beams.tokens.shape[1]
-    log_probs, tokens = next_token_candidates(  # (batch, beams, n)
-        logits, 2 * beam_size, beams.live_ids, beams.index, rules
+    log_probs, tokens, parents = best_extensions(
+        logits, beams.live_log_probs, 2 * beams.tokens.shape[1], beams.live_ids, beams.index, rules
     )
-    n = tokens.shape[2]
-    log_probs = ops.expand_dims(beams.live_log_probs, 2) + log_probs  # (batch, beams, n)
-    log_probs, places = ops.top_k(  # (batch, candidates)
-        ops.reshape(log_probs, (-1, beam_size * n)), 2 * beam_size
-    )
-    tokens = choose(ops.reshape(tokens, (-1, beam_size * n)), places)  # (batch, candidates)
-    parents = places // n  # (batch, candidates)
     ids = choose(beams.live_ids, parents)  # (batch, candidates, length)
     return Candidates(tokens, write_at(ids, beams.index, tokens), log_probs, parents)
 

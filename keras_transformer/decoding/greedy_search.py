@@ -7,8 +7,7 @@ from keras import ops
 
 from keras_transformer.decoding.autoregression import Step, generate
 from keras_transformer.decoding.constraints import Constraint
-from keras_transformer.decoding.hypothesis_arrays import choose
-from keras_transformer.decoding.next_tokens import OutputRules, next_token_candidates
+from keras_transformer.decoding.next_tokens import OutputRules, best_extensions
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
 
@@ -62,9 +61,9 @@ def greedy_search(
     def choose_best(
         logits: Tensor, ids: Tensor, index: Tensor, rules: OutputRules
     ) -> tuple[Tensor, Tensor]:
-        log_probs, tokens = next_token_candidates(logits, 1, ids, index, rules)
-        best, places = ops.top_k(log_probs[:, 0, :], 1)  # (batch, 1) of (batch, n)
-        return choose(tokens[:, 0, :], places), best
+        nothing = ops.zeros(ops.shape(logits)[:2], dtype="float32")
+        best = best_extensions(logits, nothing, 1, ids, index, rules)
+        return best.tokens, best.log_probs
 
     ids, log_probs = generate(
         step,

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from keras_transformer.decoding.constraints import Constraint, allowed_by
+from keras_transformer.decoding.hypothesis_arrays import choose
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
 
 NEVER = -float("inf")  # log-probability of what must not be chosen
-FEW = 2048  # values among which a plain top-k is as fast
+FEW = 2048  # values of a row among which a plain top-k is as fast
 
 
 class OutputRules(NamedTuple):
@@ -75,73 +76,127 @@ class OutputRules(NamedTuple):
         return ops.where(self.must_end(index), tokens == self.special_tokens.eos, is_allowed)
 
 
-def next_token_candidates(
-    logits: Tensor, count: int, ids: Tensor, index: Tensor, rules: OutputRules
-) -> tuple[Tensor, Tensor]:
-    """The most probable next tokens, best first, with their log-probabilities.
+class Extensions(NamedTuple):
+    """Hypotheses extended by one token each, the best of a sentence first."""
 
-    Padding, BOS, the padding of the vocabulary and what a constraint forbids are never candidates.
-    They keep their share of the probability, so that each score is the model's own. They are
-    dropped after the top-k, which reads the logits once without a copy; only constraints need a
-    mask of the logits.
+    log_probs: Tensor  # (batch, count), natural logarithms; -inf stands for none
+    tokens: Tensor  # (batch, count)
+    parents: Tensor  # (batch, count) place in the beam of the hypothesis that is extended
+
+
+def best_extensions(
+    logits: Tensor, log_probs: Tensor, count: int, ids: Tensor, index: Tensor, rules: OutputRules
+) -> Extensions:
+    """The most probable extensions of each sentence's hypotheses by one token.
+
+    Padding, BOS, the padding of the vocabulary and what a constraint forbids are in none. They keep
+    their share of the probability, so that each score is the model's own. They are dropped after
+    the top-k, which reads the logits once without a copy; only constraints need a mask of the
+    logits.
 
     Args:
         logits: float tensor (batch, beams, vocabulary), unnormalised.
-        count: number of candidates.
+        log_probs: float32 (batch, beams), of the hypotheses.
+        count: number of extensions.
         ids: int32 (batch, beams, length), the hypotheses, filled before `index`.
         index: int32 scalar, the position of the next token.
         rules: the `OutputRules`.
 
     Returns:
-        `(log_probs, tokens)`, float32 and int32 (batch, beams, n): n is `count` plus the number of
-        tokens that are never produced, but at most the number of logits. Entries with
-        log-probability -inf stand for none; the others have the `count` best candidates, or all if
-        they are fewer. Of equally probable tokens the lower id comes first.
+        The `count` best `Extensions`. Of equally probable ones the earlier hypothesis comes first,
+        and of one hypothesis the lower token.
     """
     logits = ops.cast(logits, "float32")
-    num_logits = logits.shape[-1]
-    vocabulary_size = num_logits if rules.vocabulary_size is None else rules.vocabulary_size
-    n = min(count + 2 + num_logits - vocabulary_size, num_logits)
+    beams, num_logits = logits.shape[1:]
     possible = logits
     if rules.constraints:
         possible = ops.where(rules.may_follow(ids, index, num_logits), logits, NEVER)
-    best, tokens = top_k_of_many(possible, n)  # (batch, beams, n)
-    if rules.constraints:
-        total = log_of_sum(logits)
-    else:  # the first candidate is the largest logit
-        total = log_of_sum(logits, (best[..., :1], tokens[..., :1]))
+    maxima = maxima_of_blocks(possible)
+    totals = log_of_sum(logits, None if rules.constraints else maxima)  # (batch, beams)
+
+    vocabulary_size = num_logits if rules.vocabulary_size is None else rules.vocabulary_size
+    num_never = beams * (2 + num_logits - vocabulary_size)  # they may be among the best
+    best, tokens, parents = top_k_of_rows(
+        possible, maxima, log_probs, totals, min(count + num_never, beams * num_logits)
+    )
     best = ops.where(rules.is_output(tokens), best, NEVER)
+    best, places = _padded_top_k(best, count)
+    tokens, parents = (choose(of, places) for of in (tokens, parents))
 
-    eos, must_end = rules.special_tokens.eos, rules.must_end(index)
-    only_eos = ops.where(ops.arange(n) == 0, logits[..., eos : eos + 1], NEVER)
-    best = ops.where(must_end, only_eos, best)
-    tokens = ops.where(must_end, eos, tokens)
-    return best - total, tokens
+    eos, must_end = rules.special_tokens.eos, ops.reshape(rules.must_end(index), (-1, 1))
+    ends, ending = _padded_top_k(log_probs + (logits[..., eos] - totals), count)
+    return Extensions(
+        log_probs=ops.where(must_end, ends, best),
+        tokens=ops.where(must_end, eos, tokens),
+        parents=ops.where(must_end, ending, parents),
+    )
 
 
-def top_k_of_many(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """`keras.ops.top_k` of float values (..., size), several times faster for thousands of values.
+def _padded_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """`keras.ops.top_k` of values (batch, size), followed by -inf at place 0 if `k` is larger."""
+    size = values.shape[1]
+    best, places = ops.top_k(values, min(k, size))
+    if k > size:
+        best = ops.pad(best, ((0, 0), (0, k - size)), constant_values=NEVER)
+        places = ops.pad(places, ((0, 0), (0, k - size)))
+    return best, ops.cast(places, "int32")
 
-    The k best are in the k blocks with the largest maxima. Where the backend's top-k takes equal
-    values by their index, this does: the chosen blocks stand in the order of their indices.
+
+def maxima_of_blocks(values: Tensor) -> Tensor | None:
+    """The largest of each block of float values (batch, rows, size): (batch, rows, blocks).
+
+    Blocks are of one size, near to the square root of `size`; None if it has no such divisor, or
+    if there are few values.
     """
-    size = values.shape[-1]
+    rows, size = values.shape[1:]
     block = _block_size(size)
-    if block is None or size // block <= k:
-        best, places = ops.top_k(values, k)
-        return best, ops.cast(places, "int32")
-    leading = ops.shape(values)[:-1]
-    blocks = ops.reshape(values, (-1, block))  # (rows * number, block)
-    number = size // block
-    maxima = ops.reshape(ops.max(blocks, axis=-1), (-1, number))  # (rows, number)
-    chosen = ops.sort(ops.cast(ops.top_k(maxima, k)[1], "int32"), axis=-1)  # (rows, k)
-    rows = ops.expand_dims(ops.arange(ops.shape(chosen)[0], dtype="int32") * number, 1)
-    candidates = ops.take(blocks, ops.reshape(rows + chosen, (-1,)), axis=0)  # (rows * k, block)
-    best, places = ops.top_k(ops.reshape(candidates, (-1, k * block)), k)  # (rows, k)
+    if block is None:
+        return None
+    maxima = ops.max(ops.reshape(values, (-1, block)), axis=-1)
+    return ops.reshape(maxima, (-1, rows, size // block))
+
+
+def top_k_of_rows(
+    values: Tensor, maxima: Tensor | None, offsets: Tensor, totals: Tensor, k: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The k largest `offsets + (values - totals)` of the rows of each sentence together.
+
+    The k best are in the k blocks with the best maxima, which takes several times less than a
+    top-k of thousands of values. Where the backend's top-k takes equal values by their index, this
+    does: the chosen blocks stand in the order of their indices.
+
+    Args:
+        values: float32 (batch, rows, size).
+        maxima: from `maxima_of_blocks`.
+        offsets, totals: float32 (batch, rows).
+        k: at most `rows * size`.
+
+    Returns:
+        `(best, columns, rows)`, all (batch, k): the largest first, float32, and where they are,
+        int32.
+    """
+    rows, size = values.shape[1:]
+    number = size if maxima is None else maxima.shape[2]
+    if maxima is None or k > rows * number:
+        scores = ops.expand_dims(offsets, 2) + (values - ops.expand_dims(totals, 2))
+        best, places = ops.top_k(ops.reshape(scores, (-1, rows * size)), k)
+        places = ops.cast(places, "int32")
+        return best, places % size, places // size
+
+    block = size // number
+    scores = ops.expand_dims(offsets, 2) + (maxima - ops.expand_dims(totals, 2))
+    chosen = ops.top_k(ops.reshape(scores, (-1, rows * number)), k)[1]
+    chosen = ops.sort(ops.cast(chosen, "int32"), axis=1)  # (batch, k), numbers of blocks
+    sentences = ops.arange(ops.shape(chosen)[0], dtype="int32") * (rows * number)
+    blocks = ops.reshape(ops.expand_dims(sentences, 1) + chosen, (-1,))
+    candidates = ops.take(ops.reshape(values, (-1, block)), blocks, axis=0)
+    candidates = ops.reshape(candidates, (-1, k, block))
+    offsets, totals = (ops.expand_dims(choose(of, chosen // number), 2) for of in (offsets, totals))
+    scores = ops.reshape(offsets + (candidates - totals), (-1, k * block))
+    best, places = ops.top_k(scores, k)
     places = ops.cast(places, "int32")
-    place_of_block = ops.take_along_axis(chosen, places // block, axis=-1)
-    indices = place_of_block * block + places % block
-    return ops.reshape(best, (*leading, k)), ops.reshape(indices, (*leading, k))
+    places = choose(chosen, places // block) * block + places % block
+    return best, places % size, places // size
 
 
 def _block_size(size: int) -> int | None:
@@ -152,19 +207,24 @@ def _block_size(size: int) -> int | None:
     return min(near, key=lambda block: abs(math.log(block / root)), default=None)
 
 
-def log_of_sum(logits: Tensor, largest: tuple[Tensor, Tensor] | None = None) -> Tensor:
-    """Logarithm of the sum of the exponentials of float32 logits (..., size): (..., 1).
+def log_of_sum(logits: Tensor, maxima: Tensor | None = None) -> Tensor:
+    """Logarithm of the sum of the exponentials of float32 logits (batch, rows, size).
 
     From the largest logit and its probability, as softmax is one fused pass on every backend.
 
     Args:
         logits: the logits.
-        largest: the largest logit of each row and its index, both (..., 1), if they are known.
+        maxima: from `maxima_of_blocks`, if they are known: the largest is in one block.
+
+    Returns:
+        float32 (batch, rows).
     """
     probs = ops.softmax(logits, axis=-1)
-    if largest is None:
-        return ops.max(logits, axis=-1, keepdims=True) - ops.log(
-            ops.max(probs, axis=-1, keepdims=True)
-        )
-    logit, index = largest
-    return logit - ops.log(ops.take_along_axis(probs, index, axis=-1))
+    if maxima is None:
+        return ops.max(logits, axis=-1) - ops.log(ops.max(probs, axis=-1))
+    rows, number = maxima.shape[1:]
+    places = ops.reshape(ops.cast(ops.argmax(maxima, axis=-1), "int32"), (-1,))
+    places = places + ops.arange(ops.shape(places)[0], dtype="int32") * number
+    probs = ops.take(ops.reshape(probs, (-1, logits.shape[2] // number)), places, axis=0)
+    probs = ops.reshape(ops.max(probs, axis=-1), (-1, rows))
+    return ops.max(maxima, axis=-1) - ops.log(probs)

@@ -2,6 +2,7 @@
 
 import functools
 import sys
+import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -60,6 +61,7 @@ class CompiledCalls:
     def __init__(self, models: Sequence[keras.Model]) -> None:
         self._variables = [variable for model in models for variable in model.variables]
         self._compiled: dict[tuple[Hashable, ...], Callable[..., Any]] = {}
+        self._lock = threading.Lock()  # two calls at once make one graph
 
     def __call__(
         self, function: Callable[..., Any], *arrays: np.ndarray | None, **options: Hashable
@@ -75,9 +77,10 @@ class CompiledCalls:
         given = [array for array in arrays if array is not None]
         inputs = [keras.InputSpec(shape=_shape(array), dtype=str(array.dtype)) for array in given]
         key = (function.__name__, *(spec.shape for spec in inputs), *options.values())
-        if key not in self._compiled:
-            function = functools.partial(function, **options)
-            self._compiled[key] = compile_function(function, inputs, self._variables)
+        with self._lock:
+            if key not in self._compiled:
+                function = functools.partial(function, **options)
+                self._compiled[key] = compile_function(function, inputs, self._variables)
         return self._compiled[key](*given)
 
 

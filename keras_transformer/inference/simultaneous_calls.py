@@ -28,16 +28,10 @@ def call_in_order(
 ) -> Iterator[tuple[Item, Result]]:
     """Yield each item with its result, in order; up to `at_once` calls run in threads.
 
-    The first call is alone: it may compile what the others use.
-
     Example:
         >>> list(call_in_order(len, ["one", "three"], at_once=2))
         [('one', 3), ('three', 5)]
     """
-    items = iter(items)
-    for item in items:
-        yield item, function(item)
-        break
     if at_once == 1:
         yield from ((item, function(item)) for item in items)
         return

@@ -19,6 +19,7 @@ def export(capfd, *arguments):
     return captured.out.removesuffix("\n")
 
 
+@pytest.mark.slow
 def test_a_saved_model_translates_with_the_options_of_the_command(trained_run, tmp_path, capfd):
     import tensorflow as tf
     import tensorflow_text  # noqa: F401

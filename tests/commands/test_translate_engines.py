@@ -59,6 +59,7 @@ def test_ctranslate2_says_what_the_translator_says_from_one_export(run, translat
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_an_export_for_litert_is_of_one_search(trained_run, run, translated, monkeypatch, capfd):
     shared = litert_export(trained_run, "float32")

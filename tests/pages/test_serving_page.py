@@ -98,6 +98,7 @@ def test_the_signatures_are_those_of_the_page(server):
     }
 
 
+@pytest.mark.slow
 def test_every_curl_is_answered(server, expected):
     answers = []
     for words in PAGE.commands("curl"):

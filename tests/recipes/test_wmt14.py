@@ -80,6 +80,7 @@ def test_the_readmes_evaluation_gives_the_scores_of_the_training(data_dir, tmp_p
         assert all(len(source.split()) == len(target.split()) == 4 for source, target in pairs)
 
 
+@pytest.mark.slow
 def test_english_is_the_source_and_text_is_prepared_once(data_dir, tmp_path):
     assert train("de", data_dir, tmp_path / "run", steps=1, save_every=1) == 0
     source_tokenizer, tokenizer = RunDirectory(tmp_path / "run").load_tokenizers()

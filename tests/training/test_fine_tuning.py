@@ -48,6 +48,7 @@ def test_separate_embeddings_are_frozen_together_or_alone():
     assert freeze(model(**separate), ["source_embedding"]) == ["source_embedding"]
 
 
+@pytest.mark.slow
 def test_frozen_weights_stay_and_the_others_learn():
     network = model(dropout=0.0)
     freeze(network, ["encoder", "embeddings"])

@@ -69,12 +69,13 @@ def test_a_stop_changes_nothing_and_is_no_time_of_the_training(trainings, whole,
     assert timed == [step != 7 for step in range(1, 21)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("happening", "reason"),
     [
-        pytest.param("deleted", "No such file or directory", marks=pytest.mark.slow),
+        ("deleted", "No such file or directory"),
         ("replaced", "Not a directory"),
-        pytest.param("read-only", "Read-only file system", marks=pytest.mark.slow),
+        ("read-only", "Read-only file system"),
     ],
 )
 def test_a_run_that_goes_is_one_line(trainings, whole, tmp_path, happening, reason):

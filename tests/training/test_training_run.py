@@ -229,6 +229,7 @@ def test_the_second_ctrl_c_does_not_wait(tmp_path, capsys, ctrl_c_interrupts):
     assert "The last good checkpoint is" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_outside_the_main_thread_signals_are_left_alone(tmp_path):
     records = []
     thread = threading.Thread(target=lambda: records.append(fit(tmp_path, steps=3)[2]))

@@ -151,6 +151,7 @@ def test_the_models_and_the_searchs_settings_are_flags(tmp_path):
     assert len(Translator.load(run.path).translate(["one two three five"])) == 1
 
 
+@pytest.mark.slow
 def test_a_sentence_needs_positions_that_are_learned(tmp_path, capsys):
     few = {"positions": "learned", "steps": 1, "save_every": 1, "bleu_every": 0}
     assert train(tmp_path, max_length=4, **few)[0] == 2
