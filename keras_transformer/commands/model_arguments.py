@@ -12,20 +12,31 @@ if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator, TranslatorKeywords
 
 
+# Batches of a piece of a file, whose lines are sorted by length and answered together.
+BATCHES_A_PIECE = 16
+USUAL_BATCH_SIZE = 128  # where none is given
+
+
+def lines_a_piece(options: argparse.Namespace) -> int:
+    """How many lines of a file to answer together."""
+    return BATCHES_A_PIECE * (options.batch_size or USUAL_BATCH_SIZE)
+
+
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Add `RUN [RUN ...]`, `--checkpoint`, `--batch-size` and `--max-source-length` to a verb."""
     add_run_arguments(parser)
     add_batch_arguments(parser)
 
 
-def add_batch_arguments(parser: argparse.ArgumentParser, batch_size: int = 32) -> None:
+def add_batch_arguments(parser: argparse.ArgumentParser, batch_size: int | None = None) -> None:
     """Add `--batch-size` and `--max-source-length` to a verb's parser."""
+    default = batch_size or "as a Translator's, 128 or on JAX 32"
     parser.add_argument(
         "--batch-size",
         type=positive_int,
         default=batch_size,
         metavar="N",
-        help=f"most sentences a batch (default: {batch_size})",
+        help=f"most sentences a batch, fewer if they are long (default: {default})",
     )
     parser.add_argument(
         "--max-source-length",
@@ -58,10 +69,16 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def load_translator(
-    options: argparse.Namespace, **settings: Unpack["TranslatorKeywords"]
+    options: argparse.Namespace,
+    *,
+    many_batches: bool = False,
+    **settings: Unpack["TranslatorKeywords"],
 ) -> "Translator":
-    """The translator that the options of `add_run_arguments` or `add_model_arguments` name."""
-    start_backend_quietly()
+    """The translator that the options of `add_run_arguments` or `add_model_arguments` name.
+
+    `many_batches` is as in `start_backend_quietly`.
+    """
+    start_backend_quietly(many_batches=many_batches)
     from keras_transformer.inference.translator import Translator  # takes seconds: not for `--help`
 
     return Translator.load(options.runs, checkpoint=_checkpoint(options), **settings)

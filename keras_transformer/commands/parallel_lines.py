@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.line_stream import line_bar, next_piece, write_lines
 from keras_transformer.commands.long_lines import answer_lines
-from keras_transformer.commands.model_arguments import add_model_arguments, load_translator
+from keras_transformer.commands.model_arguments import (
+    add_model_arguments,
+    lines_a_piece,
+    load_translator,
+)
 from keras_transformer.files.input_files import is_read_once
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
-
-# Batches of a piece, whose lines are sorted by length and printed together.
-BATCHES_A_PIECE = 16
 
 
 def add_parallel_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +49,7 @@ def print_line_for_each_pair(
     places = {"sources": options.source, "targets": options.target}
     number = 0
     with line_bar(total, hide=sys.stdout.isatty()) as bar:
-        while piece := next_piece(pairs, BATCHES_A_PIECE * options.batch_size):
+        while piece := next_piece(pairs, lines_a_piece(options)):
             for lines in answer_lines(answer, piece, number, places):
                 write_lines(output, lines)
             number += len(piece)

@@ -16,7 +16,11 @@ from keras_transformer.command_line.line_stream import (
     write_lines,
 )
 from keras_transformer.commands.long_lines import answer_lines, told_by_line
-from keras_transformer.commands.model_arguments import load_translator, model_digests
+from keras_transformer.commands.model_arguments import (
+    lines_a_piece,
+    load_translator,
+    model_digests,
+)
 from keras_transformer.commands.search_arguments import given_search
 from keras_transformer.commands.translate_arguments import (
     SAMPLING,
@@ -31,8 +35,7 @@ from keras_transformer.files.output_files import find_output
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
 
-# Batches of a piece of a file, whose lines are sorted by length.
-BATCHES_A_PIECE = 16
+MANY = 256  # lines of a file that make batches enough to run several at once
 CHANGE_NO_LINE = ("arguments", "batch_size", "output", "verb")  # of the parsed command line
 
 
@@ -57,12 +60,13 @@ def translate(options: argparse.Namespace) -> None:
         _translate_file(options)
 
 
-def _load(options: argparse.Namespace) -> "Translator":
+def _load(options: argparse.Namespace, num_lines: int | None = None) -> "Translator":
     if options.engine != "own":
         # What it lacks of a `Translator` was refused with the flags.
         return cast("Translator", load_engine(options))
     return load_translator(
         options,
+        many_batches=num_lines is not None and num_lines >= MANY,
         **given_search(options),
         batch_size=options.batch_size,
         long_sentences=options.long_lines,
@@ -106,11 +110,11 @@ def _translate_file(options: argparse.Namespace) -> None:
     else:
         output = ResumableOutput(target.path, settings, total)
     with output:
-        translator = _load(options)
+        translator = _load(options, total)
         if not output.lines_read:
             _check_lines(translator, options)
         lines = itertools.islice(text_lines(options.input), output.lines_read, None)
-        while piece := next_piece(lines, BATCHES_A_PIECE * options.batch_size):
+        while piece := next_piece(lines, lines_a_piece(options)):
             with told_by_line(output.lines_read, _places(options.input)):
                 found = translate_lines(translator, options, piece, output.lines_read)
             output.append(found, len(piece))
@@ -123,7 +127,7 @@ def _check_lines(translator: "Translator", options: argparse.Namespace) -> None:
     if options.long_lines != "refuse":
         return
     lines, number = text_lines(options.input), 0
-    while piece := next_piece(lines, BATCHES_A_PIECE * options.batch_size):
+    while piece := next_piece(lines, lines_a_piece(options)):
         with told_by_line(number, _places(options.input)):
             translator.check_lengths(*_parts_of(options, piece))
         number += len(piece)

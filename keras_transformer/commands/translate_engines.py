@@ -127,6 +127,10 @@ def _set_aside(path: Path) -> None:
             os.rename(path, path.with_name(f"{PARTIAL_DIRECTORY}{secrets.token_hex(8)}"))
 
 
+def _given_batch_size(options: argparse.Namespace) -> dict[str, int]:
+    return {} if options.batch_size is None else {"batch_size": options.batch_size}
+
+
 class _CTranslate2:
     """The engine CTranslate2: no option of the search is part of an export."""
 
@@ -139,7 +143,7 @@ class _CTranslate2:
         self._options = options
         self._keywords: dict[str, Any] = {
             **search,
-            "batch_size": options.batch_size,
+            **_given_batch_size(options),
             "long_sentences": options.long_lines,
             "source_language": options.source_language,
         }
@@ -171,7 +175,7 @@ class _LiteRT:
 
         options = self._options
         translator = LiteRTTranslator(
-            path, batch_size=options.batch_size, long_sentences=options.long_lines
+            path, **_given_batch_size(options), long_sentences=options.long_lines
         )
         limits = translator.settings["limits"]
         found = {**limits, **translator.settings["search"]}

@@ -16,10 +16,20 @@ from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_batches import batches_by_length
 
+# Large batches, because what a step costs beside its sums is shared by the sentences. On JAX all of
+# them stay to the end of the longest output, and smaller batches of similar lengths are faster.
+BATCH_SIZE = 128
+BATCH_SIZE_ON_JAX = 32
+FULL_BATCH_LENGTH = 64  # longer sentences than this get smaller batches
 # A model's vocabulary may be padded to a multiple of 8.
 MOST_PADDING = 7
 
 Rows = Sequence[Sequence[int]]  # ids without BOS and EOS
+
+
+def default_batch_size() -> int:
+    """Most sentences of a batch where none are given."""
+    return BATCH_SIZE_ON_JAX if keras.backend.backend() == "jax" else BATCH_SIZE
 
 
 class RowGenerator:
@@ -132,7 +142,7 @@ class RowGenerator:
                 prefix_ids = self._pad([prefix_rows[i] for i in indices])
             return generate(indices, self._source_ids(rows, indices), prefix_ids)
 
-        batches = batches_by_length(not_empty, lengths, self._batch_size, progress)
+        batches = self._batches_by_length(not_empty, lengths, progress)
         for indices, found in call_in_order(generated, batches, calls_at_once()):
             for i, ids, scores in zip(indices, *found, strict=False):
                 is_output = np.isfinite(scores)
@@ -145,9 +155,16 @@ class RowGenerator:
     ) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
         """Yield indices with the encoder's and the decoder's input of these pairs."""
         lengths = [1 + max(map(len, pair)) for pair in zip(source_rows, target_rows, strict=True)]
-        for indices in batches_by_length(range(len(lengths)), lengths, self._batch_size, progress):
+        for indices in self._batches_by_length(range(len(lengths)), lengths, progress):
             target_ids = self._pad([[self._tokens.bos, *target_rows[i]] for i in indices])
             yield indices, self._source_ids(source_rows, indices), target_ids
+
+    def _batches_by_length(
+        self, indices: Sequence[int], lengths: list[int], progress: bool
+    ) -> Iterator[list[int]]:
+        return batches_by_length(
+            indices, lengths, self._batch_size, progress, full_length=FULL_BATCH_LENGTH
+        )
 
     def _source_ids(self, rows: Rows, indices: Sequence[int]) -> np.ndarray:
         return self._pad([[*rows[i], self._source_eos] for i in indices])

@@ -8,19 +8,33 @@ from typing import TypeVar
 
 import keras
 
+from keras_transformer.backend_start import THREADS, num_cores
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def calls_at_once() -> int:
-    """How many batches to run at a time: 2 on several cores with TensorFlow, else 1.
+MOST_AT_ONCE = 8  # each has a search's memory
 
-    A step of a search is many small operations, each too small for all cores. A GPU takes one
-    batch after the other anyway, and so does XLA, which compiles a step into few operations.
+
+def calls_at_once() -> int:
+    """How many batches to run at a time.
+
+    A step of a search is many small operations, each too small for all cores: two batches on a CPU
+    with TensorFlow, and one for each core if an operation has one thread. A GPU takes one batch
+    after the other anyway, and so does XLA, which compiles a step into few operations.
     """
     if keras.backend.backend() != "tensorflow" or keras.distribution.list_devices("gpu"):
         return 1
-    return min(2, os.cpu_count() or 1)
+    cores = num_cores()
+    return min(MOST_AT_ONCE, cores, max(2, cores // _threads_of_an_operation(cores)))
+
+
+def _threads_of_an_operation(cores: int) -> int:
+    import tensorflow as tf
+
+    chosen = tf.config.threading.get_intra_op_parallelism_threads()
+    return chosen or int(os.environ.get(THREADS) or 0) or cores
 
 
 def call_in_order(

@@ -7,7 +7,7 @@ import keras
 
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.inference.ensemble_loading import Origin, load_ensemble
-from keras_transformer.inference.row_generator import RowGenerator
+from keras_transformer.inference.row_generator import RowGenerator, default_batch_size
 from keras_transformer.inference.sentence_translator import SentenceTranslator
 from keras_transformer.search_options import SearchKeywords, SearchOptions, takes_search_options
 from keras_transformer.text import SentencePieceTokenizer
@@ -18,7 +18,7 @@ from keras_transformer.types import PathLike
 class TranslatorKeywords(SearchKeywords, total=False):
     """Keyword arguments of a `Translator` whose tokenizers are known."""
 
-    batch_size: int
+    batch_size: int | None
     long_sentences: LongSentences
     source_language: str
 
@@ -35,7 +35,8 @@ class Translator(SentenceTranslator):
         tokenizer: tokenizer of the target that the models were trained with. The models' vocabulary
             may be padded by up to 7 tokens.
         source_tokenizer: tokenizer of the source; defaults to `tokenizer`.
-        batch_size: maximum number of sentences in a batch.
+        batch_size: maximum number of sentences in a batch; fewer if they are long. None: 128, or 32
+            on JAX.
         long_sentences: what to do with a sentence that is too long. `"refuse"` raises
             `SentenceTooLong`; `"cut"` drops its end; `"split"` translates the sentences in it one
             by one (`translate` only, without prefixes). `"cut"` and `"split"` warn with a
@@ -71,11 +72,12 @@ class Translator(SentenceTranslator):
         tokenizer: SentencePieceTokenizer,
         *,
         source_tokenizer: SentencePieceTokenizer | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         long_sentences: LongSentences = "refuse",
         source_language: str = "en",
         **options: Unpack[SearchKeywords],
     ) -> None:
+        batch_size = default_batch_size() if batch_size is None else batch_size
         super().__init__(
             source_tokenizer or tokenizer,
             tokenizer,

@@ -1,8 +1,7 @@
 """How many threads an engine computes with."""
 
-import os
-
 from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.backend_start import num_cores
 
 _MOST_BY_DEFAULT = 4  # more are seldom faster, and disturb others
 
@@ -17,11 +16,4 @@ def cpu_threads(num_threads: int | None) -> int:
     if num_threads is not None:
         check_positive_int("num_threads", num_threads)
         return num_threads
-    return min(_MOST_BY_DEFAULT, _num_cores())
-
-
-def _num_cores() -> int:
-    """Number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return min(_MOST_BY_DEFAULT, num_cores())

@@ -45,22 +45,29 @@ def check_equal_numbers(name: str, rows: Sized, other_name: str, other_rows: Siz
 
 
 def batches_by_length(
-    indices: Iterable[int], lengths: Lengths, batch_size: int, progress: bool = False
+    indices: Iterable[int],
+    lengths: Lengths,
+    batch_size: int,
+    progress: bool = False,
+    *,
+    full_length: int | None = None,
 ) -> Iterator[list[int]]:
     """Split indices of sentences into batches of similar lengths, the longest first.
 
-    A batch has at most `batch_size` sentences, fewer if they are longer than `FULL_BATCH_LENGTH`.
+    A batch has at most `batch_size` sentences, fewer if they are longer than `full_length`
+    (default: `FULL_BATCH_LENGTH`).
 
     Example:
         >>> list(batches_by_length(range(4), [3, 9, 4, 8], batch_size=2))
         [[1, 3], [2, 0]]
     """
     indices = sorted(indices, key=lambda i: -lengths[i])
+    full_length = FULL_BATCH_LENGTH if full_length is None else full_length
     with tqdm(total=len(indices), unit=" sentences", disable=not progress) as bar:
         start = 0
         while start < len(indices):
-            longest = max(lengths[indices[start]], FULL_BATCH_LENGTH)
-            size = max(1, batch_size * FULL_BATCH_LENGTH // longest)
+            longest = max(lengths[indices[start]], full_length)
+            size = max(1, batch_size * full_length // longest)
             yield indices[start : start + size]
             start += size
             bar.update(min(size, bar.total - bar.n))

@@ -14,7 +14,7 @@ def main():
         Translator=FakeTranslator
     )
     for module in (backend_start, model_arguments, parallel_lines, translate_command):
-        module.start_backend_quietly = lambda: None
+        module.start_backend_quietly = lambda **_: None
     translate_command.model_digests = lambda _: [FakeTranslator.weights]
     FakeTranslator.calls = []
     return cli.main()

@@ -8,7 +8,7 @@ import pytest
 from keras_transformer import cli
 from keras_transformer.command_line import line_stream
 from keras_transformer.command_line.resumable_output import ResumableOutput
-from keras_transformer.commands import translate_command
+from keras_transformer.commands import model_arguments
 from keras_transformer.errors import UserInputError
 from tests.commands.fake_translator import FakeTranslator
 
@@ -161,7 +161,7 @@ class TestFiles:
 
     @pytest.fixture(autouse=True)
     def pieces_of_two_lines(self, monkeypatch):
-        monkeypatch.setattr(translate_command, "BATCHES_A_PIECE", 2)
+        monkeypatch.setattr(model_arguments, "BATCHES_A_PIECE", 2)
 
     def translate(self, command, path, *flags):
         files = [f"--input={path / 'in.txt'}", f"--output={path / 'out.txt'}", "--batch-size=1"]

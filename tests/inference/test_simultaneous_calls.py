@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from keras_transformer.inference.simultaneous_calls import call_in_order
+from keras_transformer.inference import simultaneous_calls
+from keras_transformer.inference.simultaneous_calls import call_in_order, calls_at_once
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3])
@@ -29,3 +30,14 @@ def test_an_error_comes_where_its_result_would():
     assert [next(results)[0] for _ in range(3)] == [0, 1, 2]
     with pytest.raises(ZeroDivisionError):
         next(results)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("threads", "cores", "expected"), [(0, 1, 1), (0, 16, 2), (1, 2, 2), (1, 16, 8), (4, 16, 4)]
+)
+def test_as_many_batches_as_cores_where_an_operation_has_one(monkeypatch, threads, cores, expected):
+    monkeypatch.setattr(simultaneous_calls, "num_cores", lambda: cores)
+    monkeypatch.setattr("tensorflow.config.threading.get_intra_op_parallelism_threads", lambda: 0)
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", str(threads))
+    assert calls_at_once() == expected
