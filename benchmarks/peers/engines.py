@@ -57,11 +57,13 @@ class Engine:
     def environment(self, threads: int) -> dict[str, str]:
         """Environment variables of the engine's process."""
         number = str(threads)
+        # Each thread stays on its core; fewer threads would all stay on the first ones. The threads
+        # of TensorFlow and JAX, which are not OpenMP's, would all stay on one.
         all_cores = threads == len(os.sched_getaffinity(0))
+        binds = all_cores and self.worker.split("_")[0] in ("ctranslate2", "huggingface", "torch")
         return {
             "OMP_NUM_THREADS": number,
-            # Each thread stays on its core; fewer threads would all stay on the first ones.
-            "OMP_PROC_BIND": str(all_cores).lower(),
+            "OMP_PROC_BIND": str(binds).lower(),
             "TF_NUM_INTRAOP_THREADS": number,
             "TF_NUM_INTEROP_THREADS": number,
             "TF_CPP_MIN_LOG_LEVEL": "2",

@@ -8,6 +8,8 @@ import tensorflow as tf
 from keras_transformer.data.batches.batch_reader import BatchReader
 from keras_transformer.data.batches.batch_rows import Shard, check_sharing, share_of_rows
 
+READ_AHEAD = 4  # batches that wait for their step
+
 
 def as_dataset(
     reader: BatchReader,
@@ -52,4 +54,8 @@ def as_dataset(
         steps = tf.data.Dataset.counter(start_step)
     else:
         steps = tf.data.Dataset.range(start_step, stop_step)
-    return steps.map(to_tensors).prefetch(tf.data.AUTOTUNE)
+    options = tf.data.Options()
+    # Its thread ends only at its next look, after a pause that doubles from 10 ms on: the end of a
+    # `fit` or `evaluate` would wait for as long as it has lasted, up to a minute.
+    options.autotune.enabled = False
+    return steps.map(to_tensors).prefetch(READ_AHEAD).with_options(options)
