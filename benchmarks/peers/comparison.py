@@ -73,7 +73,7 @@ class Comparison:
             packages=list(engine.packages),
         )
         command = [python, "-m", WORKERS]
-        return WorkerProcess(command, engine.environment(self._threads), self._log), job
+        return WorkerProcess(command, engine.environment(self._threads, row), self._log), job
 
     def _export(self, engine: Engine, row: Row) -> str | None:
         if engine.export is None:

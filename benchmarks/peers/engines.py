@@ -54,17 +54,19 @@ class Engine:
         """Name in tables, files and `--engines`, without the task."""
         return f"{self.program}-{self.precision}"
 
-    def environment(self, threads: int) -> dict[str, str]:
+    def environment(self, threads: int, row: Row) -> dict[str, str]:
         """Environment variables of the engine's process."""
         number = str(threads)
-        # Each thread stays on its core; fewer threads would all stay on the first ones. The threads
-        # of TensorFlow and JAX, which are not OpenMP's, would all stay on one.
+        has_many_batches = row.task == "search" and row.num_batches > 1
+        # Each thread stays on its core; fewer threads would all stay on the first ones. Threads
+        # that are not OpenMP's would all stay on one: of TensorFlow, of JAX, of several batches.
         all_cores = threads == len(os.sched_getaffinity(0))
-        binds = all_cores and self.worker.split("_")[0] in ("ctranslate2", "huggingface", "torch")
+        is_openmp = self.worker.split("_")[0] in ("ctranslate2", "huggingface", "torch")
+        binds = all_cores and is_openmp and not has_many_batches
         return {
             "OMP_NUM_THREADS": number,
             "OMP_PROC_BIND": str(binds).lower(),
-            "TF_NUM_INTRAOP_THREADS": number,
+            "TF_NUM_INTRAOP_THREADS": "1" if has_many_batches else number,
             "TF_NUM_INTEROP_THREADS": number,
             "TF_CPP_MIN_LOG_LEVEL": "2",
             "KERAS_BACKEND": self.backend,

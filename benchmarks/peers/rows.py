@@ -26,6 +26,8 @@ class Row:
             mixed lengths, each with the length of its real translation forced on its output.
         sentences: number of sentences of "multi30k", searched in batches of similar lengths.
         repeats: times that a search is repeated, or weight updates of a training, timed together.
+
+    Engines that can run several batches of a search at once, each with one thread, do so.
     """
 
     name: str
@@ -48,6 +50,11 @@ class Row:
     def num_sentences(self) -> int:
         """Sentences of a search."""
         return self.batch_size if self.corpus == "random" else self.sentences
+
+    @property
+    def num_batches(self) -> int:
+        """Batches of a search that are timed together."""
+        return self.repeats * -(-self.num_sentences // self.batch_size)
 
     @property
     def units(self) -> int:

@@ -7,19 +7,28 @@ import json
 from pathlib import Path
 
 from benchmarks.peers.workers.protocol import Job, Work
-from benchmarks.peers.workers.search_inputs import ALPHA, EOS, parts, read_batches
+from benchmarks.peers.workers.search_inputs import (
+    ALPHA,
+    EOS,
+    Batch,
+    batches_at_once,
+    parts,
+    read_batches,
+    total_of,
+)
 
 
 def prepare(job: Job) -> Work:
     """`translate_batch` of the pieces of each batch, in one call."""
     import ctranslate2
 
+    at_once = batches_at_once(job)
     engine = ctranslate2.Translator(
         job.export,
         device="cpu",
         compute_type=job.precision,
-        inter_threads=1,
-        intra_threads=job.threads,
+        inter_threads=at_once,
+        intra_threads=job.threads // at_once,
     )
     directory = Path(job.export or "")
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
@@ -27,19 +36,19 @@ def prepare(job: Job) -> Work:
     end = [] if config["add_source_eos"] else [vocabulary[EOS]]
     batches = read_batches(job.inputs, job.row)
 
+    def tokens_of(batch: Batch) -> int:
+        steps = batch.mean_length + 1  # the end of the sentence is a step of every engine
+        results = engine.translate_batch(
+            [[vocabulary[token] for token in row] + end for row in batch.rows()],
+            beam_size=job.row["beam_size"],
+            length_penalty=ALPHA,
+            min_decoding_length=steps,
+            max_decoding_length=steps,
+            max_batch_size=0,
+        )
+        return sum(len(result.hypotheses[0]) for result in results)
+
     def work(only_first: bool) -> int:
-        tokens = 0
-        for batch in parts(batches, only_first):
-            steps = batch.mean_length + 1  # the end of the sentence is a step of every engine
-            results = engine.translate_batch(
-                [[vocabulary[token] for token in row] + end for row in batch.rows()],
-                beam_size=job.row["beam_size"],
-                length_penalty=ALPHA,
-                min_decoding_length=steps,
-                max_decoding_length=steps,
-                max_batch_size=0,
-            )
-            tokens += sum(len(result.hypotheses[0]) for result in results)
-        return tokens
+        return total_of(tokens_of, parts(batches, only_first), at_once)
 
     return work

@@ -7,7 +7,16 @@ import numpy as np
 from keras import ops
 
 from benchmarks.peers.workers.protocol import Job, Work
-from benchmarks.peers.workers.search_inputs import ALPHA, EOS, num_tokens, parts, read_batches
+from benchmarks.peers.workers.search_inputs import (
+    ALPHA,
+    EOS,
+    Batch,
+    batches_at_once,
+    num_tokens,
+    parts,
+    read_batches,
+    total_of,
+)
 from keras_transformer.inference.graph_compilation import IDS, compile_function
 from keras_transformer.models import build_transformer
 from keras_transformer.models.sequence_generator import SequenceGenerator
@@ -38,13 +47,14 @@ def prepare(job: Job) -> Work:
         ids, _ = generator.search(source_ids, options=options, constraints=forced)
         return ids[:, 0]
 
+    at_once = batches_at_once(job)
     compiled = compile_function(search, [IDS, _LENGTHS], model.variables)
 
+    def tokens_of(batch: Batch) -> int:
+        return num_tokens(np.asarray(compiled(batch.ended, batch.output_lengths)))
+
     def work(only_first: bool) -> int:
-        return sum(
-            num_tokens(np.asarray(compiled(batch.ended, batch.output_lengths)))
-            for batch in parts(batches, only_first)
-        )
+        return total_of(tokens_of, parts(batches, only_first), at_once)
 
     return work
 

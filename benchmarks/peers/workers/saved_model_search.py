@@ -3,7 +3,13 @@
 import numpy as np
 
 from benchmarks.peers.workers.protocol import Job, Work
-from benchmarks.peers.workers.search_inputs import parts, read_batches
+from benchmarks.peers.workers.search_inputs import (
+    Batch,
+    batches_at_once,
+    parts,
+    read_batches,
+    total_of,
+)
 
 
 def prepare(job: Job) -> Work:
@@ -14,14 +20,16 @@ def prepare(job: Job) -> Work:
     translate = tf.saved_model.load(job.export).signatures["translate_ids"]
     batches = read_batches(job.inputs, job.row)
 
+    at_once = batches_at_once(job)
+
+    def tokens_of(batch: Batch) -> int:
+        outputs = translate(
+            input_ids=tf.constant(batch.tokens), input_lengths=tf.constant(batch.num_tokens)
+        )
+        lengths = np.asarray(outputs["output_lengths"])
+        return int(lengths.sum()) + len(lengths)  # the lengths do not count EOS
+
     def work(only_first: bool) -> int:
-        tokens = 0
-        for batch in parts(batches, only_first):
-            outputs = translate(
-                input_ids=tf.constant(batch.tokens), input_lengths=tf.constant(batch.num_tokens)
-            )
-            lengths = np.asarray(outputs["output_lengths"])
-            tokens += int(lengths.sum()) + len(lengths)  # the lengths do not count EOS
-        return tokens
+        return total_of(tokens_of, parts(batches, only_first), at_once)
 
     return work

@@ -5,10 +5,13 @@ Axes in the shape comments:
     length   tokens of the longest source of the batch
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from benchmarks.peers.workers.protocol import Job
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 FIRST_TOKEN = 4
@@ -61,6 +64,19 @@ def parts(batches: Sequence[Batch], only_first: bool) -> Iterator[Batch]:
         yield from batches
         return
     yield Batch(*(array[:1] for array in batches[0]))
+
+
+def batches_at_once(job: Job) -> int:
+    """How many batches an engine may run at once: one for each thread, if there are several."""
+    return job.threads if len(read_batches(job.inputs, job.row)) > 1 else 1
+
+
+def total_of(search: Callable[[Batch], int], batches: Iterable[Batch], at_once: int) -> int:
+    """The sum of a search's numbers of tokens of all batches, so many at once in threads."""
+    if at_once == 1:
+        return sum(map(search, batches))
+    with ThreadPoolExecutor(at_once) as threads:
+        return sum(threads.map(search, batches))
 
 
 def num_tokens(rows: np.ndarray) -> int:
