@@ -1,7 +1,6 @@
 """Scaled dot-product attention: pure functions. Axes: batch, heads, target, source, dim."""
 
 import math
-from typing import Any
 
 from keras import ops
 
@@ -34,61 +33,6 @@ def attention_weights(query: Tensor, key: Tensor, mask: Tensor) -> Tensor:
     if logits.shape[-1] == 1:
         return ops.ones_like(logits)  # what softmax gives, without Keras's warning
     return ops.softmax(logits, axis=-1)
-
-
-def attention_to_filled_blocks(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, num_filled: Tensor, block: int
-) -> Tensor:
-    """The attended values, where only the first part of keys and values is filled.
-
-    Blocks without a filled entry cost nothing: a loop runs over the others, with a running softmax.
-    For compilers such as XLA, whose shapes are fixed.
-
-    Args:
-        query: tensor (batch, heads, target, dim).
-        key: tensor (batch, heads, source, dim); `source` is a multiple of `block`.
-        value: tensor (batch, heads, source, value_dim).
-        mask: boolean tensor (..., source) that broadcasts to (batch, 1, target, source). Each row
-            has a True in the first block.
-        num_filled: scalar integer tensor, at least 1.
-        block: number of entries of a block.
-
-    Returns:
-        Tensor (batch, heads, target, value_dim).
-
-    Reference: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
-    """
-    batch_size, heads, target, _ = query.shape
-    query = query * ops.cast(1.0 / math.sqrt(query.shape[-1]), query.dtype)
-
-    def of_block(values: Tensor, index: Tensor, axis: int) -> Tensor:
-        shape: list[Any] = list(values.shape)
-        start: list[Any] = [ops.zeros_like(index)] * len(shape)
-        start[axis], shape[axis] = index * block, block
-        return ops.slice(values, start, shape)
-
-    def attend(index: Tensor, largest: Tensor, total: Tensor, context: Tensor) -> Any:
-        logits = ops.matmul(query, ops.swapaxes(of_block(key, index, 2), -1, -2))
-        logits = ops.where(of_block(mask, index, -1), ops.cast(logits, "float32"), MASKED_LOGIT)
-        now_largest = ops.maximum(largest, ops.max(logits, axis=-1, keepdims=True))
-        weights, fading = ops.exp(logits - now_largest), ops.exp(largest - now_largest)
-        total = total * fading + ops.sum(weights, axis=-1, keepdims=True)
-        attended = ops.matmul(ops.cast(weights, value.dtype), of_block(value, index, 2))
-        context = context * fading + ops.cast(attended, "float32")
-        return index + 1, now_largest, total, context
-
-    shape = (batch_size, heads, target, 1)
-    _, _, total, context = ops.while_loop(
-        lambda index, *_: index * block < num_filled,
-        attend,
-        (
-            ops.zeros((), "int32"),
-            ops.full(shape, MASKED_LOGIT, "float32"),
-            ops.zeros(shape, "float32"),
-            ops.zeros((*shape[:3], value.shape[-1]), "float32"),
-        ),
-    )
-    return ops.cast(context / total, value.dtype)
 
 
 def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:

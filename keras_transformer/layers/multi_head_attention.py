@@ -13,12 +13,7 @@ from keras_transformer.argument_checks import (
     check_rate,
     known_width,
 )
-from keras_transformer.layers.attention import (
-    FUSED_LENGTH,
-    attention_to_filled_blocks,
-    attention_weights,
-    fused_attention,
-)
+from keras_transformer.layers.attention import FUSED_LENGTH, attention_weights, fused_attention
 from keras_transformer.layers.attention_masks import (
     all_of,
     as_attention_mask,
@@ -30,7 +25,7 @@ from keras_transformer.layers.attention_masks import (
 from keras_transformer.layers.bias_addition import add_bias
 from keras_transformer.layers.initialization import SideBySide, checked_initializer
 from keras_transformer.layers.matrix_products import sizes, times_matrix
-from keras_transformer.layers.step_history import BLOCK, History, has_blocks, start_history
+from keras_transformer.layers.step_history import History, start_history
 from keras_transformer.types import Shape, Tensor
 
 SELF_ATTENTION = "self-attention, without `value`"
@@ -302,18 +297,7 @@ class MultiHeadAttention(keras.layers.Layer):
             ops.reshape(of.values, (rows, self.num_heads, -1, of.values.shape[-1]))
             for of in (keys, values)
         )
-        if has_blocks(keys):
-            context = attention_to_filled_blocks(
-                new_query,
-                all_keys,
-                all_values,
-                _for_every_head(mask),
-                (index + 1) * beams,
-                BLOCK * beams,
-            )
-            output = self._project(self._merge_heads(context), "output")
-        else:
-            output, _ = self._attend_projected(new_query, all_keys, all_values, mask, False)
+        output, _ = self._attend_projected(new_query, all_keys, all_values, mask, False)
         return ops.reshape(output, sizes(query)), (keys, values)
 
     @staticmethod

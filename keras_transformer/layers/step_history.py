@@ -4,14 +4,13 @@ Hypotheses that fork share what was written before, so a search moves nothing he
 says which entries belong to a hypothesis.
 """
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from keras import ops
 
 from keras_transformer.types import Shape, Tensor
 
 UNWRITTEN = -1
-BLOCK = 16  # positions; steps read a history of fixed shape by blocks, those that are written
 
 
 class FixedHistory(NamedTuple):
@@ -63,18 +62,6 @@ def start_history(shape: Shape, length: Tensor, dtype: str, *, grows: bool = Fal
     empty = UNWRITTEN if "int" in dtype else 0
     kind = GrowingHistory if grows else FixedHistory
     return kind(ops.full((*shape[:2], length, *shape[2:]), empty, dtype=dtype))
-
-
-def whole_blocks(length: Any) -> Any:
-    """A number of positions, rounded up to whole blocks where it is a known one."""
-    return -(-length // BLOCK) * BLOCK if isinstance(length, int) else length
-
-
-def has_blocks(history: History) -> bool:
-    """Whether a history is of fixed shape and of several whole blocks."""
-    length = history.values.shape[2]
-    is_fixed = isinstance(history, FixedHistory)
-    return is_fixed and length is not None and length > BLOCK and length % BLOCK == 0
 
 
 def unknown_zero(ids: Tensor) -> Tensor:

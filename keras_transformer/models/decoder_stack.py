@@ -10,12 +10,7 @@ from keras import ops
 
 from keras_transformer.decoding.hypothesis_arrays import Kept
 from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
-from keras_transformer.layers.step_history import (
-    ancestor_mask,
-    start_history,
-    unknown_zero,
-    whole_blocks,
-)
+from keras_transformer.layers.step_history import ancestor_mask, start_history, unknown_zero
 from keras_transformer.types import Tensor
 
 # Each of a sentence's hypotheses scores the entries of all: more of them have caches of their own,
@@ -116,7 +111,7 @@ class DecoderStack:
             layer's keys and values: `Kept`, or to reorder too where the beam is wide.
         """
         batch_size, grows = ops.shape(ids)[0], length is None
-        length = unknown_zero(ids) if grows else whole_blocks(length)
+        length = unknown_zero(ids) if grows else length
         counts = self.embedding.start_cache(batch_size, beam_size)
         is_wide = isinstance(beam_size, int) and beam_size > MOST_SHARING
         is_alone = isinstance(beam_size, int) and beam_size == 1

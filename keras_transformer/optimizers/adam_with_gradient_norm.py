@@ -1,6 +1,6 @@
 """Adam that keeps the norm of the gradients."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -27,6 +27,9 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
         gradients_are_summed: whether `apply` gets gradients that have been summed over replicas.
             `training.training_model` sums them earlier for a `keras.optimizers.LossScaleOptimizer`,
             which would otherwise look for overflow in one replica's gradients only.
+        fused_update: callable `(optimizer, gradient, variable, momentum, velocity, learning_rate)`
+            that updates the three variables in one pass; None: Keras's operations.
+            `training.training_model` sets it on TensorFlow.
 
     Example:
         >>> optimizer = AdamWithGradientNorm(0.1, global_clipnorm=1.0)
@@ -40,6 +43,7 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
         super().__init__(learning_rate, **kwargs)
         self.gradient_norm: Any = None
         self.gradients_are_summed = False
+        self.fused_update: Callable[..., None] | None = None
 
     def build(self, var_list: Sequence[keras.Variable]) -> None:
         if self.built:
@@ -48,6 +52,14 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
         self.gradient_norm = self.add_variable(
             (), dtype="float32", aggregation="only_first_replica", name="gradient_norm"
         )
+
+    def update_step(self, gradient: Tensor, variable: Any, learning_rate: Tensor) -> None:
+        if self.fused_update is None or self.amsgrad:
+            super().update_step(gradient, variable, learning_rate)
+            return
+        index = self._get_variable_index(variable)
+        momentum, velocity = self._momentums[index], self._velocities[index]
+        self.fused_update(self, gradient, variable, momentum, velocity, learning_rate)
 
     def apply(
         self,

@@ -19,8 +19,8 @@ ALLOWED = {
     "SentencepieceDetokenizeOp", "SentencepieceOp", "SentencepieceTokenizeOp",
     "UnicodeTranscode",
     # arithmetic
-    "Abs", "AddV2", "BatchMatMulV2", "BiasAdd", "Cos", "Cumsum", "Erfc", "Exp", "FloorDiv", "Log",
-    "Log1p", "LogSoftmax", "MatMul", "Max", "Maximum", "Mean", "Minimum", "Mul", "Neg", "Pow",
+    "Abs", "AddV2", "BatchMatMulV2", "BiasAdd", "Cos", "Cumsum", "Erfc", "Exp", "FloorDiv", "FloorMod",
+    "Log", "Log1p", "LogSoftmax", "MatMul", "Max", "Maximum", "Mean", "Minimum", "Mul", "Neg", "Pow",
     "Prod", "RealDiv", "Relu", "Rsqrt", "Sin", "Softmax", "SquaredDifference", "Sub", "Sum",
     "TopKV2",
     # comparison

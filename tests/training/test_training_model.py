@@ -10,6 +10,7 @@ import pytest
 
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import Perplexity, StepLoss, TokenLoss
+from keras_transformer.optimizers import AdamWithGradientNorm
 from keras_transformer.training import training_model
 from tests.training import exact_steps
 from tests.training.small_training import VOCABULARY_SIZE, batches, small_model
@@ -138,6 +139,25 @@ def test_one_slice_is_the_step_of_keras():
         assert {name: float(value) for name, value in ours.items()} == pytest.approx(
             {name: float(value) for name, value in theirs.items()}, rel=1e-6
         )
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("options", [{}, {"global_clipnorm": 0.1, "use_ema": True}])
+def test_adam_in_one_pass_is_that_of_keras(options):
+    def weights(is_fused):
+        keras.utils.set_random_seed(1)
+        model = training_model(small_model())
+        loss = LabelSmoothingCrossEntropy(0.1)
+        optimizer = AdamWithGradientNorm(0.01, beta_2=0.98, epsilon=1e-9, **options)
+        model.compile(optimizer, loss, weighted_metrics=[StepLoss(loss)])
+        assert optimizer.fused_update is not None
+        if not is_fused:
+            optimizer.fused_update = None
+        model.fit(batches(), steps_per_epoch=5, shuffle=False, verbose=0)
+        return [variable.numpy() for variable in (*model.variables, *optimizer.variables)]
+
+    for ours, theirs in zip(weights(True), weights(False), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.tensorflow
