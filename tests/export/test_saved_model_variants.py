@@ -19,10 +19,10 @@ ALLOWED = {
     "SentencepieceDetokenizeOp", "SentencepieceOp", "SentencepieceTokenizeOp",
     "UnicodeTranscode",
     # arithmetic
-    "Abs", "AddV2", "BatchMatMulV2", "BiasAdd", "Cos", "Cumsum", "Erfc", "Exp", "FloorDiv", "FloorMod",
-    "Log", "Log1p", "LogSoftmax", "MatMul", "Max", "Maximum", "Mean", "Minimum", "Mul", "Neg", "Pow",
-    "Prod", "RealDiv", "Relu", "Rsqrt", "Sin", "Softmax", "SquaredDifference", "Sub", "Sum",
-    "TopKV2",
+    "Abs", "AddV2", "BatchMatMulV2", "BiasAdd", "Cos", "Cumsum", "Erfc", "Exp", "FloorDiv",
+    "FloorMod", "Log", "Log1p", "LogSoftmax", "MatMul", "Max", "Maximum", "Mean", "Minimum", "Mul",
+    "Neg", "Pow", "Prod", "RealDiv", "Relu", "Rsqrt", "Sin", "Softmax", "SquaredDifference", "Sub",
+    "Sum", "TopKV2",
     # comparison
     "All", "Any", "Equal", "Greater", "GreaterEqual", "IsFinite", "IsNan", "Less", "LessEqual",
     "LogicalAnd", "LogicalNot", "LogicalOr", "NotEqual", "Select", "SelectV2", "Where",
