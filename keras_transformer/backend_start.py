@@ -14,9 +14,10 @@ from keras_transformer.errors import UserInputError
 BACKENDS = ("tensorflow", "jax")
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 THREADS = "TF_NUM_INTRAOP_THREADS"  # of an operation; TensorFlow reads it when it starts
+MOST_AT_ONCE = 8  # batches; each has a search's memory
 
 
-def start_backend_quietly(devices: bool = True, *, many_batches: bool = False) -> None:
+def start_backend_quietly(devices: bool = True, *, batches: int = 1) -> None:
     """Import Keras with its backend and find the devices, without log messages on stderr.
 
     TensorFlow's native code logs CPU instructions and missing CUDA drivers before any setting can
@@ -26,16 +27,18 @@ def start_backend_quietly(devices: bool = True, *, many_batches: bool = False) -
     Args:
         devices: whether to find the devices. A training does so later, after it has divided the
             CPU and joined the machines (`training.start_devices`).
-        many_batches: whether there are batches enough for all cores. Each operation of TensorFlow
-            then has one thread, and several batches run at once: threads that share an operation
-            wait for each other. The environment variable `TF_NUM_INTRAOP_THREADS` outranks this.
+        batches: how many batches there are to search. Several run at once, at most `MOST_AT_ONCE`,
+            and TensorFlow's operations have the cores that each then gets: threads that share an
+            operation wait for each other. The environment variable `TF_NUM_INTRAOP_THREADS`
+            outranks this.
 
     Raises:
         UserInputError: the backend is not installed, or this package does not support it.
     """
     is_quiet = os.environ.setdefault(LOG_LEVEL, "2") >= "2"  # 2: only errors from here on
-    if many_batches:
-        os.environ.setdefault(THREADS, "1")
+    if batches > 1:
+        at_once = min(MOST_AT_ONCE, batches)
+        os.environ.setdefault(THREADS, str(max(1, num_cores() // at_once)))
     with held_stderr() if is_quiet else contextlib.nullcontext():
         with _kept_imports():
             keras = _import_keras()

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from keras_transformer import backend_start
 from keras_transformer.backend_start import held_stderr
 
 
@@ -73,3 +74,18 @@ def test_stderr_works_again_afterwards(capfd):
         os.write(2, b"native note\n")
     os.write(2, b"later\n")
     assert capfd.readouterr().err == "later\n"
+
+
+@pytest.mark.parametrize(
+    ("cores", "batches", "expected"),
+    [(2, 1, None), (2, 2, "1"), (2, 9, "1"), (16, 2, "8"), (16, 100, "2"), (64, 100, "8")],
+)
+def test_batches_at_once_divide_the_cores(monkeypatch, cores, batches, expected):
+    monkeypatch.setenv(backend_start.THREADS, "")  # so that its end is put back
+    monkeypatch.delenv(backend_start.THREADS)
+    monkeypatch.setattr(backend_start, "num_cores", lambda: cores)
+    backend_start.start_backend_quietly(batches=batches)
+    assert os.environ.get(backend_start.THREADS) == expected
+    monkeypatch.setenv(backend_start.THREADS, "3")  # what the user wants
+    backend_start.start_backend_quietly(batches=batches)
+    assert os.environ[backend_start.THREADS] == "3"

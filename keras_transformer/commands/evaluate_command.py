@@ -84,7 +84,7 @@ def evaluate(options: argparse.Namespace) -> None:
     """Run the verb."""
     from keras_transformer.backend_start import start_backend_quietly
 
-    start_backend_quietly(many_batches=True)
+    start_backend_quietly(batches=2)  # the text is not read yet: as many as there surely are
     from keras_transformer.evaluation import paired_bootstrap
     from keras_transformer.runs.environment import package_versions
 

@@ -17,9 +17,14 @@ BATCHES_A_PIECE = 16
 USUAL_BATCH_SIZE = 128  # where none is given
 
 
+def lines_a_batch(options: argparse.Namespace) -> int:
+    """Most lines of a batch."""
+    return options.batch_size or USUAL_BATCH_SIZE
+
+
 def lines_a_piece(options: argparse.Namespace) -> int:
     """How many lines of a file to answer together."""
-    return BATCHES_A_PIECE * (options.batch_size or USUAL_BATCH_SIZE)
+    return BATCHES_A_PIECE * lines_a_batch(options)
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,14 +76,14 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 def load_translator(
     options: argparse.Namespace,
     *,
-    many_batches: bool = False,
+    batches: int = 1,
     **settings: Unpack["TranslatorKeywords"],
 ) -> "Translator":
     """The translator that the options of `add_run_arguments` or `add_model_arguments` name.
 
-    `many_batches` is as in `start_backend_quietly`.
+    `batches` is as in `start_backend_quietly`.
     """
-    start_backend_quietly(many_batches=many_batches)
+    start_backend_quietly(batches=batches)
     from keras_transformer.inference.translator import Translator  # takes seconds: not for `--help`
 
     return Translator.load(options.runs, checkpoint=_checkpoint(options), **settings)

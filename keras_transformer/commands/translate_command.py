@@ -17,6 +17,7 @@ from keras_transformer.command_line.line_stream import (
 )
 from keras_transformer.commands.long_lines import answer_lines, told_by_line
 from keras_transformer.commands.model_arguments import (
+    lines_a_batch,
     lines_a_piece,
     load_translator,
     model_digests,
@@ -35,7 +36,6 @@ from keras_transformer.files.output_files import find_output
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
 
-MANY = 256  # lines of a file that make batches enough to run several at once
 CHANGE_NO_LINE = ("arguments", "batch_size", "output", "verb")  # of the parsed command line
 
 
@@ -60,13 +60,13 @@ def translate(options: argparse.Namespace) -> None:
         _translate_file(options)
 
 
-def _load(options: argparse.Namespace, num_lines: int | None = None) -> "Translator":
+def _load(options: argparse.Namespace, num_lines: int = 0) -> "Translator":
     if options.engine != "own":
         # What it lacks of a `Translator` was refused with the flags.
         return cast("Translator", load_engine(options))
     return load_translator(
         options,
-        many_batches=num_lines is not None and num_lines >= MANY,
+        batches=num_lines // lines_a_batch(options),
         **given_search(options),
         batch_size=options.batch_size,
         long_sentences=options.long_lines,

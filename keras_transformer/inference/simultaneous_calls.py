@@ -8,20 +8,17 @@ from typing import TypeVar
 
 import keras
 
-from keras_transformer.backend_start import THREADS, num_cores
+from keras_transformer.backend_start import MOST_AT_ONCE, THREADS, num_cores
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-MOST_AT_ONCE = 8  # each has a search's memory
 
 
 def calls_at_once() -> int:
     """How many batches to run at a time.
 
     A step of a search is many small operations, each too small for all cores: two batches on a CPU
-    with TensorFlow, and one for each core if an operation has one thread. A GPU takes one batch
+    with TensorFlow, and more if its operations have fewer threads than that. A GPU takes one batch
     after the other anyway, and so does XLA, which compiles a step into few operations.
     """
     if keras.backend.backend() != "tensorflow" or keras.distribution.list_devices("gpu"):

@@ -52,3 +52,7 @@ def test_without_stop_it_is_infinite_and_says_so(reader):
     last = 3 * reader.plan.steps_per_epoch
     *_, batch = itertools.islice(dataset.as_numpy_iterator(), last - 1)
     assert_equal(batch, reader.batch(last))
+
+
+def test_no_autotuner_keeps_an_iterator_open(reader):
+    assert as_dataset(reader).options().autotune.enabled is False

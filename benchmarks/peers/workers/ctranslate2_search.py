@@ -22,7 +22,8 @@ def prepare(job: Job) -> Work:
     """`translate_batch` of the pieces of each batch, in one call."""
     import ctranslate2
 
-    at_once = batches_at_once(job)
+    batches = read_batches(job.inputs, job.row)
+    at_once = batches_at_once(batches, job.threads)
     engine = ctranslate2.Translator(
         job.export,
         device="cpu",
@@ -34,7 +35,6 @@ def prepare(job: Job) -> Work:
     config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     vocabulary = json.loads((directory / "shared_vocabulary.json").read_text(encoding="utf-8"))
     end = [] if config["add_source_eos"] else [vocabulary[EOS]]
-    batches = read_batches(job.inputs, job.row)
 
     def tokens_of(batch: Batch) -> int:
         steps = batch.mean_length + 1  # the end of the sentence is a step of every engine

@@ -47,7 +47,7 @@ def prepare(job: Job) -> Work:
         ids, _ = generator.search(source_ids, options=options, constraints=forced)
         return ids[:, 0]
 
-    at_once = batches_at_once(job)
+    at_once = batches_at_once(batches, job.threads)
     compiled = compile_function(search, [IDS, _LENGTHS], model.variables)
 
     def tokens_of(batch: Batch) -> int:

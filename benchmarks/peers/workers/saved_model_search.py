@@ -20,7 +20,7 @@ def prepare(job: Job) -> Work:
     translate = tf.saved_model.load(job.export).signatures["translate_ids"]
     batches = read_batches(job.inputs, job.row)
 
-    at_once = batches_at_once(job)
+    at_once = batches_at_once(batches, job.threads)
 
     def tokens_of(batch: Batch) -> int:
         outputs = translate(

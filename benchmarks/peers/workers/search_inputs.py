@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.peers.workers.protocol import Job
-
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 FIRST_TOKEN = 4
 ALPHA = 0.6
@@ -66,9 +64,9 @@ def parts(batches: Sequence[Batch], only_first: bool) -> Iterator[Batch]:
     yield Batch(*(array[:1] for array in batches[0]))
 
 
-def batches_at_once(job: Job) -> int:
+def batches_at_once(batches: Sequence[Batch], threads: int) -> int:
     """How many batches an engine may run at once: one for each thread, if there are several."""
-    return job.threads if len(read_batches(job.inputs, job.row)) > 1 else 1
+    return threads if len(batches) > 1 else 1
 
 
 def total_of(search: Callable[[Batch], int], batches: Iterable[Batch], at_once: int) -> int:
