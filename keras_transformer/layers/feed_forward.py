@@ -6,6 +6,7 @@ import keras
 
 from keras_transformer.argument_checks import check_positive_int, check_rate, known_width
 from keras_transformer.layers.dense import Dense
+from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.initialization import checked_initializer, fresh
 from keras_transformer.types import Shape, Tensor
 
@@ -61,7 +62,7 @@ class FeedForward(keras.layers.Layer):
         self.kernel_initializer = checked_initializer("kernel_initializer", kernel_initializer)
         self.bias_initializer = checked_initializer("bias_initializer", bias_initializer)
         self.expand = self._dense(intermediate_dim, "expand", self.activation)
-        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
 
     def _dense(self, units: int, name: str, activation: Any = None) -> Dense:
         return Dense(

@@ -23,6 +23,7 @@ from keras_transformer.layers.attention_masks import (
     check_attention_mask,
 )
 from keras_transformer.layers.bias_addition import add_bias
+from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.initialization import SideBySide, checked_initializer
 from keras_transformer.layers.matrix_products import sizes, times_matrix
 from keras_transformer.layers.step_history import History, start_history
@@ -133,7 +134,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.use_bias = use_bias
         self.kernel_initializer = checked_initializer("kernel_initializer", kernel_initializer)
         self.bias_initializer = checked_initializer("bias_initializer", bias_initializer)
-        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
 
     def build(
         self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None

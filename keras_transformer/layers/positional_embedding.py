@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_transformer.argument_checks import check_non_negative_int, check_positive_int, check_rate
 from keras_transformer.layers.bias_addition import add_bias
+from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.positions import positions_class
 from keras_transformer.layers.token_embedding import TokenEmbedding
 from keras_transformer.types import Shape, Tensor
@@ -101,7 +102,7 @@ class PositionalEmbedding(keras.layers.Layer):
             dtype=self.dtype_policy,
             name="token_embedding",
         )
-        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
         self.kind = positions_class(positions)(
             vocabulary_size=vocabulary_size,
             hidden_dim=hidden_dim,

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from keras_transformer.argument_checks import check_bool, check_positive_number, check_rate
+from keras_transformer.layers.dropout import Dropout
 from keras_transformer.types import Shape, Tensor
 
 LAYER_NORM_EPSILON = 1e-6
@@ -59,7 +60,7 @@ class ResidualBlock(keras.layers.Layer):
         self.dropout = dropout
         self.normalize_first = normalize_first
         self.layer_norm_epsilon = layer_norm_epsilon
-        self.dropout_layer = keras.layers.Dropout(dropout, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
         self.norm = keras.layers.LayerNormalization(
             epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="norm"
         )
