@@ -58,18 +58,8 @@ class Dropout(keras.layers.Dropout):
 
 def _random_bits(generator: keras.random.SeedGenerator, inputs: Tensor) -> Tensor:
     """Uniform integers below 65,536, uint16, in the shape of `inputs`."""
-    seed = generator.next()
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return jax.random.bits(seed, inputs.shape, "uint16")
-    import tensorflow as tf
-
-    # Operations that draw by a seed need int32 for XLA.
-    seed = tf.cast(tf.math.floormod(seed, tf.int32.max - 1), tf.int32)
-    shape = tf.shape(inputs)
-    pairs = tf.concat([shape[:-1], [(shape[-1] + 1) // 2]], axis=0)
-    bits = tf.random.stateless_uniform(pairs, seed, minval=None, maxval=None, dtype=tf.uint32)
-    return tf.reshape(tf.bitcast(bits, tf.uint16), tf.concat([shape[:-1], [-1]], axis=0))[
-        ..., : shape[-1]
-    ]
+    *rows, width = ops.shape(inputs)
+    pairs = (*rows, (width + 1) // 2, 1)
+    bits = keras.random.randint(pairs, -(2**31), 2**31 - 1, dtype="int32", seed=generator)
+    bits = ops.reshape(ops.view(bits, "uint16"), (*rows, 2 * pairs[-2]))
+    return bits if width == inputs.shape[-1] and width % 2 == 0 else bits[..., :width]

@@ -22,25 +22,16 @@ def to_logits(logits: Tensor) -> Tensor:
     return ops.cast(ops.convert_to_tensor(logits), "float32")
 
 
-def at_labels(labels: Tensor, values: Tensor) -> Tensor:
-    """Return the value of each label, (batch, length), of values such as logits."""
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        # `take_along_axis` reshapes the values, and TensorFlow then casts logits twice.
-        return tf.gather(values, labels, axis=-1, batch_dims=len(labels.shape))
-    return ops.squeeze(ops.take_along_axis(values, ops.expand_dims(labels, -1), axis=-1), axis=-1)
-
-
-def largest_logits(logits: Tensor) -> Tensor:
-    """Return the largest logit of each token, (batch, length)."""
-    return ops.squeeze(ops.max(logits, axis=-1, keepdims=True), axis=-1)
+def gold_margins(labels: Tensor, logits: Tensor) -> Tensor:
+    """Return each label's logit minus the largest one, at most 0, (batch, length)."""
+    return _at_labels(labels, _margins(logits))
 
 
 def negative_log_likelihood(labels: Tensor, logits: Tensor) -> Tensor:
     """Return `-log softmax(logits)[label]` for each token, float32, (batch, length)."""
-    _, _, normalizer = _exponentials(logits)
-    return normalizer - at_labels(labels, logits)
+    margins = _margins(logits)
+    _, total = _exponentials(margins)
+    return ops.log(total) - _at_labels(labels, margins)
 
 
 def smoothed_cross_entropy(
@@ -50,9 +41,9 @@ def smoothed_cross_entropy(
 
     The target is `1 - label_smoothing` at the label and `share = label_smoothing /
     (vocabulary_size - 1)` at every other token. It is computed without a target matrix, from the
-    logits x: `logsumexp(x) - (1 - label_smoothing) * gold - share * (sum(x) - gold)`. The sum skips
-    the padding of the vocabulary, which starts at `vocabulary_size`. The logits are float32,
-    (batch, length, padded_vocabulary_size).
+    logits minus the largest one, m, which cancels: `logsumexp(m) - (1 - label_smoothing) * gold -
+    share * (sum(m) - gold)`. The sum skips the padding of the vocabulary, which starts at
+    `vocabulary_size`. The logits are float32, (batch, length, padded_vocabulary_size).
 
     The gradient, softmax minus target, is a custom one that reuses the exponentials of the forward
     pass.
@@ -70,17 +61,18 @@ def smoothed_cross_entropy(
 
     @ops.custom_gradient
     def cross_entropy(logits: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
-        exponentials, total, normalizer = _exponentials(logits)
-        losses = normalizer - (on_label - share) * at_labels(labels, logits)
+        margins = _margins(logits)
+        exponentials, total = _exponentials(margins)
+        losses = ops.log(total) - (on_label - share) * _at_labels(labels, margins)
         if label_smoothing:
-            losses = losses - share * ops.sum(on_real_tokens(logits), axis=-1)
+            losses = losses - share * ops.sum(on_real_tokens(margins), axis=-1)
 
         def gradient(upstream: Tensor) -> Tensor:
-            scale = upstream / ops.squeeze(total, axis=-1)
+            scale = upstream / total
             elsewhere = exponentials * ops.expand_dims(scale, -1)
             if label_smoothing:
                 elsewhere = elsewhere - on_real_tokens(share * ops.expand_dims(upstream, -1))
-            at_label = at_labels(labels, exponentials) * scale - on_label * upstream
+            at_label = _at_labels(labels, exponentials) * scale - on_label * upstream
             return _with_values_at(labels, at_label, elsewhere)
 
         return losses, gradient
@@ -88,12 +80,20 @@ def smoothed_cross_entropy(
     return cross_entropy(logits)
 
 
-def _exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return exp(logits - largest), its sum (both keep the last axis) and logsumexp(logits)."""
-    largest = ops.max(logits, axis=-1, keepdims=True)
-    exponentials = ops.exp(logits - largest)
-    total = ops.sum(exponentials, axis=-1, keepdims=True)
-    return exponentials, total, ops.squeeze(largest + ops.log(total), axis=-1)
+def _margins(logits: Tensor) -> Tensor:
+    """Return `logits` minus the largest one of each token."""
+    return logits - ops.max(logits, axis=-1, keepdims=True)
+
+
+def _exponentials(margins: Tensor) -> tuple[Tensor, Tensor]:
+    """Return exp(margins) and its sum for each token."""
+    exponentials = ops.exp(margins)
+    return exponentials, ops.sum(exponentials, axis=-1)
+
+
+def _at_labels(labels: Tensor, values: Tensor) -> Tensor:
+    """Return the value of each label, (batch, length), of values for all tokens."""
+    return ops.squeeze(ops.take_along_axis(values, ops.expand_dims(labels, -1), axis=-1), axis=-1)
 
 
 def _with_values_at(labels: Tensor, values: Tensor, tensor: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transformer.losses.cross_entropy import at_labels, largest_logits
+from keras_transformer.losses.cross_entropy import gold_margins
 from keras_transformer.metrics.token_mean import TokenMean
 from keras_transformer.types import Tensor
 
@@ -35,5 +35,5 @@ class TokenAccuracy(TokenMean):
         super().__init__(padding_id, name)
 
     def token_values(self, labels: Tensor, logits: Tensor) -> Tensor:
-        # The loss needs this reduction as well; an argmax would be one more pass.
-        return ops.greater_equal(at_labels(labels, logits), largest_logits(logits))
+        # The loss needs the margins as well; an argmax would be one more pass.
+        return ops.greater_equal(gold_margins(labels, logits), 0.0)

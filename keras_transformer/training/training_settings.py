@@ -12,6 +12,7 @@ from keras_transformer.models import PRESETS
 from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.search_options import END_OF_ALPHA, TRANSLATION
 from keras_transformer.settings import Settings, setting
+from keras_transformer.training.devices.device_precision import fastest_precision
 
 _ACTIVATIONS = ("relu", "gelu", "swish")
 _DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout")
@@ -158,9 +159,10 @@ class TrainingSettings(Settings):
         None, "about the most tokens a side that fit into one device; none: all", minimum=1
     )
     precision: str = setting(
-        "float32",
-        "dtype policy of the layers; mixed_bfloat16 is twice as fast where the processor has it",
-        choices=("float32", "mixed_bfloat16", "mixed_float16"),
+        "auto",
+        "dtype policy of the layers; auto: mixed_bfloat16 on TPUs, GPUs from Ampere on and "
+        "CPUs with AMX (there on TensorFlow), float32 elsewhere",
+        choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
     )
     xla: bool = setting(
         False,
@@ -213,12 +215,11 @@ class TrainingSettings(Settings):
         return positions_class(self.positions or PRESETS[self.preset].positions)
 
     def architecture_options(self) -> dict[str, Any]:
-        """The arguments of `build_transformer` that these settings decide without a tokenizer."""
+        """The arguments of `build_transformer` that these settings decide by themselves."""
         options = {
             **{name: getattr(self, name) for name in MODEL_SETTINGS},
             "num_encoder_layers": self.num_encoder_layers or self.num_layers,
             "num_decoder_layers": self.num_decoder_layers or self.num_layers,
-            "dtype": self.precision,
         }
         return {name: value for name, value in options.items() if value is not None}
 
@@ -233,10 +234,11 @@ class TrainingSettings(Settings):
             source_tokenizer, tokenizer: of the source and of the target; None leaves away what the
                 kind of positions takes from them.
         """
+        dtype = fastest_precision() if self.precision == "auto" else self.precision
+        options = {**self.architecture_options(), "dtype": dtype}
         if tokenizer is None:
-            return self.architecture_options()
-        from_text = self.kind_of_positions.tokenizer_options(source_tokenizer, tokenizer)
-        return {**self.architecture_options(), **from_text}
+            return options
+        return {**options, **self.kind_of_positions.tokenizer_options(source_tokenizer, tokenizer)}
 
     def optimizer_options(self) -> dict[str, Any]:
         """The arguments of `transformer_adam` besides the model's width and its dtype."""

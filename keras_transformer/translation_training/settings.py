@@ -11,6 +11,7 @@ from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.settings import SettingValue, setting
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentencepiece_tokenizer import check_symbols
+from keras_transformer.training.cost.device_speed import model_precision
 from keras_transformer.training.training_settings import ARCHITECTURE_SETTINGS, TrainingSettings
 
 # What a training that starts from a run takes from there, with the model and the tokenizers.
@@ -192,13 +193,18 @@ class TranslationSettings(TrainingSettings):
         """Refuse settings that differ from those of the run to start from.
 
         Args:
-            origin: the run. Settings that an older version did not have count as off.
+            origin: the run. Settings that an older version did not have count as off. The
+                precision "auto" is that of its model.
 
         Raises:
             UserInputError: a setting of `OF_ORIGIN` differs.
         """
         absent = {name: default for name, default in self.defaults().items() if not default}
         values = {**absent, **origin.settings()}
+        if self.precision == "auto":
+            values["precision"] = "auto"
+        elif values.get("precision") == "auto":
+            values["precision"] = model_precision(origin.load_architecture())
         for name in OF_ORIGIN:
             if getattr(self, name) != values.get(name, getattr(self, name)):
                 raise UserInputError(

@@ -33,6 +33,10 @@ class Multi30kSettings(TranslationSettings):
     learning_rate_scale: float = setting(
         0.75, "factor of the paper's schedule: a peak of 2.1e-3 here; small steps want a low one"
     )
+    precision: str = setting(
+        "float32",
+        "dtype policy of the layers: the figures'; so small a model gains little from bfloat16",
+    )
     save_every: int = setting(
         200, "updates between two validations and checkpoints, about 1.6 epochs"
     )

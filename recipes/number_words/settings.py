@@ -29,6 +29,9 @@ class NumberWordsSettings(training.TrainingSettings):
         None, "none: the preset tiny's, sinusoidal", choices=("sinusoidal", "learned")
     )
     label_smoothing: float = setting(0.0, "a number has one translation: nothing to hedge")
+    precision: str = setting(
+        "float32", "dtype policy of the layers: the same words on every machine"
+    )
     steps: int = setting(800, "weight updates; validation perplexity is flat by then")
     batch_tokens: int = setting(
         1024, "about 110 numbers an update: with twice as many it takes about as many updates"

@@ -36,6 +36,7 @@ class ParsingSettings(training.TrainingSettings):
     average: int = setting(5, "last checkpoints whose mean parses, as the paper's base", minimum=1)
 
     # What differs from the settings of every training: the model
+    precision: str = setting("float32", "dtype policy of the layers: the published figures'")
     num_layers: int = setting(3, "of each stack; the paper's 4 need more trees")
     hidden_dim: int = setting(128, "d_model: small, as the trees are few")
     intermediate_dim: int = setting(512, "d_ff, four times hidden_dim as in the paper")

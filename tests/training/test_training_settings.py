@@ -36,7 +36,7 @@ def test_every_size_is_the_models():
 
 
 def test_what_is_not_given_is_the_presets():
-    assert TrainingSettings().model_options() == {
+    assert TrainingSettings(precision="float32").model_options() == {
         "dropout": 0.1,
         "attention_dropout": 0.0,
         "activation_dropout": 0.0,

@@ -2,6 +2,7 @@ import dataclasses
 
 import pytest
 
+from keras_transformer import models
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import PRESETS
 from keras_transformer.translation_training import TranslationSettings
@@ -115,3 +116,16 @@ def test_the_run_that_a_training_starts_from_decides_its_model(setting):
 def test_settings_that_contradict_each_other_are_refused(values, message):
     with pytest.raises(UserInputError, match=message):
         TranslationSettings(**values)
+
+
+def test_the_precision_of_auto_is_that_of_the_model_a_training_starts_from():
+    @dataclasses.dataclass
+    class OriginInBfloat16(Origin):
+        def load_architecture(self):
+            return models.build_transformer("tiny", vocabulary_size=9, dtype="mixed_bfloat16")
+
+    origin = OriginInBfloat16({"preset": "tiny", "precision": "auto"})
+    for precision in ("auto", "mixed_bfloat16"):
+        TranslationSettings(preset="tiny", precision=precision).check_origin(origin)
+    with pytest.raises(UserInputError, match="`precision` must be 'mixed_bfloat16'"):
+        TranslationSettings(preset="tiny", precision="float32").check_origin(origin)
