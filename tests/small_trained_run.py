@@ -23,6 +23,7 @@ SETTINGS = SMALL | {
     "bleu_sentences": 20,
     "beam_size": 4,
     "normalize_first": True,
+    "precision": "float32",  # whatever the machine is fastest in
 }
 
 

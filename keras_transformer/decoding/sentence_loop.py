@@ -16,6 +16,9 @@ from keras_transformer.types import Tensor
 State = TypeVar("State")
 # Sentences leave when this part of those in the loop is done: leaving copies the others' state.
 LEAVING = 8
+# Where a compiled program has sizes of its own, it goes on with a quarter of the sentences once no
+# more are open, down to fewer than 16: each size takes compiling a step.
+SHRINKING, LEAST_TO_SHRINK = 4, 16
 
 
 def search_loop(
@@ -30,7 +33,8 @@ def search_loop(
     """Repeat a step until the results of all sentences are final.
 
     Where a graph does not know the number of sentences, those that are done leave: a long sentence
-    does not keep the others in the batch. Where the number is fixed, all stay to the end.
+    does not keep the others in the batch. On JAX, whose sizes are fixed, most of a large batch
+    leave together. In a TensorFlow graph of fixed size all stay to the end.
 
     Args:
         advance: callable `(state, rows) -> state`, a step. `rows` are the numbers of the state's
@@ -44,6 +48,8 @@ def search_loop(
     Returns:
         The `results` of all sentences, in their order: a nest of tensors (batch, ...).
     """
+    if may_leave and keras.backend.backend() == "jax":
+        return _shrinking_loop(advance, is_open, results, state, limits.shape[0])
     if not may_leave or limits.shape[0] is not None:
         (state,) = ops.while_loop(
             lambda state: ops.any(is_open(state, None)),
@@ -64,7 +70,9 @@ def search_loop(
             lambda state: (advance(state, rows),),
             (state,),
         )
-        going_on, leaving = _places(is_open(state, rows))
+        are_open = is_open(state, rows)
+        order, num_open = _true_first(are_open), _count(are_open)
+        going_on, leaving = order[:num_open], order[num_open:]
         left = keras.tree.map_structure(
             lambda *parts: ops.concatenate(parts, axis=0),
             left,
@@ -82,6 +90,41 @@ def search_loop(
     return of_sentences(found, ops.argsort(order))
 
 
+def _shrinking_loop(
+    advance: Callable[[State, Tensor | None], State],
+    is_open: Callable[[State, Tensor | None], Tensor],
+    results: Callable[[State], Any],
+    state: State,
+    size: int,
+) -> Any:
+    """As `search_loop`, in a row of loops of fixed sizes. Sentences that are done fill them up."""
+    rows, found = None, None
+    while True:
+        next_size = size // SHRINKING if size >= LEAST_TO_SHRINK else 0
+        (state,) = ops.while_loop(
+            lambda state, rows=rows, most=next_size: _count(is_open(state, rows)) > most,
+            lambda state, rows=rows: (advance(state, rows),),
+            (state,),
+        )
+        if rows is None:
+            found = results(state)
+        else:
+            places = ops.expand_dims(rows, -1)
+            found = keras.tree.map_structure(
+                lambda all_values, values, places=places: ops.scatter_update(
+                    all_values, places, values
+                ),
+                found,
+                results(state),
+            )
+        if next_size == 0:
+            return found
+        going_on = _true_first(is_open(state, rows))[:next_size]
+        state = of_sentences(state, going_on)
+        rows = going_on if rows is None else ops.take(rows, going_on)
+        size = next_size
+
+
 def of_sentences(nest: Any, places: Tensor) -> Any:
     """The tensors (batch, ...) of a nest for the sentences at some places; scalars stay."""
     return keras.tree.map_structure(
@@ -89,13 +132,11 @@ def of_sentences(nest: Any, places: Tensor) -> Any:
     )
 
 
-def _places(is_there: Tensor) -> tuple[Tensor, Tensor]:
-    """The places of True and those of False, in order; `nonzero` is not for LiteRT."""
+def _true_first(is_there: Tensor) -> Tensor:
+    """The places of True, then those of False, in order; `nonzero` is not for LiteRT."""
     size = ops.shape(is_there)[0]
     numbers = ops.arange(size, dtype="int32")
-    order = ops.argsort(ops.where(is_there, numbers, numbers + size))
-    number = _count(is_there)
-    return order[:number], order[number:]
+    return ops.argsort(ops.where(is_there, numbers, numbers + size))
 
 
 def _count(is_there: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """Sentences leave a search when they are done: nothing changes but the number of steps."""
 
+import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -11,9 +12,25 @@ from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = pytest.mark.core
 
 TOKENS, VOCABULARY_SIZE = SpecialTokens(), 12
+
+
+def counted(limits, sizes):
+    """The squares of `limits` times 10 by a search loop, which notes the sizes of its steps."""
+
+    def advance(state, rows):
+        count, total = state
+        own = limits if rows is None else ops.take(limits, rows)
+        sizes.append(own.shape[0])
+        return count + 1, total + ops.where(count < own, 10 * own, 0)
+
+    def is_open(state, rows):
+        return state[0] < (limits if rows is None else ops.take(limits, rows))
+
+    state = ops.zeros((), "int32"), ops.zeros_like(limits)
+    return search_loop(advance, is_open, lambda s: s[1], state, limits, may_leave=True)
 
 
 def in_a_graph(function, *arrays, num_sentences=None):
@@ -24,27 +41,30 @@ def in_a_graph(function, *arrays, num_sentences=None):
     return tf.function(function, input_signature=specs, autograph=False)(*arrays)
 
 
+@pytest.mark.tensorflow
 def test_each_sentence_leaves_with_its_own_result():
     limits = np.array([3, 1, 9, 1, 4, 2, 9, 1, 5, 5, 1, 2, 8], "int32")
-    sizes = []
 
     def run(limits):
-        def advance(state, rows):
-            count, total = state
-            own = limits if rows is None else ops.take(limits, rows)
-            sizes.append(None if rows is None else rows.shape[0])
-            return count + 1, total + ops.where(count < own, 10 * own, 0)
-
-        def is_open(state, rows):
-            return state[0] < (limits if rows is None else ops.take(limits, rows))
-
-        state = ops.zeros((), "int32"), ops.zeros_like(limits)
-        return search_loop(advance, is_open, lambda s: s[1], state, limits, may_leave=True)
+        return counted(limits, [])
 
     for num_sentences in (None, len(limits)):
         found = in_a_graph(run, limits, num_sentences=num_sentences)
         assert found.numpy().tolist() == (10 * limits * limits).tolist()
     assert in_a_graph(run, limits[:0]).shape == (0,)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="of JAX")
+@pytest.mark.parametrize(
+    ("num", "expected"), [(15, {15}), (16, {16, 4}), (70, {70, 17, 4}), (0, {0})]
+)
+def test_a_large_batch_of_fixed_size_goes_on_with_its_open_quarter(num, expected):
+    import jax
+
+    limits, sizes = np.random.default_rng(num).integers(0, 9, num).astype("int32"), []
+    found = jax.jit(lambda limits: counted(limits, sizes))(limits)
+    assert np.array(found).tolist() == (10 * limits * limits).tolist()
+    assert set(sizes) == expected
 
 
 @pytest.fixture(scope="module")
@@ -56,35 +76,53 @@ def generator():
     return SequenceGenerator(model)
 
 
-@pytest.mark.parametrize(
-    ("beam_size", "has_rules"),
-    [(1, False), (4, True)]
-    + [pytest.param(*case, marks=pytest.mark.slow) for case in [(1, True), (4, False), (9, True)]],
-)
+def sentences(num):
+    """Source ids and prefixes."""
+    random = np.random.default_rng(0)
+    lengths = random.integers(1, 8, num)
+    source_ids = random.integers(4, VOCABULARY_SIZE, (num, 9)).astype("int32")
+    source_ids[np.arange(9) > lengths[:, None]] = TOKENS.pad
+    source_ids[np.arange(num), lengths] = TOKENS.eos
+    prefix_ids = random.integers(4, VOCABULARY_SIZE, (num, 2)).astype("int32")
+    prefix_ids[::3] = TOKENS.pad
+    return source_ids, prefix_ids
+
+
+def searching(generator, beam_size, has_rules):
+    """A search as a function of the arrays of `sentences`."""
+    rules = {"min_length": 2, "no_repeat_ngram": 2} if has_rules else {}
+    options = SearchOptions(beam_size=beam_size, extra_length=6, **rules)
+    return lambda source_ids, prefix_ids: generator.search(
+        source_ids, prefix_ids if has_rules else None, options=options
+    )
+
+
+CASES = [(1, False), (4, True)] + [
+    pytest.param(*case, marks=pytest.mark.slow) for case in [(1, True), (4, False), (9, True)]
+]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(("beam_size", "has_rules"), CASES)
 def test_a_search_finds_what_it_finds_with_all_sentences_to_the_end(
     generator, beam_size, has_rules
 ):
-    random = np.random.default_rng(0)
-    lengths = random.integers(1, 8, 19)
-    source_ids = random.integers(4, VOCABULARY_SIZE, (19, 9)).astype("int32")
-    source_ids[np.arange(9) > lengths[:, None]] = TOKENS.pad
-    source_ids[np.arange(19), lengths] = TOKENS.eos
-    prefix_ids = random.integers(4, VOCABULARY_SIZE, (19, 2)).astype("int32")
-    prefix_ids[::3] = TOKENS.pad
-    rules = {"min_length": 2, "no_repeat_ngram": 2} if has_rules else {}
-    options = SearchOptions(beam_size=beam_size, extra_length=6, **rules)
-
-    def search(source_ids, prefix_ids):
-        prefix_ids = prefix_ids if has_rules else None
-        return generator.search(source_ids, prefix_ids, options=options)
-
-    leaving, staying = (
-        in_a_graph(search, source_ids, prefix_ids, num_sentences=num) for num in (None, 19)
-    )
+    search = searching(generator, beam_size, has_rules)
+    leaving, staying = (in_a_graph(search, *sentences(19), num_sentences=num) for num in (None, 19))
     ends = np.argmax(np.asarray(staying[0])[:, 0] == TOKENS.eos, axis=-1)
     assert len(set(ends.tolist())) > 3
     np.testing.assert_array_equal(leaving[0], staying[0])
     np.testing.assert_allclose(leaving[1], staying[1], atol=1e-5)
+
+
+@pytest.mark.parametrize(("beam_size", "has_rules"), CASES)
+def test_a_search_of_many_finds_what_searches_of_few_find(generator, beam_size, has_rules):
+    search, arrays = searching(generator, beam_size, has_rules), sentences(19)
+    ids, scores = map(ops.convert_to_numpy, search(*arrays))
+    few = [search(*(array[part] for array in arrays)) for part in (slice(10), slice(10, 19))]
+    few_ids, few_scores = (np.concatenate(parts) for parts in zip(*few, strict=True))
+    np.testing.assert_array_equal(ids, few_ids)
+    np.testing.assert_allclose(scores, few_scores, rtol=2e-5)  # sums of other sizes
 
 
 def test_constraints_of_some_sentences():
