@@ -12,6 +12,7 @@ from keras_transformer.commands import (
     evalb_command,
     evaluate_command,
     export_command,
+    import_command,
     parse_command,
     score_command,
     serve_command,
@@ -30,6 +31,7 @@ COMMANDS = (
     average_command,
     check_command,
     export_command,
+    import_command,
     serve_command,
     parse_command,
 )

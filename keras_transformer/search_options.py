@@ -9,11 +9,15 @@ from typing import Any, TypedDict, TypeVar
 from keras_transformer.argument_checks import (
     check_non_negative_int,
     check_non_negative_number,
+    check_one_of,
     check_positive_int,
 )
 from keras_transformer.errors import UserInputError
 
-END_OF_ALPHA = 10  # alpha stays below, so that the penalty of 10,000 tokens fits into float32
+# Alpha stays below, so that the penalty of 10,000 tokens fits into float32.
+END_OF_ALPHA, END_OF_POWER = 10, 9
+# Divisors of a log-probability for |Y| output tokens, EOS included, by name.
+LENGTH_PENALTIES = {"gnmt": "((5 + |Y|) / 6) ^ alpha", "power": "|Y| ^ alpha"}
 _LONGEST_NGRAM = 100  # each of its tokens is compared in every step
 
 _T = TypeVar("_T")
@@ -25,6 +29,7 @@ class SearchKeywords(TypedDict, total=False):
 
     beam_size: int
     alpha: float
+    length_penalty: str
     extra_length: int
     min_length: int
     no_repeat_ngram: int
@@ -37,6 +42,10 @@ def _check_alpha(name: str, value: float) -> None:
     check_non_negative_number(name, value)
     if value >= END_OF_ALPHA:
         raise UserInputError(f"`{name}` must be less than {END_OF_ALPHA}. Received: {name}={value}")
+
+
+def _check_length_penalty(name: str, value: str) -> None:
+    check_one_of(name, value, LENGTH_PENALTIES)
 
 
 def _check_no_repeat_ngram(name: str, value: int) -> None:
@@ -70,6 +79,9 @@ class SearchOptions:
     Args:
         beam_size: number of hypotheses of the beam search; 1 is greedy search.
         alpha: exponent of the length penalty, at least 0 and less than 10.
+        length_penalty: divisor of the log-probability of |Y| tokens, EOS included: `"gnmt"`,
+            `((5 + |Y|) / 6) ^ alpha`, or `"power"`, `|Y| ^ alpha`, as in Marian, fairseq and
+            Hugging Face Transformers.
         extra_length: maximum number of output tokens beyond the number of source tokens, neither
             counting EOS.
         min_length: minimum number of output tokens, not counting EOS; lowered to the maximum
@@ -92,6 +104,12 @@ class SearchOptions:
 
     beam_size: int = _option(4, check_positive_int, "default: {}; 1 is greedy search")
     alpha: float = _option(0.6, _check_alpha, "exponent of the length penalty (default: {})")
+    length_penalty: str = _option(
+        "gnmt",
+        _check_length_penalty,
+        "divisor of the score of |Y| tokens: gnmt, ((5 + |Y|) / 6) ^ A; power, |Y| ^ A (default: "
+        "{})",
+    )
     extra_length: int = _option(
         50,
         check_positive_int,
@@ -120,6 +138,11 @@ class SearchOptions:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             field.metadata["check"](field.name, getattr(self, field.name))
+        if self.length_penalty == "power" and self.alpha >= END_OF_POWER:
+            raise UserInputError(
+                f"`alpha` must be less than {END_OF_POWER} with the length penalty power. "
+                f"Received: alpha={self.alpha}"
+            )
         if self.num_results is not None and self.num_results > self.beam_size:
             raise UserInputError(
                 "`num_results` must be at most `beam_size`. "
@@ -172,6 +195,7 @@ class HasSearchOptions:
     search_options: SearchOptions
     beam_size: int
     alpha: float
+    length_penalty: str
     extra_length: int
     min_length: int
     no_repeat_ngram: int

@@ -9,12 +9,13 @@ class SpecialTokens:
 
     Args:
         pad: fills each row after its last token.
-        bos: the decoder's first input.
+        bos: the decoder's first input. It may be `pad`, as in models of Marian.
         eos: ends every source and every target sentence.
         unk: stands for text that the vocabulary does not cover.
 
     Raises:
-        ValueError: an id is negative or not an integer, or two ids are equal.
+        ValueError: an id is negative or not an integer, or two ids are equal
+            that may not be.
 
     Example:
         >>> SpecialTokens().eos
@@ -31,5 +32,5 @@ class SpecialTokens:
         for name, value in ids.items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise ValueError(f"`{name}` must be an integer >= 0. Received: {name}={value!r}")
-        if len(set(ids.values())) < len(ids):
+        if len({self.pad, self.eos, self.unk}) < 3 or self.bos in (self.eos, self.unk):
             raise ValueError(f"Special tokens must have different ids. Received: {ids}")

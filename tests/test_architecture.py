@@ -21,13 +21,14 @@ RANKS = {
     "files": 4, "saving": 4,
     "backend_start": 5, "settings": 5, "text": 5,
     "data": 6, "parsing": 6, "runs": 6,
-    "command_line": 7, "evaluation": 7, "inference": 7,
-    "serving": 8, "training": 8,
-    "export": 9, "interop": 9, "interpretation": 9, "translation_training": 9,
-    "__init__": 10, "commands": 10,
-    "cli": 11,
-    "__main__": 12,
-    "recipes": 12, "benchmarks": 12,
+    "interop": 7,
+    "command_line": 8, "evaluation": 8, "inference": 8,
+    "serving": 9, "training": 9,
+    "export": 10, "interpretation": 10, "translation_training": 10,
+    "__init__": 11, "commands": 11,
+    "cli": 12,
+    "__main__": 13,
+    "recipes": 13, "benchmarks": 13,
 }  # fmt: skip
 CORE = 3  # the highest rank that runs on every backend
 CORE_LIBRARIES = {"keras", "numpy"}

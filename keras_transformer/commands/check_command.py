@@ -59,6 +59,6 @@ def _check(directory: pathlib.Path) -> str:
     number = run.checksums.check_files()
     is_parser = run.record().output == TreeTokenizer.output
     run.load_tokenizers(TreeTokenizer if is_parser else SentencePieceTokenizer)
-    if run.weights_path.is_file():
+    if run.final_weights() is not None:
         run.load_model()
     return f"{number} files are whole"

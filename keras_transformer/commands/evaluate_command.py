@@ -14,7 +14,11 @@ from keras_transformer.command_line.line_stream import one_line
 from keras_transformer.commands.long_lines import told_by_line
 from keras_transformer.commands.model_arguments import add_batch_arguments
 from keras_transformer.commands.scorecard_text import scorecard_text
-from keras_transformer.commands.search_arguments import add_search_arguments, given_search
+from keras_transformer.commands.search_arguments import (
+    add_search_arguments,
+    given_search,
+    search_of,
+)
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import require_standard_output
@@ -68,7 +72,7 @@ def add_parser(verbs: Verbs) -> None:
         metavar="CODE",
         help="language of the references, for the Moses tokenizer (default: de)",
     )
-    add_search_arguments(parser, "beam_size", "alpha", "extra_length")
+    add_search_arguments(parser, "beam_size", "alpha", "length_penalty", "extra_length")
     add_batch_arguments(parser)
     add(
         "--against",
@@ -88,7 +92,7 @@ def evaluate(options: argparse.Namespace) -> None:
     from keras_transformer.evaluation import paired_bootstrap
     from keras_transformer.runs.environment import package_versions
 
-    search = SearchOptions(**given_search(options))
+    search = SearchOptions(**search_of(options, options.run))
     sources, references, against = checked_input(options)
     systems = {**systems_of(options.run), **against}
     translations: dict[str, list[str]] = {}
@@ -104,6 +108,7 @@ def evaluate(options: argparse.Namespace) -> None:
         "language": options.language,
         "beam_size": search.beam_size,
         "alpha": search.alpha,
+        "length_penalty": search.length_penalty,
         "versions": package_versions(),
     }
     if against:
@@ -153,7 +158,7 @@ def systems_of(path: PathLike) -> dict[str, RunWeights]:
 
     run = RunDirectory.open(path)
     single = run.checkpoints.best_or_last()
-    averaged = run.weights_path if run.weights_path.is_file() else None
+    averaged = run.final_weights()
     if single is None and averaged is None:
         raise UserInputError(f"The run {run.path} holds no weights yet.")
     if single is None:

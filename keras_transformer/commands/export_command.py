@@ -18,6 +18,7 @@ from keras_transformer.serving.export_contract import (
 SEARCH = (
     "beam_size",
     "alpha",
+    "length_penalty",
     "extra_length",
     "min_length",
     "no_repeat_ngram",

@@ -30,7 +30,9 @@ def add_parser(verbs: Verbs) -> None:
     add = parser.add_argument
     add("run", metavar="RUN", help="run directory of a parser's training")
     add("--checkpoint", metavar="NAME", help="weights to use (default: the run's final ones)")
-    add_search_arguments(parser, "beam_size", "alpha", "extra_length", defaults=PARSING)
+    add_search_arguments(
+        parser, "beam_size", "alpha", "length_penalty", "extra_length", defaults=PARSING
+    )
     add_batch_arguments(parser, batch_size=16)
     add("--pretty", action="store_true", help="print trees indented, a phrase a line")
     add(

@@ -3,16 +3,22 @@
 import argparse
 import dataclasses
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from keras_transformer.command_line.command_errors import (
     int_from_zero,
     number_from_zero,
     positive_int,
 )
-from keras_transformer.search_options import TRANSLATION, SearchKeywords, SearchOptions
+from keras_transformer.search_options import (
+    LENGTH_PENALTIES,
+    TRANSLATION,
+    SearchKeywords,
+    SearchOptions,
+)
+from keras_transformer.types import PathLike
 
-_TYPES: dict[str, Callable[[str], float]] = {
+_TYPES: dict[str, Callable[[str], Any]] = {
     "alpha": number_from_zero,
     "min_length": int_from_zero,
     "no_repeat_ngram": int_from_zero,
@@ -28,12 +34,25 @@ def add_search_arguments(
     """
     fields = {field.name: field for field in dataclasses.fields(SearchOptions)}
     for name in names:
+        help_text = fields[name].metadata["help"].format(getattr(defaults, name))
+        flag = "--" + name.replace("_", "-")
+        if name == "length_penalty":
+            parser.add_argument(flag, choices=LENGTH_PENALTIES, help=help_text)
+            continue
         parser.add_argument(
-            "--" + name.replace("_", "-"),
+            flag,
             type=_TYPES.get(name, positive_int),
             metavar="A" if name == "alpha" else "N",
-            help=fields[name].metadata["help"].format(getattr(defaults, name)),
+            help=help_text,
         )
+
+
+def search_of(options: argparse.Namespace, run: PathLike) -> SearchKeywords:
+    """The fields of `SearchOptions` given on the command line, or else the run's own."""
+    from keras_transformer.runs.run_directory import RunDirectory
+
+    defaults = RunDirectory.open(run).search_defaults()
+    return cast(SearchKeywords, {**defaults, **given_search(options)})
 
 
 def given_search(options: argparse.Namespace) -> SearchKeywords:

@@ -10,15 +10,15 @@ from keras_transformer.command_line.command_errors import (
     share,
 )
 from keras_transformer.commands.model_arguments import add_model_arguments
-from keras_transformer.commands.search_arguments import add_search_arguments
+from keras_transformer.commands.search_arguments import add_search_arguments, search_of
 from keras_transformer.commands.translate_engines import ENGINES, check_engine
 from keras_transformer.errors import UserInputError
-from keras_transformer.search_options import TRANSLATION
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.text.sentence_encoding import LONG_SENTENCES
 
 # Names of the parsed command line.
 SAMPLING = ("temperature", "top_k", "top_p", "seed")
-SEARCH = ("beam_size", "alpha")
+SEARCH = ("beam_size", "alpha", "length_penalty")
 
 
 def add_translate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,12 +45,13 @@ def check_combinations(options: argparse.Namespace) -> None:
         _refuse(options, SEARCH, "is for searching, and `--sample` does not search")
     else:
         _refuse(options, SAMPLING, "needs `--sample`")
-        beam_size = options.beam_size or TRANSLATION.beam_size
-        if options.n_best is not None and options.n_best > beam_size:
-            raise UserInputError(
-                "`--n-best` must be at most the beam size. "
-                f"Received: --n-best {options.n_best}, --beam-size {beam_size}"
-            )
+        if options.n_best is not None:
+            beam_size = SearchOptions(**search_of(options, options.runs[0])).beam_size
+            if options.n_best > beam_size:
+                raise UserInputError(
+                    "`--n-best` must be at most the beam size. "
+                    f"Received: --n-best {options.n_best}, --beam-size {beam_size}"
+                )
     if (options.input is None) != (options.output is None):
         raise UserInputError("`--input` and `--output` must be given together.")
     _check_split(options)

@@ -12,7 +12,7 @@ import msgspec
 
 from keras_transformer.commands.export_command import SEARCH as EXPORTED_SEARCH
 from keras_transformer.commands.model_arguments import load_translator
-from keras_transformer.commands.search_arguments import given_search
+from keras_transformer.commands.search_arguments import search_of
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import CHECKSUMS
 from keras_transformer.files.file_lock import file_lock
@@ -138,7 +138,7 @@ class _CTranslate2:
         from keras_transformer.serving.ctranslate2_translator import engine_class
 
         engine_class()  # a missing one is told before an export is made
-        search = given_search(options)
+        search = search_of(options, options.runs[0])
         SearchOptions(**search)
         self._options = options
         self._keywords: dict[str, Any] = {
@@ -168,7 +168,7 @@ class _LiteRT:
 
         interpreter_class()
         self._options = options
-        self._search = SearchOptions(**given_search(options))
+        self._search = SearchOptions(**search_of(options, options.runs[0]))
 
     def opened(self, path: Path) -> "LiteRTTranslator":
         from keras_transformer.serving.litert_translator import LiteRTTranslator
@@ -189,4 +189,6 @@ class _LiteRT:
         translator = load_translator(self._options)
         from keras_transformer.export import export_litert
 
-        export_litert(translator, path, precision=PRECISION, **given_search(self._options))
+        export_litert(
+            translator, path, precision=PRECISION, **search_of(self._options, self._options.runs[0])
+        )

@@ -20,7 +20,7 @@ from keras_transformer.decoding.hypothesis_arrays import (
     reorder,
     write_at,
 )
-from keras_transformer.decoding.length_penalty import length_penalty
+from keras_transformer.decoding.length_penalty import length_penalty as penalty_of
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules, best_extensions
 from keras_transformer.decoding.sentence_loop import search_loop
 from keras_transformer.search_options import SearchOptions
@@ -60,6 +60,7 @@ def beam_search(
     special_tokens: SpecialTokens,
     max_length: Tensor,
     num_results: int | None = None,
+    length_penalty: str = "gnmt",
     vocabulary_size: int | None = None,
     constraints: Sequence[Constraint] = (),
 ) -> tuple[Tensor, Tensor]:
@@ -86,6 +87,7 @@ def beam_search(
         max_length: int or int32 scalar, at least the largest of `limits`.
         num_results: number of outputs, at most `beam_size`; None: `beam_size`. With fewer the
             search may stop earlier; the best output is the same.
+        length_penalty: form of the penalty, "gnmt" or "power" (see `decoding.length_penalty`).
         vocabulary_size: number of tokens; further logits are padding of the vocabulary, which is
             never produced. None: every logit is a token's.
         constraints: callables, see `decoding.constraints`; the strongest first. Where they allow no
@@ -98,7 +100,7 @@ def beam_search(
 
     Raises:
         ValueError: `beam_size` or `num_results` is not a positive integer, `num_results` is greater
-            than `beam_size`, or `alpha` is negative or not a number.
+            than `beam_size`, `alpha` is negative or not a number, or `length_penalty` is unknown.
 
     Example:
         >>> import keras
@@ -119,14 +121,18 @@ def beam_search(
     Reference:
         Wu et al., "Google's Neural Machine Translation System", 2016, section 7.
     """
-    SearchOptions(beam_size=beam_size, alpha=alpha, num_results=num_results)  # checks them
+    SearchOptions(  # checks them
+        beam_size=beam_size, alpha=alpha, num_results=num_results, length_penalty=length_penalty
+    )
     num_results = beam_size if num_results is None else num_results
     rules = OutputRules(ops.cast(limits, "int32"), special_tokens, vocabulary_size, constraints)
 
     def advance(beams: BeamState, rows: Tensor | None) -> BeamState:
         logits, model_state = step(beams.tokens, beams.index, beams.model_state)
         candidates = expand(beams, logits, rules.of_sentences(rows))
-        finished_ids, finished_scores = merge_finished(beams, candidates, alpha, special_tokens)
+        finished_ids, finished_scores = merge_finished(
+            beams, candidates, alpha, special_tokens, length_penalty
+        )
         live = keep_live(candidates, beam_size, special_tokens)
         return BeamState(
             index=beams.index + 1,
@@ -141,7 +147,7 @@ def beam_search(
     return search_loop(
         advance,
         lambda beams, rows: should_continue(
-            beams, rules.of_sentences(rows).limits, alpha, num_results
+            beams, rules.of_sentences(rows).limits, alpha, num_results, length_penalty
         ),
         lambda beams: (beams.finished_ids[:, :num_results], beams.finished_scores[:, :num_results]),
         start(state, batch_size, beam_size, max_length, special_tokens),
@@ -171,13 +177,15 @@ def start(
     )
 
 
-def should_continue(beams: BeamState, limits: Tensor, alpha: float, num_results: int) -> Tensor:
+def should_continue(
+    beams: BeamState, limits: Tensor, alpha: float, num_results: int, form: str = "gnmt"
+) -> Tensor:
     """Whether a live hypothesis of each sentence could still become a result: bool (batch,).
 
     Its log-probability can only fall, and the penalty is most favorable at the sentence's limit.
     Beyond the limit nothing lives, whatever scores that are not finite compare to.
     """
-    penalty = length_penalty(ops.cast(limits + 1, "float32"), alpha)  # (batch,)
+    penalty = penalty_of(ops.cast(limits + 1, "float32"), alpha, form)  # (batch,)
     best_possible = beams.live_log_probs[:, 0] / penalty  # (batch,)
     can_improve = beams.finished_scores[:, num_results - 1] < best_possible
     return ops.logical_and(can_improve, beams.index <= limits)
@@ -193,10 +201,14 @@ def expand(beams: BeamState, logits: Tensor, rules: OutputRules) -> Candidates:
 
 
 def merge_finished(
-    beams: BeamState, candidates: Candidates, alpha: float, special_tokens: SpecialTokens
+    beams: BeamState,
+    candidates: Candidates,
+    alpha: float,
+    special_tokens: SpecialTokens,
+    form: str,
 ) -> tuple[Tensor, Tensor]:
     """The pool after the candidates that end here: ids (batch, beams, length) and scores."""
-    penalty = length_penalty(ops.cast(beams.index + 1, "float32"), alpha)
+    penalty = penalty_of(ops.cast(beams.index + 1, "float32"), alpha, form)
     has_ended = candidates.tokens == special_tokens.eos  # (batch, candidates)
     scores = ops.where(has_ended, candidates.log_probs / penalty, NEVER)  # (batch, candidates)
     scores = ops.concatenate([beams.finished_scores, scores], axis=1)  # (batch, beams + candidates)

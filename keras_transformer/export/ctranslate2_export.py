@@ -9,8 +9,8 @@ from keras_transformer.argument_checks import check_one_of
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.export.model_card import write_model_card
-from keras_transformer.export.new_directory import write_new_directory
 from keras_transformer.files.checksum_list import write_checksums
+from keras_transformer.files.new_directory import write_new_directory
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models import TransformerStacks
 from keras_transformer.serving.export_contract import (

@@ -86,6 +86,8 @@ def _fill_embeddings(encoder, decoder, layers, num_positions):
         decoder.projection.weight = matrix
     else:
         _fill_linear(decoder.projection, tokens.reverse_matrix, None)
+    if tokens.logits_bias is not None:
+        decoder.projection.bias = _array(tokens.logits_bias)
     encoder.embeddings[0].weight = (
         matrix if source is target else _array(source.token_embedding.matrix)
     )

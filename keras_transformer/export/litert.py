@@ -10,9 +10,9 @@ from keras_transformer.export.exported_search import exported_search
 from keras_transformer.export.guarded_generator import GuardedGenerator
 from keras_transformer.export.low_precision import with_precision
 from keras_transformer.export.model_card import write_model_card
-from keras_transformer.export.new_directory import write_new_directory
 from keras_transformer.export.required_backend import check_tensorflow_backend
 from keras_transformer.files.checksum_list import write_checksums
+from keras_transformer.files.new_directory import write_new_directory
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import (
     SearchKeywords,

@@ -106,7 +106,7 @@ def _origin(run: RunDirectory, weights: Path) -> dict[str, Any]:
         "weights": weights.name,
         "weights_sha256": checksum(weights),
         "settings": _without_directories(run.settings()),
-        "scores": _without_directories(_scores(run)) if weights == run.weights_path else None,
+        "scores": _without_directories(_scores(run)) if weights == run.final_weights() else None,
         "trained_with": run.record().versions,
     }
 

@@ -1,14 +1,21 @@
 """Strings in, strings out: trained models with their tokenizers."""
 
+import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Self, Unpack
+from pathlib import Path
+from typing import Literal, Self, Unpack
 
 import keras
 
-from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.argument_checks import check_one_of, check_positive_int
+from keras_transformer.errors import UserInputError
 from keras_transformer.inference.ensemble_loading import Origin, load_ensemble
 from keras_transformer.inference.row_generator import RowGenerator, default_batch_size
 from keras_transformer.inference.sentence_translator import SentenceTranslator
+from keras_transformer.interop.marian_import import import_marian
+from keras_transformer.interop.preset_folders import preset_folder
+from keras_transformer.interop.presets import save_preset
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchKeywords, SearchOptions, takes_search_options
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_encoding import LongSentences
@@ -108,16 +115,88 @@ class Translator(SentenceTranslator):
             run_directory: path of the run, or a list of paths.
             checkpoint: name or path of the weights; defaults to the run's final weights. A list
                 names several checkpoints of one run, or one for each run.
-            **options: keyword arguments of `Translator`, except `source_tokenizer`.
+            **options: keyword arguments of `Translator`, except `source_tokenizer`. Options of the
+                search default to the (first) run's own, if it has any.
 
         Raises:
             UserInputError: `run_directory` holds no run, its files do not fit each other, or the
                 members of an ensemble have different vocabularies.
         """
         models, source_tokenizer, tokenizer, origins = load_ensemble(run_directory, checkpoint)
-        translator = cls(models, tokenizer, source_tokenizer=source_tokenizer, **options)
+        keywords: TranslatorKeywords = {**origins[0][0].search_defaults(), **options}
+        translator = cls(models, tokenizer, source_tokenizer=source_tokenizer, **keywords)
         translator.origins = origins
         return translator
+
+    @classmethod
+    def from_preset(cls, name: PathLike, **options: Unpack[TranslatorKeywords]) -> Self:
+        """The translator of a preset: a model with its tokenizers and its search.
+
+        Args:
+            name: a folder or ".zip" archive that `save_to_preset` wrote; a run; a folder with a
+                model of Marian, as of `keras_transformer.interop.import_marian`; or "hf://NAME", a
+                repository of the Hugging Face hub with any of these, such as
+                "hf://Helsinki-NLP/opus-mt-en-de". The hub's files are downloaded once.
+            **options: keyword arguments of `Translator`, except `source_tokenizer`. Options of the
+                search default to the preset's.
+
+        Raises:
+            UserInputError: there is no such preset, a file is missing, damaged or refused, or the
+                model has an option that this package lacks.
+
+        Example:
+
+        ```python
+        translator = Translator.from_preset("hf://Helsinki-NLP/opus-mt-en-de", beam_size=2)
+        translator.translate(["A small house."])
+        ```
+        """
+        with preset_folder(name) as folder:
+            if RunDirectory(folder).is_run():
+                translator = cls.load(folder, **options)
+                if folder != Path(name):
+                    translator.origins = []  # an archive's folder is gone afterwards
+                return translator
+            imported = import_marian(folder)
+        keywords: TranslatorKeywords = {**imported.search, **options}  # type: ignore[typeddict-item]
+        return cls(
+            imported.model,
+            imported.tokenizer,
+            source_tokenizer=imported.source_tokenizer,
+            **keywords,
+        )
+
+    def save_to_preset(
+        self, path: PathLike, *, weights: Literal["keras", "safetensors"] = "keras"
+    ) -> Path:
+        """Write the model, the tokenizers and the search as a preset, for `from_preset`.
+
+        Args:
+            path: folder to write, which must not exist or be empty; or a file with the ending
+                ".zip", an archive of it. A folder is a run that every verb takes.
+            weights: format of the weights: "keras" for `model.weights.h5`, or "safetensors".
+
+        Returns:
+            The path.
+
+        Raises:
+            ValueError: `weights` is unknown.
+            UserInputError: the translator is an ensemble, or the files cannot be written.
+        """
+        check_one_of("weights", weights, ("keras", "safetensors"))
+        if len(self.models) > 1:
+            raise UserInputError(
+                f"A preset has one model. Received: an ensemble of {len(self.models)} models"
+            )
+        return save_preset(
+            path,
+            model=self.models[0],
+            source_tokenizer=self.source_tokenizer,
+            tokenizer=self.tokenizer,
+            search=dataclasses.asdict(self.search_options),
+            settings=self.origins[0][0].settings() if self.origins else {},
+            weights=weights,
+        )
 
     def sample(
         self,

@@ -35,6 +35,7 @@ class PositionalEmbedding(keras.layers.Layer):
         word_starts: with "words", the ids that a word begins with; None otherwise.
         tie_weights: whether the logits use the matrix of the embeddings; False gives them a matrix
             of their own.
+        use_logits_bias: whether a bias is added to the logits.
         dropout: rate of dropout on the sums.
         mask_id: id of padding, such as 0. The output then carries a Keras mask of the other ids,
             as that of `keras.layers.Embedding(mask_zero=True)` does. None: no mask.
@@ -75,6 +76,7 @@ class PositionalEmbedding(keras.layers.Layer):
         num_tables: int = 1,
         word_starts: Sequence[int] | None = None,
         tie_weights: bool = True,
+        use_logits_bias: bool = False,
         dropout: float = 0.0,
         mask_id: int | None = None,
         **kwargs: Any,
@@ -92,6 +94,7 @@ class PositionalEmbedding(keras.layers.Layer):
         self.num_tables = num_tables
         self.word_starts = None if word_starts is None else [int(token) for token in word_starts]
         self.tie_weights = tie_weights
+        self.use_logits_bias = use_logits_bias
         self.dropout = dropout
         self.mask_id = None if mask_id is None else int(mask_id)
         self.supports_masking = True
@@ -99,6 +102,7 @@ class PositionalEmbedding(keras.layers.Layer):
             vocabulary_size,
             hidden_dim,
             tie_weights=tie_weights,
+            use_logits_bias=use_logits_bias,
             dtype=self.dtype_policy,
             name="token_embedding",
         )
@@ -189,6 +193,7 @@ class PositionalEmbedding(keras.layers.Layer):
             "num_tables": self.num_tables,
             "word_starts": self.word_starts,
             "tie_weights": self.tie_weights,
+            "use_logits_bias": self.use_logits_bias,
             "dropout": self.dropout,
             "mask_id": self.mask_id,
         }

@@ -23,6 +23,7 @@ class TokenEmbedding(keras.layers.Layer):
         hidden_dim: size of a token's vector.
         tie_weights: whether the logits use the matrix of the embeddings, transposed; False gives
             them a matrix of their own, `reverse_matrix`.
+        use_logits_bias: whether a bias is added to the logits.
         **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
 
     Call arguments:
@@ -34,8 +35,8 @@ class TokenEmbedding(keras.layers.Layer):
         (batch, length, vocabulary_size). The product is computed in the layer's compute dtype.
 
     Raises:
-        ValueError: a size is not a positive integer, `tie_weights` is not a boolean, or ids are
-            not of an integer type.
+        ValueError: a size is not a positive integer, `tie_weights` or `use_logits_bias` is not
+            a boolean, or ids are not of an integer type.
 
     Example:
         >>> import numpy as np
@@ -47,15 +48,23 @@ class TokenEmbedding(keras.layers.Layer):
     """
 
     def __init__(
-        self, vocabulary_size: int, hidden_dim: int, *, tie_weights: bool = True, **kwargs: Any
+        self,
+        vocabulary_size: int,
+        hidden_dim: int,
+        *,
+        tie_weights: bool = True,
+        use_logits_bias: bool = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_positive_int("vocabulary_size", vocabulary_size)
         check_positive_int("hidden_dim", hidden_dim)
         check_bool("tie_weights", tie_weights)
+        check_bool("use_logits_bias", use_logits_bias)
         self.vocabulary_size = vocabulary_size
         self.hidden_dim = hidden_dim
         self.tie_weights = tie_weights
+        self.use_logits_bias = use_logits_bias
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape | None = None) -> None:
@@ -63,6 +72,14 @@ class TokenEmbedding(keras.layers.Layer):
         if not self.tie_weights:
             self.reverse_matrix = self._add_matrix(
                 "reverse_matrix", (self.hidden_dim, self.vocabulary_size)
+            )
+        self.logits_bias = None
+        if self.use_logits_bias:
+            self.logits_bias = self.add_weight(
+                shape=(self.vocabulary_size,),
+                initializer="zeros",
+                autocast=False,
+                name="logits_bias",
             )
 
     def call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
@@ -91,6 +108,7 @@ class TokenEmbedding(keras.layers.Layer):
             "vocabulary_size": self.vocabulary_size,
             "hidden_dim": self.hidden_dim,
             "tie_weights": self.tie_weights,
+            "use_logits_bias": self.use_logits_bias,
         }
 
     def output_matrix(self) -> Tensor:
@@ -102,7 +120,8 @@ class TokenEmbedding(keras.layers.Layer):
     def logits(self, inputs: Tensor, output_matrix: Tensor) -> Tensor:
         """As a call with `reverse=True`, with a matrix that was made before."""
         inputs = ops.cast(inputs, self.compute_dtype)
-        return ops.cast(times_matrix(inputs, output_matrix), "float32")
+        logits = ops.cast(times_matrix(inputs, output_matrix), "float32")
+        return logits if self.logits_bias is None else logits + self.logits_bias
 
     def _add_matrix(self, name: str, shape: tuple[int, int]) -> Any:
         return self.add_weight(

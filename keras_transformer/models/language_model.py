@@ -40,6 +40,7 @@ def build_language_model(
     final_norm: bool | None = None,
     use_bias: bool = False,
     tie_weights: bool = True,
+    use_logits_bias: bool = False,
     max_length: int = 1024,
     word_starts: Sequence[int] | None = None,
     mask_id: int | None = None,
@@ -62,7 +63,7 @@ def build_language_model(
         preset, hidden_dim, intermediate_dim, num_heads, key_dim, value_dim, dropout, positions,
             attention_dropout, activation_dropout, activation, layer_norm_epsilon,
             kernel_initializer, bias_initializer, normalize_first, final_norm, use_bias,
-            tie_weights, max_length, dtype, name: as of `build_transformer`.
+            tie_weights, use_logits_bias, max_length, dtype, name: as of `build_transformer`.
 
     Returns:
         A `keras.Model` from `{"token_ids": (batch, length)}`, int32, to float32 logits
@@ -92,6 +93,7 @@ def build_language_model(
             vocabulary_size,
             layer_names.SHARED_EMBEDDING,
             tie_weights=tie_weights,
+            use_logits_bias=use_logits_bias,
             **of_the_embedding,
         ),
         decoder_layers=create_stack(

@@ -41,6 +41,7 @@ class ModelOptions(Sizes):
     final_norm: bool | None = None
     use_bias: bool = False
     tie_weights: bool = True
+    use_logits_bias: bool = False
     max_length: int = 1024
     source_vocabulary_size: int | None = None
     source_word_starts: Sequence[int] | None = None

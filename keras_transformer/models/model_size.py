@@ -89,4 +89,5 @@ def _embeddings(options: ModelOptions, tables: list[tuple[int, int]]) -> int:
         + kind.count_weights(options.hidden_dim, options.max_length, num_tables)
         for size, num_tables in tables
     )
-    return total + (0 if options.tie_weights else options.vocabulary_size * options.hidden_dim)
+    head = 0 if options.tie_weights else options.vocabulary_size * options.hidden_dim
+    return total + head + (options.vocabulary_size if options.use_logits_bias else 0)

@@ -134,7 +134,7 @@ class SequenceGenerator:
         if options.beam_size == 1:
             ids, log_probs = greedy_search(step, state, **rules)  # (batch, length), (batch,)
             lengths = ops.sum(ops.cast(ids != self.special_tokens.pad, "float32"), axis=1)
-            scores = log_probs / length_penalty(lengths, options.alpha)
+            scores = log_probs / length_penalty(lengths, options.alpha, options.length_penalty)
             return ops.expand_dims(ids, 1), ops.expand_dims(scores, 1)
         return beam_search(
             step,
@@ -142,6 +142,7 @@ class SequenceGenerator:
             **rules,
             beam_size=options.beam_size,
             alpha=options.alpha,
+            length_penalty=options.length_penalty,
             num_results=options.num_results,
         )
 

@@ -47,6 +47,7 @@ def build_transformer(
     final_norm: bool | None = None,
     use_bias: bool = False,
     tie_weights: bool = True,
+    use_logits_bias: bool = False,
     max_length: int = 1024,
     source_vocabulary_size: int | None = None,
     source_word_starts: Sequence[int] | None = None,
@@ -85,6 +86,7 @@ def build_transformer(
         use_bias: whether the projections of attention have biases.
         tie_weights: whether the logits use the matrix of the target's embeddings; False gives them
             a matrix of their own.
+        use_logits_bias: whether a bias is added to the logits.
         max_length: number of learned positions.
         source_vocabulary_size: number of source tokens, for a vocabulary of their own. None: source
             and target share one.
@@ -183,6 +185,7 @@ def _create_embeddings(options: ModelOptions) -> tuple[PositionalEmbedding, Posi
             layer_names.SHARED_EMBEDDING,
             num_tables=2,
             tie_weights=options.tie_weights,
+            use_logits_bias=options.use_logits_bias,
         )
         return shared, shared
     source = create_embedding(
@@ -197,5 +200,6 @@ def _create_embeddings(options: ModelOptions) -> tuple[PositionalEmbedding, Posi
         layer_names.TARGET_EMBEDDING,
         word_starts=options.target_word_starts,
         tie_weights=options.tie_weights,
+        use_logits_bias=options.use_logits_bias,
     )
     return source, target

@@ -11,7 +11,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json, read_json, to_record
@@ -20,6 +20,7 @@ from keras_transformer.runs.run_checkpoints import RunCheckpoints
 from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
 from keras_transformer.runs.run_lock import LOCK_NAME
 from keras_transformer.runs.run_records import FORMAT_VERSION, RUN_FORMAT, RunRecord, new_record
+from keras_transformer.search_options import SearchKeywords, SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER, save_tokenizers
 from keras_transformer.types import PathLike
@@ -39,7 +40,8 @@ class RunDirectory:
     model.json            the model's architecture, as Keras writes it
     tokenizer.model       the SentencePiece model
     source_tokenizer.model  the source's, if it has a vocabulary of its own
-    model.weights.h5      the final weights: an average or the best, written at the end
+    model.weights.h5      the final weights: an average or the best, written at the end; in a
+                          preset it may be model.safetensors instead
     checkpoints/          step-00000500.weights.h5 (the last n and the best n), best.weights.h5,
                           best.json, averages such as average-last-5-step-00000500.weights.h5;
                           step-00000500.state.npz (the last two), from which a training resumes
@@ -76,6 +78,7 @@ class RunDirectory:
         self.tokenizer_path = self.path / TOKENIZER
         self.source_tokenizer_path = self.path / SOURCE_TOKENIZER
         self.weights_path = self.path / "model.weights.h5"
+        self.safetensors_path = self.path / "model.safetensors"
         self.tensorboard_path = self.path / "tensorboard"
         self.engines_path = self.path / "engines"
         self.metrics_path = self.path / "metrics.csv"
@@ -157,6 +160,7 @@ class RunDirectory:
         settings: Mapping[str, object],
         source_tokenizer: SentencePieceTokenizer | None = None,
         origin: PathLike | None = None,
+        search: dict[str, Any] | None = None,
     ) -> None:
         """Begin the run: remove an older run's files and write all that precedes the training.
 
@@ -166,6 +170,7 @@ class RunDirectory:
             settings: JSON-compatible names and values.
             source_tokenizer: the source's tokenizer, if it has a vocabulary of its own.
             origin: what the weights started from, such as another run's path.
+            search: fields of `SearchOptions` to search with where none are given.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         self.check_no_links()
@@ -174,7 +179,7 @@ class RunDirectory:
         else:
             write_json(self.starting_path, {"format": RUN_FORMAT})
         self._clear()
-        record = new_record(tokenizer, source_tokenizer, origin)
+        record = new_record(tokenizer, source_tokenizer, origin, search)
         self.checksums.write_json(self.settings_path, settings)
         architecture = json.loads(model.to_json())
         architecture.pop("compile_config", None)  # the settings have what concerns the training
@@ -207,6 +212,7 @@ class RunDirectory:
             self.tokenizer_path,
             self.source_tokenizer_path,
             self.weights_path,
+            self.safetensors_path,
             self.metrics_path,
             self.validation_path,
             self.samples_path,
@@ -237,6 +243,19 @@ class RunDirectory:
             )
         return to_record(path, record, RunRecord, ADVICE)
 
+    def search_defaults(self) -> SearchKeywords:
+        """Return the fields of `SearchOptions` that this run's searches have if none are given.
+
+        Raises:
+            UserInputError: the record is damaged, or an option breaks its rule.
+        """
+        found = self.record().search or {}
+        try:
+            SearchOptions(**found)  # type: ignore[arg-type]  # checks them
+        except (TypeError, ValueError) as error:
+            raise UserInputError(f"The search of {self.record_path} is damaged: {error}") from error
+        return cast(SearchKeywords, found)
+
     def settings(self) -> dict[str, str | int | float | bool | None]:
         """Return the content of settings.json.
 
@@ -251,6 +270,11 @@ class RunDirectory:
         """Copy a file of weights to `model.weights.h5`, the weights that translate."""
         self.checksums.copy(checkpoint, self.weights_path)
 
+    def final_weights(self) -> Path | None:
+        """Return the file of the final weights, or None if there is none."""
+        paths = self.weights_path, self.safetensors_path
+        return next((path for path in paths if path.is_file()), None)
+
     def find_weights(self, checkpoint: PathLike | None = None) -> Path:
         """Return the file of weights to load.
 
@@ -264,8 +288,9 @@ class RunDirectory:
         """
         if checkpoint is not None:
             return self.checkpoints.find(checkpoint)
-        if self.weights_path.is_file():
-            return self.weights_path
+        final = self.final_weights()
+        if final is not None:
+            return final
         path = self.checkpoints.best_or_last()
         if path is None:
             raise UserInputError(f"The run {self.path} holds no weights yet.")

@@ -22,7 +22,8 @@ class RunRecord(msgspec.Struct, kw_only=True):
 
     `tokenizer_fingerprint` is the SHA-256 of the target's tokenizer. `versions` has those of Python
     and the packages, and Keras's backend. `origin`, "from" in the file, is what the weights started
-    from, such as another run's path.
+    from, such as another run's path. `search` has fields of `SearchOptions`, which this model's
+    searches have where none are given.
     """
 
     format: _RunFormat
@@ -34,6 +35,7 @@ class RunRecord(msgspec.Struct, kw_only=True):
     source_tokenizer_fingerprint: Sha256 | None = None
     source_vocabulary_size: PositiveInt | None = None
     origin: str | None = msgspec.field(name="from", default=None)
+    search: dict[str, int | float | str | None] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the record as a JSON-compatible dictionary, leaving out None values."""
@@ -45,6 +47,7 @@ def new_record(
     tokenizer: SentencePieceTokenizer,
     source_tokenizer: SentencePieceTokenizer | None = None,
     origin: PathLike | None = None,
+    search: dict[str, Any] | None = None,
 ) -> RunRecord:
     """Return the record of a new run; arguments as in `RunDirectory.start`."""
     return RunRecord(
@@ -55,6 +58,7 @@ def new_record(
         output=tokenizer.output,
         versions=package_versions(),
         origin=None if origin is None else str(origin),
+        search=search,
         source_tokenizer_fingerprint=source_tokenizer.fingerprint if source_tokenizer else None,
         source_vocabulary_size=source_tokenizer.vocabulary_size if source_tokenizer else None,
     )

@@ -4,7 +4,7 @@ import functools
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import Literal, Self
+from typing import Literal, Self, cast
 
 from keras_transformer.argument_checks import (
     check_no_string,
@@ -14,6 +14,7 @@ from keras_transformer.argument_checks import (
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import read_input
 from keras_transformer.files.whole_files import write_bytes
+from keras_transformer.text.piece_vocabulary import PieceVocabulary
 from keras_transformer.text.sentencepiece_loading import load_processor, special_tokens_of
 from keras_transformer.text.sentencepiece_training import train_model
 from keras_transformer.text.subword_sampler import SPACE, SubwordSampler
@@ -32,7 +33,8 @@ class SentencePieceTokenizer:
 
     Args:
         model_bytes: a serialized SentencePiece model with padding, begin-of-sentence,
-            end-of-sentence and unknown tokens.
+            end-of-sentence and unknown tokens, or with a `PieceVocabulary` in it, which then
+            decides the ids.
 
     Raises:
         UserInputError: the bytes are not a SentencePiece model, its scores are not finite, or the
@@ -53,8 +55,13 @@ class SentencePieceTokenizer:
     def __init__(self, model_bytes: bytes) -> None:
         self.model_bytes = bytes(model_bytes)
         self._processor = load_processor(self.model_bytes)
-        self.special_tokens = special_tokens_of(self._processor)
-        self.vocabulary_size: int = self._processor.get_piece_size()
+        self.vocabulary = PieceVocabulary.of(self.model_bytes)
+        if self.vocabulary is None:
+            self.special_tokens = special_tokens_of(self._processor)
+            self.vocabulary_size: int = self._processor.get_piece_size()
+        else:
+            self.special_tokens = self.vocabulary.special_tokens
+            self.vocabulary_size = len(self.vocabulary.pieces)
         self.fingerprint = hashlib.sha256(self.model_bytes).hexdigest()
 
     @classmethod
@@ -130,7 +137,11 @@ class SentencePieceTokenizer:
     def encode(self, sentences: Iterable[str]) -> list[list[int]]:
         """Turn sentences into token ids, without begin or end of sentence."""
         check_no_string("sentences", sentences)
-        return self._processor.encode(list(sentences), out_type=int)
+        if self.vocabulary is None:
+            return self._processor.encode(list(sentences), out_type=int)
+        parts = [self.vocabulary.split_tag(sentence) for sentence in sentences]
+        rows = self._processor.encode([text for _, text in parts], out_type=str)
+        return [tag + self._ids_of(pieces) for (tag, _), pieces in zip(parts, rows, strict=True)]
 
     def sample(self, sentences: Iterable[str], *, alpha: float, seed: int) -> list[list[int]]:
         """Turn sentences into token ids by random segmentations, for training.
@@ -163,7 +174,14 @@ class SentencePieceTokenizer:
             [Subword Regularization](https://arxiv.org/abs/1804.10959) for unigram vocabularies.
         """
         check_no_string("sentences", sentences)
-        return self._sampler.sample(list(sentences), alpha=alpha, seed=seed)
+        if self.vocabulary is None:
+            return self._sampler.sample(list(sentences), alpha=alpha, seed=seed)
+        parts = [self.vocabulary.split_tag(sentence) for sentence in sentences]
+        rows = self._sampler.sample([text for _, text in parts], alpha=alpha, seed=seed)
+        return [
+            tag + self._ids_of(self._processor.id_to_piece(row))
+            for (tag, _), row in zip(parts, rows, strict=True)
+        ]
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
         """Turn token ids into sentences, dropping padding, begin and end of sentence.
@@ -174,13 +192,34 @@ class SentencePieceTokenizer:
         Returns:
             The sentences. The unknown token reads " ⁇ ".
         """
+        if self.vocabulary is not None:
+            return [self._text(row) for row in ids]
         rows = [[int(token) for token in row] for row in ids]
         # The library takes an empty list for one empty sentence.
         return self._processor.decode(rows) if rows else []
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return the spelling of ids in the vocabulary, such as `["▁house", "s"]`."""
+        if self.vocabulary is not None:
+            return [self.vocabulary.pieces[int(token)] for token in ids]
         return [self._processor.id_to_piece(int(token)) for token in ids]
+
+    @property
+    def target_languages(self) -> tuple[str, ...]:
+        """The codes of a multilingual model's target languages; `>>deu<<` in a text means "deu"."""
+        return () if self.vocabulary is None else tuple(t[2:-2] for t in self.vocabulary.tags)
+
+    def _ids_of(self, pieces: Iterable[str]) -> list[int]:
+        """The vocabulary's ids of pieces."""
+        vocabulary = cast(PieceVocabulary, self.vocabulary)
+        return [vocabulary.ids.get(piece, vocabulary.unk) for piece in pieces]
+
+    def _text(self, ids: Iterable[int]) -> str:
+        """The text of the vocabulary's ids."""
+        vocabulary = cast(PieceVocabulary, self.vocabulary)
+        pieces = self.pieces(i for i in map(int, ids) if not vocabulary.is_special(i))
+        # Pieces of the other side are kept as they are.
+        return self._processor.decode_pieces(pieces).replace(SPACE, " ").strip(" ")
 
     @functools.cached_property
     def word_starts(self) -> tuple[int, ...]:

@@ -5,6 +5,9 @@ import hashlib
 import tensorflow as tf
 import tensorflow_text
 
+from keras_transformer.text.piece_vocabulary import TAG, PieceVocabulary
+from keras_transformer.text.subword_sampler import SPACE
+
 
 class TensorFlowSentencePieceTokenizer(tf.Module):
     """`SentencePieceTokenizer` inside a TensorFlow graph, with the same ids.
@@ -19,14 +22,19 @@ class TensorFlowSentencePieceTokenizer(tf.Module):
         super().__init__()
         # Unique, since a loaded SavedModel shares vocabularies of the same name.
         name = f"sentencepiece_{hashlib.sha256(model_bytes).hexdigest()}"
+        vocabulary = PieceVocabulary.of(model_bytes)
+        self._lookup = None if vocabulary is None else _PieceLookup(vocabulary)
+        out_type = tf.int32 if vocabulary is None else tf.string
         # FastSentencepieceTokenizer silently gives wrong ids for BPE models.
         self._tokenizer = tensorflow_text.SentencepieceTokenizer(
-            model_bytes, out_type=tf.int32, name=name
+            model_bytes, out_type=out_type, name=name
         )
 
     @property
     def vocabulary_size(self) -> tf.Tensor:
         """Number of ids, a scalar int32 tensor."""
+        if self._lookup is not None:
+            return self._lookup.size
         return self._tokenizer.vocab_size()
 
     def tokenize(self, sentences: tf.Tensor) -> tf.RaggedTensor:
@@ -38,7 +46,11 @@ class TensorFlowSentencePieceTokenizer(tf.Module):
         Returns:
             An int32 `tf.RaggedTensor` `(sentences, None)`.
         """
-        return self._tokenizer.tokenize(sentences)
+        if self._lookup is None:
+            return self._tokenizer.tokenize(sentences)
+        tags, sentences = self._lookup.split_tags(sentences)
+        pieces = self._tokenizer.tokenize(sentences)
+        return tf.concat([tags, pieces.with_flat_values(self._lookup.ids(pieces.flat_values))], 1)
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         """Turn token ids into sentences.
@@ -50,4 +62,49 @@ class TensorFlowSentencePieceTokenizer(tf.Module):
             A string tensor `(sentences,)`, equal to `SentencePieceTokenizer.decode` except that
             it drops spaces at the start of a sentence with `normalization="identity"`.
         """
-        return self._tokenizer.detokenize(ids)
+        if self._lookup is None:
+            return self._tokenizer.detokenize(ids)
+        texts = self._tokenizer.detokenize(self._lookup.pieces(ids))
+        # Pieces of the other side are kept as they are.
+        return tf.strings.regex_replace(tf.strings.regex_replace(texts, SPACE, " "), "^ +| +$", "")
+
+
+class _PieceLookup(tf.Module):
+    """A `PieceVocabulary` as TensorFlow operations."""
+
+    def __init__(self, vocabulary: PieceVocabulary) -> None:
+        super().__init__()
+        numbers = tf.range(len(vocabulary.pieces))
+        pairs = tf.lookup.KeyValueTensorInitializer(tf.constant(vocabulary.pieces), numbers)
+        self._table = tf.lookup.StaticHashTable(pairs, default_value=vocabulary.unk)
+        self._vocabulary = vocabulary
+
+    @property
+    def size(self) -> tf.Tensor:
+        """Number of ids, a scalar int32 tensor."""
+        return tf.constant(len(self._vocabulary.pieces))
+
+    def ids(self, pieces: tf.Tensor) -> tf.Tensor:
+        """The ids of pieces, of the same shape."""
+        return self._table.lookup(pieces)
+
+    def pieces(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
+        """The pieces of ids, without padding and the end of the sentence."""
+        is_text = tf.logical_and(ids != self._vocabulary.pad, ids != self._vocabulary.eos)
+        ids = tf.ragged.boolean_mask(ids, is_text)
+        pieces = tf.constant(self._vocabulary.pieces)
+        return ids.with_flat_values(tf.gather(pieces, ids.flat_values))
+
+    def split_tags(self, sentences: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """The ids of the sentences' tags, none or one in a row, and the sentences without them."""
+        if not self._vocabulary.tags:
+            return tf.RaggedTensor.from_row_lengths(
+                tf.zeros([0], tf.int32), tf.zeros_like(sentences, tf.int64)
+            ), sentences
+        tags = tf.strings.regex_replace(sentences, f"(?s)^{TAG}.*$", r"\1")
+        is_tag = tf.reduce_any(tf.expand_dims(tags, 1) == tf.constant(self._vocabulary.tags), 1)
+        is_tag = tf.logical_and(is_tag, tf.strings.regex_full_match(sentences, f"(?s){TAG}.*"))
+        rest = tf.strings.regex_replace(sentences, f"^{TAG}", "")
+        return tf.RaggedTensor.from_row_lengths(
+            self.ids(tf.boolean_mask(tags, is_tag)), tf.cast(is_tag, tf.int64)
+        ), tf.where(is_tag, rest, sentences)

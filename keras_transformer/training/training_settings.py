@@ -101,6 +101,7 @@ class TrainingSettings(Settings):
     tie_weights: bool | None = setting(
         None, "the logits use the matrix of the target's embeddings; none: they do, as the paper's"
     )
+    use_logits_bias: bool = setting(False, "a bias on the logits: the paper has none")
     positions: str | None = setting(
         None,
         "sinusoidal: any length; words: counted in words, for two vocabularies; none: the preset's",

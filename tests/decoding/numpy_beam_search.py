@@ -4,7 +4,14 @@ import math
 
 
 def numpy_beam_search(
-    log_probs_after, *, beam_size, alpha, limit, special_tokens, allowed_after=None
+    log_probs_after,
+    *,
+    beam_size,
+    alpha,
+    limit,
+    special_tokens,
+    length_penalty="gnmt",
+    allowed_after=None,
 ):
     """The `beam_size` best `(tokens, score)` of one sentence, best first.
 
@@ -26,6 +33,7 @@ def numpy_beam_search(
         extensions = extensions[: 2 * beam_size]
         for tokens, total in extensions:
             if tokens[-1] == special_tokens.eos:
-                finished.append((tokens, total / math.pow((5 + len(tokens)) / 6, alpha)))
+                base = len(tokens) if length_penalty == "power" else (5 + len(tokens)) / 6
+                finished.append((tokens, total / math.pow(base, alpha)))
         live = [e for e in extensions if e[0][-1] != special_tokens.eos][:beam_size]
     return sorted(finished, key=lambda hypothesis: -hypothesis[1])[:beam_size]

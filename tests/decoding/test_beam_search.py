@@ -25,6 +25,7 @@ def search(
     max_length=None,
     tokens=TOKENS,
     num_results=None,
+    length_penalty="gnmt",
 ):
     """Run the search; return ids and scores as NumPy arrays."""
     ids, scores = beam_search(
@@ -37,6 +38,7 @@ def search(
         special_tokens=tokens,
         max_length=max(limits) if max_length is None else max_length,
         num_results=num_results,
+        length_penalty=length_penalty,
     )
     return ops.convert_to_numpy(ids), ops.convert_to_numpy(scores)
 
@@ -105,8 +107,11 @@ def test_equals_the_enumeration_of_all_outputs_when_the_beam_holds_them_all():
     np.testing.assert_allclose(scores[0], sorted(outputs.values(), reverse=True), atol=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_equals_a_reference_that_never_stops_early(seed):
+@pytest.mark.parametrize(
+    ("seed", "length_penalty"),
+    [*((seed, "gnmt") for seed in range(8)), *((seed, "power") for seed in range(8, 12))],
+)
+def test_equals_a_reference_that_never_stops_early(seed, length_penalty):
     generator = np.random.default_rng(seed)
     model = HistoryModel(seed, sharpness=generator.uniform(0.3, 3.0))
     beam_size, alpha = int(generator.integers(1, 6)), float(generator.choice([0.0, 0.6, 1.5]))
@@ -119,6 +124,7 @@ def test_equals_a_reference_that_never_stops_early(seed):
         limits=limits,
         beam_size=beam_size,
         alpha=alpha,
+        length_penalty=length_penalty,
     )
     for row, sentence in enumerate(sentences):
         expected = numpy_beam_search(
@@ -127,6 +133,7 @@ def test_equals_a_reference_that_never_stops_early(seed):
             alpha=alpha,
             limit=int(limits[row]),
             special_tokens=TOKENS,
+            length_penalty=length_penalty,
         )
         found = np.isfinite(scores[row])
         assert [without_padding(i) for i in ids[row, found]] == [tokens for tokens, _ in expected]

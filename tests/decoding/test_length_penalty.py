@@ -10,6 +10,7 @@ def test_literals():
     assert length_penalty(7, 1.0) == pytest.approx(2.0)
     assert length_penalty(7, 0.6) == pytest.approx(1.5157165665)
     assert length_penalty(7, 0.0) == 1.0
+    assert length_penalty(8, 0.5, "power") == pytest.approx(8**0.5)
 
 
 def test_arrays():

@@ -100,6 +100,22 @@ def test_logits_are_products_with_the_embeddings():
     assert len(layer.trainable_weights) == 1
 
 
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_a_bias_is_added_to_the_logits_in_float32(dtype):
+    layer, plain = (
+        TokenEmbedding(10, 6, use_logits_bias=use_bias, dtype=dtype) for use_bias in (True, False)
+    )
+    vectors = np.random.default_rng(0).normal(size=(2, 3, 6)).astype("float32")
+    layer(IDS), plain(IDS)
+    bias = np.random.default_rng(1).normal(size=10).astype("float32")
+    plain.set_weights([layer.matrix])
+    layer.logits_bias.assign(bias)
+    logits = ops.convert_to_numpy(layer(vectors, reverse=True))
+    expected = ops.convert_to_numpy(plain(vectors, reverse=True)) + bias
+    np.testing.assert_array_equal(logits, expected)
+    assert [weight.name for weight in layer.weights] == ["matrix", "logits_bias"]
+
+
 def test_untied_logits_have_a_matrix_of_their_own():
     layer = TokenEmbedding(10, 6, tie_weights=False)
     vectors = np.random.default_rng(0).normal(size=(2, 3, 6)).astype("float32")

@@ -28,7 +28,7 @@ WORDS = {"source_vocabulary_size": 20, "source_word_starts": (2,), "target_word_
         {"positions": "words", **WORDS},
         {"tie_weights": False, "final_norm": True},
         {"tie_weights": False, "source_vocabulary_size": 20, "normalize_first": True},
-        {"normalize_first": True, "final_norm": False},
+        {"normalize_first": True, "final_norm": False, "use_logits_bias": True},
     ],
 )
 def test_the_arithmetic_is_that_of_the_model(overrides):
@@ -60,7 +60,7 @@ def test_what_does_not_fit_is_refused_before_it_is_built(overrides, message):
     [
         {},
         {"use_bias": True, "num_heads": 2, "key_dim": 3, "value_dim": 5},
-        {"normalize_first": True, "tie_weights": False},
+        {"normalize_first": True, "tie_weights": False, "use_logits_bias": True},
         {"positions": "learned", "max_length": 50},
         {"positions": "words", "word_starts": (2,)},
     ],

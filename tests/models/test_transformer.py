@@ -30,6 +30,7 @@ VARIANTS = {
         "bias_initializer": "ones",
         "final_norm": True,
         "tie_weights": False,
+        "use_logits_bias": True,
     },
     "pre-norm without final norm": {"normalize_first": True, "final_norm": False},
     "positions of words": {

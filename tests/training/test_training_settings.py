@@ -42,10 +42,11 @@ def test_what_is_not_given_is_the_presets():
         "activation_dropout": 0.0,
         "normalize_first": False,
         "use_bias": False,
+        "use_logits_bias": False,
         "dtype": "float32",
     }
     new = {"activation": "gelu", "final_norm": False, "layer_norm_epsilon": 1e-5}
-    new |= {"tie_weights": False}
+    new |= {"tie_weights": False, "use_logits_bias": True}
     options = TrainingSettings(num_layers=2, num_decoder_layers=3, **new).model_options()
     assert options.items() > new.items()
     assert (options["num_encoder_layers"], options["num_decoder_layers"]) == (2, 3)

@@ -129,7 +129,7 @@ def check_computation(translator, exported):
         pytest.param({"num_encoder_layers": 2, "num_decoder_layers": 3}, marks=pytest.mark.slow),
         {"num_heads": 3, "key_dim": 5, "hidden_dim": 18},  # heads narrower than the model
         {"activation": "gelu", "layer_norm_epsilon": 1e-2, "tie_weights": False},
-        {"activation": "swish", "final_norm": True, "use_bias": True},
+        {"activation": "swish", "final_norm": True, "use_bias": True, "use_logits_bias": True},
         pytest.param({"normalize_first": True, "final_norm": False}, marks=pytest.mark.slow),
     ],
     ids=str,

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.export.new_directory import write_new_directory
+from keras_transformer.files.new_directory import write_new_directory
 
 
 def write(path):

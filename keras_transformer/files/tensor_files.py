@@ -1,0 +1,360 @@
+"""Tensors by name in files of other toolkits, which may be hostile: safetensors, PyTorch, NumPy."""
+
+import contextlib
+import dataclasses
+import importlib.util
+import io
+import math
+import os
+import struct
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from keras_transformer.distribution import pip_install
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.array_archives import open_archive
+from keras_transformer.files.json_files import MOST_BYTES
+from keras_transformer.files.ordinary_files import open_ordinary
+from keras_transformer.files.torch_archive import read_state_dict
+from keras_transformer.types import PathLike
+
+MOST_TENSORS = 1 << 16
+PICKLE = "data.pkl"  # in an archive of PyTorch
+_BYTE_ORDERS = {b"little": "<", b"big": ">"}
+_LOCAL_HEADER = struct.Struct("<4s22xHH")  # of an entry in a zip archive
+_MOST_AXES = 32
+_MOST_ELEMENTS = 1 << 60  # of a shape whose zeros count as ones; NumPy makes no larger one
+# How a type is read; bfloat16 is the high half of a float32.
+_RAW_TYPES = {"bfloat16": "u2", "bool": "u1"} | {
+    name: np.dtype(name).str[1:]
+    for name in (
+        *("float64", "float32", "float16", "int64", "int32", "int16", "int8"),
+        *("uint64", "uint32", "uint16", "uint8"),
+    )
+}
+_WIDENED = {"float64": "float32", "float16": "float32"}
+_SAFETENSORS_TYPES = {
+    **{"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"},
+    **{"I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8"},
+    **{"U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool"},
+}
+_BEFORE_TORCH_1_6 = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Stored:
+    """Where a tensor lies in a file, after the checks of `_stored`."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  # in elements
+    span: int  # elements from the first to the last
+    start: int  # byte of the file
+    order: str  # of the bytes: "<" or ">"
+    checksum: tuple[int, int] | None = None  # CRC-32 of the header before it, and of both
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Member:
+    """Where an entry of a zip archive lies in the file."""
+
+    start: int
+    size: int
+    checksum: int
+
+
+class TensorFile:
+    """An open file of tensors; `open_tensors` makes it. Tensors are read one at a time.
+
+    Attributes:
+        path: the file, as it was given.
+    """
+
+    def __init__(
+        self, path: PathLike, file: io.BufferedReader, tensors: dict[str, _Stored]
+    ) -> None:
+        self.path = path
+        self._file = file
+        self._tensors = tensors
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the tensors, in the order of the file."""
+        return tuple(self._tensors)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a tensor, without reading it."""
+        return self._find(name).shape
+
+    def dtype(self, name: str) -> str:
+        """Return NumPy's name of a tensor's type in the file, or `"bfloat16"`."""
+        return self._find(name).dtype
+
+    def read(self, name: str) -> np.ndarray:
+        """Return a tensor as a new C-contiguous array.
+
+        Args:
+            name: one of `names`.
+
+        Returns:
+            The array. Floats become float32; integers and booleans keep their type.
+
+        Raises:
+            UserInputError: the file has no such tensor, or has changed or ends early.
+        """
+        stored = self._find(name)
+        with _reported(self.path, f"The tensor `{_one_line(name)}` of {self.path} is damaged"):
+            return _widen(stored, _read(self._file, stored))
+
+    def _find(self, name: str) -> _Stored:
+        if name not in self._tensors:
+            raise UserInputError(f"The file {self.path} has no tensor `{_one_line(name)}`.")
+        return self._tensors[name]
+
+
+@contextlib.contextmanager
+def open_tensors(path: PathLike) -> Iterator[TensorFile]:
+    """Open a file of tensors after checking what it declares; none is read yet.
+
+    The file may come from strangers. Nothing in it is run, and what it declares is compared with
+    its size before memory is taken. PyTorch is not needed.
+
+    Args:
+        path: `model.safetensors`; `pytorch_model.bin`, a dict of tensors that `torch.save` of
+            PyTorch 1.6 or later wrote; or `model.npz`, of Marian or NumPy.
+
+    Returns:
+        A context with the open `TensorFile`.
+
+    Raises:
+        UserInputError: the file cannot be read, is damaged, or holds anything but tensors of
+            numbers; or the package `safetensors` is needed and not installed.
+
+    Example:
+
+    ```python
+    with open_tensors("opus-mt-en-de/model.safetensors") as tensors:
+        for name in tensors.names:
+            print(name, tensors.shape(name), tensors.read(name).mean())
+    ```
+    """
+    find = _FORMATS.get(Path(path).suffix)
+    if find is None:
+        raise UserInputError(f"`path` must end in {', '.join(_FORMATS)}. Received: {path}")
+    with contextlib.ExitStack() as stack:
+        with _reported(path, f"The file {path} is not readable as {Path(path).suffix}"):
+            file = stack.enter_context(open_ordinary(path))
+            tensors = find(path, file)
+            _check_number(len(tensors))
+        yield TensorFile(path, file, tensors)
+
+
+def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
+    """The tensors of a safetensors file, whose package checks the header."""
+    if importlib.util.find_spec("safetensors") is None:
+        raise UserInputError(
+            f"Reading {path} needs the package safetensors: {pip_install('interop')}"
+        )
+    from safetensors import safe_open
+
+    tensors = {}
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    with safe_open(path, framework="numpy") as header:
+        start = 8 + int.from_bytes(file.read(8), "little")
+        # The format leaves no gap between tensors, so each begins where the one before it ends.
+        for name in header.offset_keys():
+            tensor = header.get_slice(name)
+            dtype, shape = tensor.get_dtype(), tuple(tensor.get_shape())
+            dtype = _SAFETENSORS_TYPES.get(dtype, dtype)
+            stored = _stored(name, dtype, shape, _row_strides(shape), start, size)
+            start += stored.span * np.dtype(_RAW_TYPES[dtype]).itemsize
+            tensors[name] = stored
+    return tensors
+
+
+def _find_in_torch(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
+    """The tensors of a PyTorch file: a zip archive of a pickle and of storages."""
+    if file.read(len(_BEFORE_TORCH_1_6)) == _BEFORE_TORCH_1_6:
+        raise UserInputError(
+            f"The file {path} has the format of PyTorch before 1.6. Load it with "
+            "`torch.load(path, weights_only=True)` and write `model.safetensors` with "
+            "`safetensors.torch.save_file`."
+        )
+    members = _members(path, file)
+    folders = [folder for folder, _, name in (n.partition("/") for n in members) if name == PICKLE]
+    if len(folders) != 1:
+        raise ValueError(f"it has {len(folders)} entries {PICKLE}, not one")
+    (folder,) = folders
+    content = _read_member(file, members[f"{folder}/{PICKLE}"])
+    order = "<"
+    if f"{folder}/byteorder" in members:
+        order = _BYTE_ORDERS[_read_member(file, members[f"{folder}/byteorder"])]
+    tensors = {}
+    for name, tensor in read_state_dict(content).items():
+        storage = tensor.storage
+        member = members.get(f"{folder}/data/{storage.key}")
+        itemsize = np.dtype(_RAW_TYPES[storage.dtype]).itemsize
+        if member is None or storage.size * itemsize > member.size:
+            raise ValueError(f"the tensor `{name}` has a storage that is not there or too small")
+        start = member.start + tensor.offset * itemsize
+        end = member.start + storage.size * itemsize
+        tensors[name] = _stored(
+            name, storage.dtype, tensor.shape, tensor.strides, start, end, order
+        )
+    return tensors
+
+
+def _find_in_npz(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
+    """The tensors of an archive of NumPy's arrays."""
+    tensors = {}
+    for member_name, member in _members(path, file).items():
+        name = member_name.removesuffix(".npy")
+        if name in tensors:
+            raise ValueError(f"the tensor `{name}` is there twice")
+        file.seek(member.start)
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"the tensor `{name}` has a header of version {version}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about headers of old versions and damaged ones
+            shape, by_columns, dtype = np.lib.format.read_array_header_1_0(file)
+        start = file.tell()
+        file.seek(member.start)
+        checksum = zlib.crc32(file.read(start - member.start)), member.checksum
+        strides = _row_strides(shape[::-1])[::-1] if by_columns else _row_strides(shape)
+        order = ">" if dtype.str.startswith(">") else "<"
+        end = member.start + member.size
+        stored = _stored(name, dtype.name, shape, strides, start, end, order)
+        if start + stored.span * dtype.itemsize != end:
+            raise ValueError(f"the tensor `{name}` is not as long as its shape says")
+        tensors[name] = dataclasses.replace(stored, checksum=checksum)
+    return tensors
+
+
+def _members(path: PathLike, file: io.BufferedReader) -> dict[str, _Member]:
+    """The entries of a zip archive by name; they lie in the file as they are, uncompressed."""
+    with open_archive(path) as archive:
+        entries = archive.infolist()
+    _check_number(len(entries))
+    size = file.seek(0, os.SEEK_END)
+    members = {}
+    for entry in entries:
+        file.seek(entry.header_offset)
+        signature, name_length, extra_length = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+        start = file.tell() + name_length + extra_length
+        if signature != b"PK\x03\x04" or start + entry.file_size > size:
+            raise ValueError(f"its entry {entry.filename} is cut off or damaged")
+        if entry.filename in members:
+            raise ValueError(f"its entry {entry.filename} is there twice")
+        members[entry.filename] = _Member(start, entry.file_size, entry.CRC)
+    return members
+
+
+def _read_member(file: io.BufferedReader, member: _Member) -> bytes:
+    """The content of a small entry. PyTorch may leave checksums out, so none is compared."""
+    if member.size > MOST_BYTES:
+        raise ValueError(f"an entry of it has {member.size:,} bytes, more than a pickle needs")
+    file.seek(member.start)
+    return file.read(member.size)
+
+
+def _row_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a C-contiguous array, in elements."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _stored(
+    name: str,
+    dtype: str,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    start: int,
+    end: int,
+    order: str = "<",
+) -> _Stored:
+    """A tensor in the bytes from `start` to `end` of a file, after checking that it fits there."""
+    if dtype not in _RAW_TYPES:
+        raise ValueError(f"the tensor `{name}` is of type {dtype}")
+    is_small = len(shape) <= _MOST_AXES and math.prod(max(n, 1) for n in shape) < _MOST_ELEMENTS
+    if min(shape, default=0) < 0 or not is_small:
+        raise ValueError(f"the tensor `{name}` has an impossible shape")
+    count = math.prod(shape)
+    # Where nothing follows, PyTorch's strides are arbitrary.
+    strides = tuple(
+        own if size > 1 and count else row
+        for size, own, row in zip(shape, strides, _row_strides(shape), strict=True)
+    )
+    span = count and 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
+    places = (end - start) // np.dtype(_RAW_TYPES[dtype]).itemsize
+    # A stride of 0 repeats elements, so that a huge shape could have a short span.
+    if max(span, count) > places:
+        raise ValueError(
+            f"the tensor `{name}` has {max(span, count):,} elements and room for {max(places, 0):,}"
+        )
+    return _Stored(dtype, shape, strides, span, start, order)
+
+
+def _read(file: io.BufferedReader, stored: _Stored) -> np.ndarray:
+    """A tensor in the type and with the strides of the file."""
+    is_contiguous = stored.strides == _row_strides(stored.shape)
+    raw_type = np.dtype(stored.order + _RAW_TYPES[stored.dtype])
+    array = np.empty(stored.shape if is_contiguous else stored.span, raw_type)
+    content = array.reshape(-1).view(np.uint8).data
+    file.seek(stored.start)
+    if file.readinto(content) < content.nbytes:
+        raise EOFError("the file ends early")
+    if stored.checksum and zlib.crc32(content, stored.checksum[0]) != stored.checksum[1]:
+        raise ValueError("its checksum differs")
+    if is_contiguous:
+        return array
+    strides = [stride * raw_type.itemsize for stride in stored.strides]
+    return np.ndarray(stored.shape, raw_type, array, strides=strides)
+
+
+def _widen(stored: _Stored, raw: np.ndarray) -> np.ndarray:
+    """An array that owns its memory, of a type that NumPy computes with."""
+    if stored.dtype == "bfloat16":
+        widened = np.empty(stored.shape, np.float32)
+        np.left_shift(raw, np.uint32(16), out=widened.view(np.uint32))
+        return widened
+    with np.errstate(all="ignore"):  # a number beyond float32 becomes infinite
+        array = raw.astype(_WIDENED.get(stored.dtype, stored.dtype), order="C", copy=False)
+    return array if array.flags.owndata else array.copy()
+
+
+def _check_number(tensors: int) -> None:
+    if tensors > MOST_TENSORS:
+        raise ValueError(f"it has {tensors:,} tensors, more than {MOST_TENSORS:,}")
+
+
+def _one_line(text: object) -> str:
+    """Text of the file for a message: no line breaks, no control characters, not long."""
+    return "".join(c if c.isprintable() else " " for c in str(text)[:200])
+
+
+@contextlib.contextmanager
+def _reported(path: PathLike, fault: str) -> Iterator[None]:
+    """Make every exception a `UserInputError`: parsers of damaged bytes raise of all kinds."""
+    try:
+        yield
+    except UserInputError:
+        raise
+    except OSError as error:
+        raise UserInputError(f"Cannot read {path}: {error.strerror or error}.") from error
+    except MemoryError as error:
+        raise UserInputError(f"{fault}: it does not fit into the memory.") from error
+    except Exception as error:
+        reason = _one_line(error) or type(error).__name__
+        raise UserInputError(f"{fault}: {reason.rstrip('.')}.") from error
+
+
+_FORMATS: dict[str, Callable[[PathLike, io.BufferedReader], dict[str, _Stored]]] = {
+    ".safetensors": _find_in_safetensors,
+    ".bin": _find_in_torch,
+    ".npz": _find_in_npz,
+}

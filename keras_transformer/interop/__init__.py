@@ -1,0 +1,9 @@
+"""Models of other toolkits, Marian's and Hugging Face's, and presets of this package's own."""
+
+from keras_transformer.interop.marian_import import (
+    ImportedModel,
+    import_marian,
+    import_marian_run,
+)
+
+__all__ = ["ImportedModel", "import_marian", "import_marian_run"]

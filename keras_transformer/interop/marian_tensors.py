@@ -1,0 +1,204 @@
+"""Which tensors of a Marian model are which weights of ours.
+
+Marian puts the sines of a position before its cosines, we put them in turn. All else in a model is
+blind to the order of the hidden dimensions, so it is changed in every tensor that has them.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import keras
+import numpy as np
+
+from keras_transformer.models import TransformerStacks
+
+SHARED = "model.shared.weight"
+SOURCE = "model.encoder.embed_tokens.weight"
+TARGET = "model.decoder.embed_tokens.weight"
+HEAD = "lm_head.weight"
+LOGITS_BIAS = "final_logits_bias"
+
+_ROWS_AT_ONCE = 1024
+_MARIAN_ATTENTION = {"self_attn": "self", "encoder_attn": "context"}
+_MARIAN_DENSE = {"fc1": "1", "fc2": "2"}
+
+
+class Entry(NamedTuple):
+    """A weight of ours and the tensors that it is made of, by Hugging Face's names.
+
+    Args:
+        variable: the weight.
+        parts: names of the tensors, side by side in the weight.
+        kind: "matrix", which PyTorch keeps transposed; "table" of embeddings; "vector"; or "row",
+            which PyTorch keeps as (1, size).
+        hidden_inputs, hidden_outputs: whether the first and the last axis are hidden dimensions.
+    """
+
+    variable: keras.Variable
+    parts: tuple[str, ...]
+    kind: Literal["matrix", "table", "vector", "row"]
+    hidden_inputs: bool = False
+    hidden_outputs: bool = False
+
+    def shape(self) -> tuple[int, ...]:
+        """The shape of each of the tensors."""
+        *inputs, outputs = self.variable.shape
+        outputs //= len(self.parts)
+        return {
+            "matrix": (outputs, *inputs),
+            "table": (*inputs, outputs),
+            "vector": (outputs,),
+            "row": (1, outputs),
+        }[self.kind]
+
+    def ours(self, tensors: Sequence[np.ndarray]) -> np.ndarray:
+        """The weight's value; a table is changed in place, as it is large."""
+        if self.kind == "table":
+            (table,) = tensors
+            order = hidden_order(table.shape[1])
+            for start in range(0, len(table), _ROWS_AT_ONCE):
+                rows = table[start : start + _ROWS_AT_ONCE]
+                rows[:] = rows[:, order]
+            return table
+        if self.kind == "matrix":
+            value = np.concatenate([tensor.T for tensor in tensors], axis=1)
+        else:
+            value = np.concatenate([tensor.reshape(-1) for tensor in tensors])
+        if self.hidden_inputs:
+            value = value[hidden_order(value.shape[0])]
+        return value[..., hidden_order(value.shape[-1])] if self.hidden_outputs else value
+
+    def theirs(self, value: np.ndarray) -> list[np.ndarray]:
+        """The tensors of the weight's value."""
+        if self.hidden_inputs:
+            value = value[np.argsort(hidden_order(value.shape[0]))]
+        if self.hidden_outputs:
+            value = value[..., np.argsort(hidden_order(value.shape[-1]))]
+        parts = np.split(value, len(self.parts), axis=-1)
+        if self.kind == "matrix":
+            parts = [part.T for part in parts]
+        return [np.ascontiguousarray(part.reshape(self.shape())) for part in parts]
+
+
+def hidden_order(hidden_dim: int) -> np.ndarray:
+    """The place in Marian's vectors of each of our hidden dimensions."""
+    return np.arange(hidden_dim).reshape(2, -1).T.reshape(-1)
+
+
+def entries(layers: TransformerStacks) -> list[Entry]:
+    """All weights of a model with their tensors."""
+    found = _embeddings(layers)
+    for number, layer in enumerate(layers.encoder_layers):
+        name = f"model.encoder.layers.{number}"
+        found += _attention(layer.attention, f"{name}.self_attn", is_cross=False)
+        found += _norm(layer.attention_block.norm, f"{name}.self_attn_layer_norm")
+        found += _feed_forward(layer, name)
+    for number, layer in enumerate(layers.decoder_layers):
+        name = f"model.decoder.layers.{number}"
+        found += _attention(layer.self_attention, f"{name}.self_attn", is_cross=False)
+        found += _norm(layer.self_attention_block.norm, f"{name}.self_attn_layer_norm")
+        found += _attention(layer.cross_attention, f"{name}.encoder_attn", is_cross=True)
+        found += _norm(layer.cross_attention_block.norm, f"{name}.encoder_attn_layer_norm")
+        found += _feed_forward(layer, name)
+    return found
+
+
+def copies(layers: TransformerStacks) -> dict[str, str | None]:
+    """Tensors that files may hold beside those of `entries`: the tensor they repeat, or None."""
+    found: dict[str, str | None] = {
+        "model.encoder.embed_positions.weight": None,  # the sinusoids
+        "model.decoder.embed_positions.weight": None,
+    }
+    if layers.source_embedding is layers.target_embedding:
+        found |= {SOURCE: SHARED, TARGET: SHARED}
+    if layers.target_embedding.tie_weights:
+        found[HEAD] = SHARED if layers.source_embedding is layers.target_embedding else TARGET
+    return found
+
+
+def _embeddings(layers: TransformerStacks) -> list[Entry]:
+    source, target = layers.source_embedding, layers.target_embedding
+    tokens = target.token_embedding
+    target_name = SHARED if source is target else TARGET
+    found = [Entry(tokens.matrix, (target_name,), "table", hidden_outputs=True)]
+    if source is not target:
+        found.append(Entry(source.token_embedding.matrix, (SOURCE,), "table", hidden_outputs=True))
+    if not target.tie_weights:
+        found.append(Entry(tokens.reverse_matrix, (HEAD,), "matrix", hidden_inputs=True))
+    if tokens.logits_bias is not None:
+        found.append(Entry(tokens.logits_bias, (LOGITS_BIAS,), "row"))
+    return found
+
+
+def _attention(attention: Any, name: str, *, is_cross: bool) -> list[Entry]:
+    inputs = {"query": "q", "key_value": "kv"} if is_cross else {"query_key_value": "qkv"}
+    found = []
+    for projection, letters in inputs.items():
+        parts = tuple(f"{name}.{letter}_proj" for letter in letters)
+        found += _dense(attention, projection, parts, hidden_inputs=True)
+    return found + _dense(attention, "output", (f"{name}.out_proj",), hidden_outputs=True)
+
+
+def _dense(attention: Any, projection: str, parts: tuple[str, ...], **hidden: bool) -> list[Entry]:
+    kernel = getattr(attention, f"{projection}_kernel")
+    found = [Entry(kernel, tuple(f"{part}.weight" for part in parts), "matrix", **hidden)]
+    bias = getattr(attention, f"{projection}_bias")
+    if bias is not None:
+        is_hidden = hidden.get("hidden_outputs", False)
+        names = tuple(f"{part}.bias" for part in parts)
+        found.append(Entry(bias, names, "vector", hidden_outputs=is_hidden))
+    return found
+
+
+def _feed_forward(layer: Any, name: str) -> list[Entry]:
+    expand, contract = layer.feed_forward.expand, layer.feed_forward.contract
+    return [
+        Entry(expand.kernel, (f"{name}.fc1.weight",), "matrix", hidden_inputs=True),
+        Entry(expand.bias, (f"{name}.fc1.bias",), "vector"),
+        Entry(contract.kernel, (f"{name}.fc2.weight",), "matrix", hidden_outputs=True),
+        Entry(contract.bias, (f"{name}.fc2.bias",), "vector", hidden_outputs=True),
+        *_norm(layer.feed_forward_block.norm, f"{name}.final_layer_norm"),
+    ]
+
+
+def _norm(norm: Any, name: str) -> list[Entry]:
+    return [
+        Entry(norm.gamma, (f"{name}.weight",), "vector", hidden_outputs=True),
+        Entry(norm.beta, (f"{name}.bias",), "vector", hidden_outputs=True),
+    ]
+
+
+def native_name(name: str, *, tied_all: bool) -> str:
+    """Marian's own name of the tensor with this Hugging Face name.
+
+    Example:
+        >>> native_name("model.decoder.layers.0.encoder_attn.q_proj.weight", tied_all=True)
+        'decoder_l1_context_Wq'
+        >>> native_name("model.encoder.layers.1.final_layer_norm.bias", tied_all=True)
+        'encoder_l2_ffn_ffn_ln_bias'
+    """
+    fixed = {
+        SHARED: "Wemb" if tied_all else "encoder_Wemb",
+        SOURCE: "encoder_Wemb",
+        TARGET: "decoder_Wemb",
+        HEAD: "decoder_ff_logit_out_W",
+        LOGITS_BIAS: "decoder_ff_logit_out_b",
+    }
+    if name in fixed:
+        return fixed[name]
+    match = re.fullmatch(r"model\.(encoder|decoder)\.layers\.(\d+)\.(\w+)\.(?:(\w+)\.)?(\w+)", name)
+    if match is None:
+        raise ValueError(f"`name` must be that of a tensor of Marian. Received: name={name!r}")
+    side, number, block, projection, kind = match.groups()
+    layer = f"{side}_l{int(number) + 1}"
+    letter = {"weight": "W", "bias": "b"}[kind]
+    if block in _MARIAN_DENSE:
+        return f"{layer}_ffn_{letter}{_MARIAN_DENSE[block]}"
+    if block.endswith("layer_norm"):
+        ending = "scale" if kind == "weight" else "bias"
+        place = {"final_layer_norm": "ffn_ffn"} | {
+            f"{theirs}_layer_norm": f"{ours}_Wo" for theirs, ours in _MARIAN_ATTENTION.items()
+        }
+        return f"{layer}_{place[block]}_ln_{ending}"
+    return f"{layer}_{_MARIAN_ATTENTION[block]}_{letter}{projection[0]}"

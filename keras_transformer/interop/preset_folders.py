@@ -1,0 +1,114 @@
+"""Where a preset lies: a folder, an archive, or a name on the Hugging Face hub."""
+
+import contextlib
+import stat
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from keras_transformer.distribution import pip_install
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.whole_files import whole_file
+from keras_transformer.types import PathLike
+
+HUB = "hf://"
+ARCHIVE = ".zip"
+# What is taken of a hub's repository: no code, and no weights of other frameworks.
+_PATTERNS = ("*.json", "*.spm", "*.safetensors", "*.npz", "*.yml", "*.model", "*.h5")
+_OLD_WEIGHTS = "pytorch_model.bin"
+_MOST_FILES = 1000
+
+
+@contextlib.contextmanager
+def preset_folder(name: PathLike) -> Iterator[Path]:
+    """The folder of a preset, which an archive has only within this context.
+
+    Args:
+        name: path of a folder, path of a ".zip" archive, or "hf://NAME" for a repository of the
+            Hugging Face hub, which is downloaded once and kept in the hub's cache.
+
+    Raises:
+        UserInputError: it does not exist, cannot be downloaded, or is no archive of a preset.
+    """
+    text = str(name)
+    if text.startswith(HUB):
+        yield _download(text.removeprefix(HUB))
+        return
+    path = Path(name)
+    if path.is_dir():
+        yield path
+    elif path.is_file():
+        with tempfile.TemporaryDirectory() as folder:
+            _unpack(path, Path(folder))
+            yield Path(folder)
+    else:
+        hint = f" A model of the Hugging Face hub is {HUB}{text}." if text.count("/") == 1 else ""
+        raise UserInputError(f"There is no preset {text}: no folder and no archive.{hint}")
+
+
+def pack(folder: Path, archive: PathLike) -> None:
+    """Write the files of a folder as a ".zip" archive, whole or not at all."""
+    with whole_file(archive) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as made:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and not path.name.startswith("."):
+                made.write(path, path.relative_to(folder).as_posix())
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    """Write the files of an archive, which may be hostile, into an empty folder."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            entries = [entry for entry in opened.infolist() if not entry.is_dir()]
+            size = archive.stat().st_size
+            for entry in entries:
+                _check_entry(archive, entry, size)
+            if len(entries) > _MOST_FILES:
+                raise UserInputError(f"The archive {archive} has more than {_MOST_FILES:,} files.")
+            for entry in entries:
+                opened.extract(entry, folder)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, RuntimeError) as error:
+        if isinstance(error, UserInputError):
+            raise
+        raise UserInputError(f"{archive} is no archive of a preset, or damaged.") from error
+    except OSError as error:
+        raise UserInputError(f"Cannot unpack {archive}: {error.strerror or error}.") from error
+
+
+def _check_entry(archive: Path, entry: zipfile.ZipInfo, size: int) -> None:
+    """Refuse a file that would lie elsewhere, be a link, or be larger than the archive."""
+    name = PurePosixPath(entry.filename)
+    is_link = stat.S_ISLNK(entry.external_attr >> 16)
+    is_outside = name.is_absolute() or ".." in name.parts or "\\" in entry.filename
+    if is_outside or is_link or entry.compress_type != zipfile.ZIP_STORED or entry.file_size > size:
+        raise UserInputError(
+            f"The archive {archive} is refused: {entry.filename[:100]!r} is compressed, a link or "
+            "outside of it."
+        )
+
+
+def _download(name: str) -> Path:
+    """The folder in the hub's cache of a repository, downloaded if it is not there."""
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise UserInputError(
+            f"{HUB}{name} needs the package huggingface_hub: {pip_install('interop')}"
+        ) from error
+    repository, _, revision = name.partition("@")
+
+    def fetch(*patterns: str) -> Path:
+        return Path(
+            huggingface_hub.snapshot_download(
+                repository, revision=revision or None, allow_patterns=list(patterns)
+            )
+        )
+
+    try:
+        folder = fetch(*_PATTERNS)
+        if not any(folder.glob("*.safetensors")) and (folder / "config.json").exists():
+            folder = fetch(*_PATTERNS, _OLD_WEIGHTS)
+    except Exception as error:  # the hub's, its HTTP library's and the operating system's
+        reason = " ".join(str(error).split())[:200]
+        raise UserInputError(f"Cannot download {HUB}{name}: {reason}") from error
+    return folder

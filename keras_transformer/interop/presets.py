@@ -1,0 +1,67 @@
+"""Presets: a model with its tokenizers and its search, in the files of a run."""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_transformer.files.new_directory import write_new_directory
+from keras_transformer.files.weight_files import write_safetensors
+from keras_transformer.interop.preset_folders import ARCHIVE, pack
+from keras_transformer.runs.model_weights import save_weights, weight_file
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.types import PathLike
+
+
+def save_preset(
+    path: PathLike,
+    *,
+    model: keras.Model,
+    source_tokenizer: SentencePieceTokenizer,
+    tokenizer: SentencePieceTokenizer,
+    search: dict[str, Any],
+    settings: Mapping[str, object],
+    weights: str = "keras",
+    origin: PathLike | None = None,
+) -> Path:
+    """Write a preset, whole or not at all.
+
+    Args:
+        path: folder that must not exist or be empty, or a file with the ending ".zip".
+        model: a functional model.
+        source_tokenizer, tokenizer: its tokenizers, one object or equal ones if they are shared.
+        search: fields of `SearchOptions`.
+        settings: names and values of the training's settings, those of the architecture at least.
+        weights: "keras" or "safetensors".
+        origin: where the model is from.
+
+    Returns:
+        The path.
+    """
+
+    def write(folder: Path) -> None:
+        run = RunDirectory(folder)
+        has_two = source_tokenizer.fingerprint != tokenizer.fingerprint
+        run.start(
+            model=model,
+            tokenizer=tokenizer,
+            source_tokenizer=source_tokenizer if has_two else None,
+            settings=settings,
+            origin=origin,
+            search=search,
+        )
+        if weights == "safetensors":
+            write_safetensors(run.safetensors_path, weight_file(model))
+            run.checksums.keep(run.safetensors_path)
+        else:
+            save_weights(model, run.weights_path)
+
+    if Path(path).suffix != ARCHIVE:
+        return write_new_directory(path, write)
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder))
+        pack(Path(folder), path)
+    return Path(path)

@@ -1,0 +1,95 @@
+"""Ids of its own for the pieces of a SentencePiece model, as models of Marian have them.
+
+Such a model has a SentencePiece model for each side and one vocabulary, a list of pieces, for both.
+The vocabulary is kept within the bytes of the SentencePiece model, in a field that SentencePiece
+leaves to others: one file holds a tokenizer, and other programs read its pieces.
+"""
+
+import re
+from functools import cached_property
+from typing import Self
+
+import msgspec
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.protocol_buffers import BYTES, fields
+from keras_transformer.special_tokens import SpecialTokens
+
+FIELD = 1000  # of the ModelProto, in the range of extensions
+TAG = r"\s*(>>[^<>]+<<)"  # at the start of a sentence, the target language: >>deu<<
+
+
+class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
+    """The pieces in the order of their ids, and the ids of the special ones.
+
+    Example:
+        >>> vocabulary = PieceVocabulary(("</s>", "<unk>", ">>deu<<", "▁a"), pad=4, eos=0, unk=1)
+        Traceback (most recent call last):
+        keras_transformer.errors.UserInputError: The vocabulary of the tokenizer is damaged
+        >>> vocabulary = PieceVocabulary(("</s>", "<unk>", "▁a", "<pad>"), pad=3, eos=0, unk=1)
+        >>> vocabulary.ids["▁a"], vocabulary.special_tokens.bos
+        (2, 3)
+    """
+
+    pieces: tuple[str, ...]
+    pad: int
+    eos: int
+    unk: int
+
+    def __post_init__(self) -> None:
+        specials = {self.pad, self.eos, self.unk}
+        if (
+            len(self.ids) < len(self.pieces)
+            or len(specials) < 3
+            or not all(0 <= number < len(self.pieces) for number in specials)
+        ):
+            raise UserInputError("The vocabulary of the tokenizer is damaged")
+
+    @classmethod
+    def of(cls, model_bytes: bytes) -> Self | None:
+        """The vocabulary in the bytes of a SentencePiece model, or None."""
+        try:
+            found = [value for field, value in fields(model_bytes) if field == (FIELD, BYTES)]
+            return msgspec.json.decode(found[-1], type=cls) if found else None
+        except (msgspec.MsgspecError, IndexError, ValueError, RecursionError) as error:
+            raise UserInputError("The vocabulary of the tokenizer is damaged") from error
+
+    def within(self, model_bytes: bytes) -> bytes:
+        """The bytes of a SentencePiece model with this vocabulary in them."""
+        content = msgspec.json.encode(self)
+        return model_bytes + _varint(FIELD << 3 | BYTES) + _varint(len(content)) + content
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """The id of each piece."""
+        return {piece: number for number, piece in enumerate(self.pieces)}
+
+    @cached_property
+    def special_tokens(self) -> SpecialTokens:
+        """The special tokens; the decoder starts with padding."""
+        return SpecialTokens(pad=self.pad, bos=self.pad, eos=self.eos, unk=self.unk)
+
+    @cached_property
+    def tags(self) -> tuple[str, ...]:
+        """The tokens that name a target language, such as ">>deu<<"."""
+        return tuple(piece for piece in self.pieces if re.fullmatch(TAG, piece))
+
+    def split_tag(self, sentence: str) -> tuple[list[int], str]:
+        """The id of the tag that a sentence begins with, if it does, and the rest."""
+        match = re.match(TAG, sentence)
+        if match is None or match[1] not in self.ids:
+            return [], sentence
+        return [self.ids[match[1]]], sentence[match.end() :]
+
+    def is_special(self, number: int) -> bool:
+        """Whether an id is padding or the end of a sentence."""
+        return number in (self.pad, self.eos)
+
+
+def _varint(number: int) -> bytes:
+    """An integer in groups of 7 bits, low ones first."""
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])

@@ -1,0 +1,279 @@
+"""Writes small Marian models with random weights, in Hugging Face's form and in Marian's own."""
+
+import functools
+import json
+
+import numpy as np
+
+from keras_transformer.text import SentencePieceTokenizer
+from tests.interop.torch_archives import torch_file
+
+ENGLISH = [
+    "a small house stands behind the tree",
+    "the trees behind a house stand small and tall",
+    "old bread and a green lamp lie beside the river",
+    "the river is old and the stone is green",
+] * 2
+GERMAN = [
+    "das große Haus steht vor dem Baum",
+    "ein Baum steht in dem kleinen Garten vor den großen Häusern",
+    "altes Brot und eine grüne Lampe liegen neben dem Fluss",
+    "der Fluss ist alt und der Stein ist grün",
+] * 2
+TAGS = (">>deu<<", ">>fra<<")
+OTHER = ("▁Katze", "zwölf", "漢")  # of neither side
+SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
+SIDES = {"source.spm": ENGLISH, "target.spm": GERMAN}
+ATTENTIONS = {"encoder": ("self_attn",), "decoder": ("self_attn", "encoder_attn")}
+SHARED, SOURCE, TARGET = (
+    f"model.{name}.weight" for name in ("shared", "encoder.embed_tokens", "decoder.embed_tokens")
+)
+HEAD, BIAS = "lm_head.weight", "final_logits_bias"
+
+# What a released config.json of OPUS-MT says beside the sizes.
+RELEASED = {
+    "_num_labels": 3,
+    "activation_dropout": 0.0,
+    "activation_function": "swish",
+    "add_bias_logits": False,
+    "add_final_layer_norm": False,
+    "architectures": ["MarianMTModel"],
+    "attention_dropout": 0.0,
+    "bos_token_id": 0,
+    "classif_dropout": 0.0,
+    "classifier_dropout": 0.0,
+    "decoder_layerdrop": 0.0,
+    "dropout": 0.1,
+    "encoder_layerdrop": 0.0,
+    "eos_token_id": 0,
+    "extra_pos_embeddings": None,
+    "force_bos_token_to_be_generated": False,
+    "forced_eos_token_id": 0,
+    "gradient_checkpointing": False,
+    "id2label": {"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"},
+    "init_std": 0.02,
+    "is_encoder_decoder": True,
+    "label2id": {"LABEL_0": 0, "LABEL_1": 1, "LABEL_2": 2},
+    "max_length": 512,
+    "max_position_embeddings": 512,
+    "model_type": "marian",
+    "normalize_before": False,
+    "normalize_embedding": False,
+    "num_beams": 4,
+    "scale_embedding": True,
+    "share_encoder_decoder_embeddings": True,
+    "static_position_embeddings": True,
+    "tie_word_embeddings": True,
+    "torch_dtype": "float16",
+    "transformers_version": "4.22.0.dev0",
+    "use_cache": True,
+}
+
+
+@functools.cache
+def sentencepiece(name):
+    """The bytes of the SentencePiece model of one side, by the name of its file."""
+    return SentencePieceTokenizer.train(
+        SIDES[name], vocabulary_size=48, model_type="unigram"
+    ).model_bytes
+
+
+def vocabulary(size=None):
+    """The ids of both sides' pieces, `<pad>` last; filled up to a size with words of its own."""
+    pieces = set()
+    for name in SIDES:
+        tokenizer = SentencePieceTokenizer(sentencepiece(name))
+        pieces |= set(tokenizer.pieces(range(tokenizer.vocabulary_size)))
+    found = ["</s>", "<unk>", *sorted(pieces - set(SPECIAL)), *OTHER, *TAGS]
+    if size is not None:
+        found += [f"▁word{number}" for number in range(size - 1 - len(found))]
+    return {piece: number for number, piece in enumerate([*found, "<pad>"])}
+
+
+def make_config(**changes):
+    """A config.json of a model for `vocabulary()`; a change to None leaves the key's value null."""
+    pad = len(vocabulary()) - 1
+    sizes = {"d_model": 16, "vocab_size": pad + 1, "decoder_vocab_size": pad + 1}
+    for side in ("encoder", "decoder"):
+        sizes |= {f"{side}_layers": 2, f"{side}_attention_heads": 2, f"{side}_ffn_dim": 24}
+    ids = {"pad_token_id": pad, "decoder_start_token_id": pad, "bad_words_ids": [[pad]]}
+    return RELEASED | sizes | {"num_hidden_layers": 2} | ids | changes
+
+
+def make_tensors(config, seed=0):
+    """Random tensors of a model by the names of PyTorch's state dict."""
+    generator = np.random.default_rng(seed)
+    hidden, pad = config["d_model"], config["pad_token_id"]
+    tensors = {}
+
+    def add(name, shape, scale, mean=0.0):
+        tensors[name] = (mean + generator.normal(0, scale, shape)).astype("float32")
+
+    def add_dense(name, inputs, outputs):
+        add(f"{name}.weight", (outputs, inputs), 0.3)
+        add(f"{name}.bias", (outputs,), 0.2)
+
+    def add_norm(name):
+        add(f"{name}.weight", (hidden,), 0.2, mean=1.0)
+        add(f"{name}.bias", (hidden,), 0.2)
+
+    tables = {SHARED: config["vocab_size"]}
+    if not config["share_encoder_decoder_embeddings"]:
+        tables = {SOURCE: config["vocab_size"], TARGET: config["decoder_vocab_size"]}
+    num_logits = list(tables.values())[-1]
+    if not config["tie_word_embeddings"]:
+        tables[HEAD] = num_logits
+    for name, size in tables.items():
+        add(name, (size, hidden), 0.5)
+        tensors[name][pad] = 0
+    add(BIAS, (1, num_logits), 0.5)
+    tensors[BIAS][0, pad] = 0
+    tensors[BIAS][0, 0] += 2
+    for side, attentions in ATTENTIONS.items():
+        for number in range(config[f"{side}_layers"]):
+            layer = f"model.{side}.layers.{number}"
+            for attention in attentions:
+                for projection in ("q_proj", "k_proj", "v_proj", "out_proj"):
+                    add_dense(f"{layer}.{attention}.{projection}", hidden, hidden)
+                add_norm(f"{layer}.{attention}_layer_norm")
+            add_dense(f"{layer}.fc1", hidden, config[f"{side}_ffn_dim"])
+            add_dense(f"{layer}.fc2", config[f"{side}_ffn_dim"], hidden)
+            add_norm(f"{layer}.final_layer_norm")
+    return tensors
+
+
+def write_weights(path, tensors, weights="safetensors"):
+    """The tensors as a file of a Hugging Face folder: "safetensors" or "bin"."""
+    if weights == "bin":
+        return torch_file(path / "pytorch_model.bin", tensors)
+    from safetensors.numpy import save_file
+
+    save_file(tensors, path / "model.safetensors")
+    return path / "model.safetensors"
+
+
+def write_json(path, value):
+    path.write_text(json.dumps(value, ensure_ascii=False, indent=2), encoding="utf-8")
+
+
+def write_texts(path, size=None):
+    """The two SentencePiece models and vocab.json."""
+    path.mkdir(exist_ok=True)
+    for name in SIDES:
+        (path / name).write_bytes(sentencepiece(name))
+    write_json(path / "vocab.json", vocabulary(size))
+
+
+def write_hugging_face(path, *, weights="safetensors", **changes):
+    """A Hugging Face folder, with changes to its config.json; returns its tensors."""
+    config = make_config(**changes)
+    tensors = make_tensors(config)
+    write_texts(path)
+    write_json(path / "config.json", config)
+    write_weights(path, tensors, weights)
+    return tensors
+
+
+def native_names(tensors):
+    """Hugging Face's name of each tensor -> Marian's."""
+    names = {SHARED: "Wemb", SOURCE: "encoder_Wemb", TARGET: "decoder_Wemb"}
+    names |= {HEAD: "decoder_ff_logit_out_W", BIAS: "decoder_ff_logit_out_b"}
+    blocks = {"self_attn": "self", "encoder_attn": "context"}
+    kinds, letters = {"weight": "scale", "bias": "bias"}, {"weight": "W", "bias": "b"}
+    for name in tensors:
+        if name in names:
+            continue
+        _, side, _, number, block, *_, kind = name.split(".")
+        layer = f"{side}_l{int(number) + 1}"
+        if block == "final_layer_norm":
+            names[name] = f"{layer}_ffn_ffn_ln_{kinds[kind]}"
+        elif block.endswith("_layer_norm"):
+            names[name] = f"{layer}_{blocks[block[:-11]]}_Wo_ln_{kinds[kind]}"
+        elif block.startswith("fc"):
+            names[name] = f"{layer}_ffn_{letters[kind]}{block[2:]}"
+        else:
+            names[name] = f"{layer}_{blocks[block]}_{letters[kind]}{name.split('.')[-2][0]}"
+    return {name: names[name] for name in tensors}
+
+
+def native_arrays(tensors):
+    """The tensors by Marian's names and in its shapes, without the row of `<pad>`."""
+    arrays = {}
+    for name, own in native_names(tensors).items():
+        array = tensors[name]
+        if name in (SHARED, SOURCE, TARGET):
+            arrays[own] = array[:-1]
+        elif name == HEAD:
+            arrays[own] = array[:-1].T
+        elif name == BIAS:
+            arrays[own] = array[:, :-1]
+        else:
+            arrays[own] = array.T if array.ndim == 2 else array[None]
+    return arrays
+
+
+def native_config(tensors, heads=2):
+    """The content of special:model.yml, all of whose keys have a value."""
+
+    def depth(side):
+        return len({name.split(".")[3] for name in tensors if name.startswith(f"model.{side}.la")})
+
+    hidden_dim = len(tensors["model.encoder.layers.0.final_layer_norm.bias"])
+    return {
+        "bert-train-type-embeddings": True,
+        "dec-depth": depth("decoder"),
+        "dim-emb": hidden_dim,
+        "dim-vocabs": [len(vocabulary()) - 1] * 2,
+        "enc-depth": depth("encoder"),
+        "lemma-dim-emb": 0,
+        "layer-normalization": False,
+        "right-left": False,
+        "skip": False,
+        "tied-embeddings": HEAD not in tensors,
+        "tied-embeddings-all": SHARED in tensors and HEAD not in tensors,
+        "tied-embeddings-src": SHARED in tensors,
+        "transformer-aan-depth": 2,
+        "transformer-decoder-autoreg": "self-attention",
+        "transformer-dim-ffn": len(tensors["model.encoder.layers.0.fc1.bias"]),
+        "transformer-ffn-activation": "swish",
+        "transformer-ffn-depth": 2,
+        "transformer-heads": heads,
+        "transformer-no-projection": False,
+        "transformer-postprocess": "dan",
+        "transformer-postprocess-emb": "d",
+        "transformer-postprocess-top": "",
+        "transformer-preprocess": "",
+        "transformer-tied-layers": [],
+        "transformer-train-position-embeddings": False,
+        "type": "transformer",
+        "ulr-dim-emb": 0,
+        "version": "v1.8.2 2111c28 2019-10-16 08:36:48 -0700",
+    }
+
+
+def write_npz(path, arrays, config):
+    """A model.npz with the configuration in it; None as a configuration leaves it out."""
+    if config is not None:
+        content = json.dumps(config).encode() + b"\n\0"  # JSON is YAML too
+        arrays = arrays | {"special:model.yml": np.frombuffer(content, "int8")}
+    np.savez(path, **arrays)
+
+
+def write_native(path, tensors, **changes):
+    """The same model as Marian's own folder, with changes to the configuration in model.npz."""
+    path.mkdir(exist_ok=True)
+    config = native_config(tensors) | {name.replace("_", "-"): changes[name] for name in changes}
+    write_npz(path / "model.npz", native_arrays(tensors), config)
+    (path / "decoder.yml").write_text(
+        "models:\n  - /train/model.npz\nvocabs:\n  - /train/vocab.yml\n  - /train/vocab.yml\n"
+        "beam-size: 6\nnormalize: 1\nword-penalty: 0\nmini-batch: 1\nmaxi-batch: 1\n"
+        "relative-paths: false\n"
+    )
+    lines = [
+        f"{json.dumps(piece, ensure_ascii=False)}: {number}\n"
+        for piece, number in vocabulary().items()
+        if piece != "<pad>"
+    ]
+    (path / "vocab.yml").write_text("".join(lines), encoding="utf-8")
+    for name in SIDES:
+        (path / name).write_bytes(sentencepiece(name))

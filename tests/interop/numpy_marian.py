@@ -1,0 +1,98 @@
+"""The logits of a Marian model, computed by NumPy in float64 from Hugging Face's tensors."""
+
+import math
+
+import numpy as np
+
+EPSILON = 1e-5
+ACTIVATIONS = {
+    "swish": lambda x: x / (1 + np.exp(-x)),
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2,
+}
+
+
+def logits(tensors, config, source_ids, target_ids):
+    """The logits (batch, target length, vocabulary) of padded rows of ids."""
+    model = _Model(tensors, config)
+    source_ids, target_ids = np.array(source_ids), np.array(target_ids)
+    is_token = source_ids != config["pad_token_id"]
+    memory = model.encode(source_ids, is_token[:, None, None])
+    return model.decode(target_ids, memory, is_token[:, None, None])
+
+
+def log_probs(values):
+    """Log-softmax over the last axis."""
+    values = values - values.max(-1, keepdims=True)
+    return values - np.log(np.exp(values).sum(-1, keepdims=True))
+
+
+def score(tensors, config, source, target):
+    """The log-probability of one target, ids without any special token, and its end."""
+    eos, start = config["eos_token_id"], config["decoder_start_token_id"]
+    found = log_probs(logits(tensors, config, [[*source, eos]], [[start, *target]]))[0]
+    return sum(found[place, token] for place, token in enumerate([*target, eos]))
+
+
+def sinusoids(length, hidden_dim):
+    """Sines in the first half of the vectors, cosines in the second."""
+    frequencies = 10_000.0 ** (-2 * np.arange(hidden_dim // 2) / hidden_dim)
+    angles = np.arange(length)[:, None] * frequencies
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+
+class _Model:
+    def __init__(self, tensors, config):
+        self.tensors = {name: value.astype("float64") for name, value in tensors.items()}
+        self.config = config
+        self.activation = ACTIVATIONS[config["activation_function"]]
+        shared = self.tensors.get("model.shared.weight")
+        self.source = self.tensors.get("model.encoder.embed_tokens.weight", shared)
+        self.target = self.tensors.get("model.decoder.embed_tokens.weight", shared)
+        self.head = self.tensors.get("lm_head.weight", self.target)
+
+    def encode(self, ids, mask):
+        x = self.embed(self.source, ids)
+        for number in range(self.config["encoder_layers"]):
+            name = f"model.encoder.layers.{number}"
+            x = self.attend(f"{name}.self_attn", x, x, mask)
+            x = self.feed_forward(name, x)
+        return x
+
+    def decode(self, ids, memory, mask):
+        x = self.embed(self.target, ids)
+        is_past = np.tri(ids.shape[1], dtype=bool)
+        for number in range(self.config["decoder_layers"]):
+            name = f"model.decoder.layers.{number}"
+            x = self.attend(f"{name}.self_attn", x, x, is_past)
+            x = self.attend(f"{name}.encoder_attn", x, memory, mask)
+            x = self.feed_forward(name, x)
+        return x @ self.head.T + self.tensors["final_logits_bias"]
+
+    def embed(self, table, ids):
+        hidden_dim = table.shape[1]
+        return table[ids] * math.sqrt(hidden_dim) + sinusoids(ids.shape[1], hidden_dim)
+
+    def dense(self, name, x):
+        return x @ self.tensors[f"{name}.weight"].T + self.tensors[f"{name}.bias"]
+
+    def norm(self, name, x):
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + EPSILON)
+        return x * self.tensors[f"{name}.weight"] + self.tensors[f"{name}.bias"]
+
+    def attend(self, name, x, memory, mask):
+        heads = self.config["encoder_attention_heads"]
+
+        def split(values):  # (batch, length, hidden) -> (batch, heads, length, hidden / heads)
+            batch, length, hidden_dim = values.shape
+            return values.reshape(batch, length, heads, hidden_dim // heads).swapaxes(1, 2)
+
+        q = split(self.dense(f"{name}.q_proj", x) * (x.shape[-1] // heads) ** -0.5)
+        k, v = split(self.dense(f"{name}.k_proj", memory)), split(self.dense(f"{name}.v_proj", memory))
+        scores = np.where(mask, q @ k.swapaxes(-1, -2), -np.inf)
+        values = (np.exp(log_probs(scores)) @ v).swapaxes(1, 2).reshape(x.shape)
+        return self.norm(f"{name}_layer_norm", x + self.dense(f"{name}.out_proj", values))
+
+    def feed_forward(self, name, x):
+        inner = self.activation(self.dense(f"{name}.fc1", x))
+        return self.norm(f"{name}.final_layer_norm", x + self.dense(f"{name}.fc2", inner))

@@ -1,0 +1,159 @@
+"""A SentencePiece model whose pieces have ids of a vocabulary, as Marian's: library and graph."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.protocol_buffers import BYTES
+from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.piece_vocabulary import FIELD, PieceVocabulary, _varint
+
+LINES = [
+    "a small house stands behind the tree",
+    "the trees behind a house stand small and tall",
+    "das große Haus steht vor dem Baum 東京",
+    "ein Baum steht in dem kleinen Garten vor den großen Häusern",
+] * 2
+OTHER = ["▁Katze", "zwölf", "漢", ">>deu<<", ">>fra<<"]  # of the other side, and tags
+SENTENCES = [
+    "a small house",
+    "",
+    "  two  spaces ",
+    "漢",
+    "漢字 and q",
+    ">>deu<< a small house",
+    "  >>fra<<a tree",
+    ">>deu<<",
+    ">>xyz<< a tree",
+    "a >>deu<< tree",
+    ">>deu<< a << b >>fra<<",
+    ">>deu<<\na small\ntree",
+    "</s> <pad> <unk>",
+    "▁ ▁a",
+]
+
+
+def spm(lines=LINES, model_type="unigram", size=48):
+    """The bytes of a SentencePiece model."""
+    return SentencePieceTokenizer.train(
+        lines, vocabulary_size=size, model_type=model_type
+    ).model_bytes
+
+
+def mapped(model_bytes, leave_out=("▁tree",)):
+    """The vocabulary and the tokenizer of a model's pieces in another order, more and fewer."""
+    plain = SentencePieceTokenizer(model_bytes)
+    special = ("<pad>", "<s>", "</s>", "<unk>")
+    words = {*plain.pieces(range(plain.vocabulary_size)), *OTHER} - {*special, *leave_out}
+    pieces = ("</s>", "<unk>", *sorted(words), "<pad>")
+    vocabulary = PieceVocabulary(pieces, pad=len(pieces) - 1, eos=0, unk=1)
+    return vocabulary, SentencePieceTokenizer(vocabulary.within(model_bytes))
+
+
+@pytest.fixture(scope="module", params=["unigram", "bpe"])
+def both(request):
+    return mapped(spm(model_type=request.param))
+
+
+def test_the_vocabulary_decides_the_ids(both):
+    vocabulary, tokenizer = both
+    assert tokenizer.vocabulary == vocabulary
+    assert tokenizer.vocabulary_size == len(vocabulary.pieces)
+    pad = vocabulary.pad
+    assert tokenizer.special_tokens == SpecialTokens(pad=pad, bos=pad, eos=0, unk=1)
+    field = len(vocabulary.within(b""))
+    plain = SentencePieceTokenizer(tokenizer.model_bytes[:-field])
+    pieces = plain.pieces(plain.encode(["a small house"])[0])
+    (ids,) = tokenizer.encode(["a small house"])
+    assert ids == [vocabulary.ids[piece] for piece in pieces]
+    assert tokenizer.pieces(ids) == pieces
+    assert tokenizer.decode([[*ids, 0, pad]]) == ["a small house"]
+    # A piece of the other side has its id, and one that the vocabulary lacks is unknown.
+    assert vocabulary.ids["漢"] in tokenizer.encode(["漢"])[0]
+    assert tokenizer.encode(["q"])[0][-1] == vocabulary.unk
+    other = [vocabulary.ids["▁Katze"], vocabulary.ids["zwölf"]]
+    assert tokenizer.decode([other]) == ["Katzezwölf"]
+
+
+def test_tags_of_a_target_language_are_one_token_at_the_start(both):
+    vocabulary, tokenizer = both
+    assert tokenizer.target_languages == ("deu", "fra")
+    german, plain = vocabulary.ids[">>deu<<"], tokenizer.encode(["a house"])[0]
+    assert tokenizer.encode([">>deu<< a house", ">>deu<<a house"]) == [[german, *plain]] * 2
+    (elsewhere,) = tokenizer.encode(["a >>deu<< house"])
+    assert german not in elsewhere
+    (unknown,) = tokenizer.encode([">>xyz<< a house"])
+    assert len(unknown) > len(plain) + 1
+    assert SentencePieceTokenizer(spm()).target_languages == ()
+
+
+def test_samples_have_the_vocabularys_ids(both):
+    _, tokenizer = both
+    rows = tokenizer.sample([">>deu<< a small house"] * 50, alpha=0.3, seed=1)
+    assert len({tuple(row) for row in rows}) > 5
+    assert {text.removeprefix(">>deu<<").strip() for text in tokenizer.decode(rows)} == {
+        "a small house"
+    }
+
+
+@pytest.mark.tensorflow
+def test_the_graph_has_the_ids_and_the_texts_of_the_library(both, tmp_path):
+    import tensorflow as tf
+
+    from keras_transformer.text.tensorflow_sentencepiece import TensorFlowSentencePieceTokenizer
+
+    _, tokenizer = both
+    graph = TensorFlowSentencePieceTokenizer(tokenizer.model_bytes)
+    assert int(graph.vocabulary_size) == tokenizer.vocabulary_size
+    graph.ids = tf.function(
+        graph.tokenize, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
+    )
+    tf.saved_model.save(graph, str(tmp_path / "saved"))
+    loaded = tf.saved_model.load(str(tmp_path / "saved"))
+    expected = tokenizer.encode(SENTENCES)
+    assert graph.tokenize(tf.constant(SENTENCES)).to_list() == expected
+    assert loaded.ids(tf.constant(SENTENCES)).to_list() == expected
+    rows = [*expected, list(range(tokenizer.vocabulary_size))]
+    texts = graph.detokenize(tf.ragged.constant(rows, tf.int32)).numpy()
+    assert [text.decode() for text in texts] == tokenizer.decode(rows)
+
+
+def test_a_file_keeps_it(both, tmp_path):
+    vocabulary, tokenizer = both
+    tokenizer.save(tmp_path / "tokenizer.model")
+    again = SentencePieceTokenizer.load(tmp_path / "tokenizer.model")
+    assert again.vocabulary == vocabulary
+    assert again.fingerprint == tokenizer.fingerprint
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pad": 10**6},
+        {"eos": -1},
+        {"unk": 0},
+        {"pieces": ["a", "a", "b"]},
+        {"pieces": "ab"},
+        {"pieces": [1, 2, 3]},
+    ],
+)
+def test_a_damaged_vocabulary_is_refused(change, tmp_path):
+    vocabulary, _ = mapped(spm())
+    content = msgspec.json.encode(msgspec.to_builtins(vocabulary) | change)
+    field = _varint(FIELD << 3 | BYTES) + _varint(len(content)) + content
+    (tmp_path / "t.model").write_bytes(spm() + field)
+    with pytest.raises(UserInputError, match="t.model: The vocabulary of the tokenizer is damaged"):
+        SentencePieceTokenizer.load(tmp_path / "t.model")
+
+
+def test_every_cut_is_refused_or_read():
+    vocabulary, tokenizer = mapped(spm())
+    content, refused = tokenizer.model_bytes, 0
+    for end in np.random.default_rng(0).integers(len(content) // 2, len(content), 60):
+        try:
+            assert SentencePieceTokenizer(content[:end]).vocabulary in (None, vocabulary)
+        except UserInputError:
+            refused += 1
+    assert refused > 50
