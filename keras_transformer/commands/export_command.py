@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.command_errors import CommandParser, Verbs
@@ -30,13 +31,14 @@ def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "export",
-        help="write a run as a SavedModel, for LiteRT or for CTranslate2",
+        help="write a run as a SavedModel, for LiteRT, CTranslate2 or Transformers",
         description="Write a trained model as files that run elsewhere, and print their path.",
     )
     kinds = parser.add_subparsers(title="kinds", required=True, metavar="KIND")
     _add_saved_model(kinds)
     _add_litert(kinds)
     _add_ctranslate2(kinds)
+    _add_marian(kinds)
 
 
 def _add_saved_model(kinds: Verbs) -> None:
@@ -75,6 +77,17 @@ def _add_ctranslate2(kinds: Verbs) -> None:
     )
 
 
+def _add_marian(kinds: Verbs) -> None:
+    _add_kind(
+        kinds,
+        "marian",
+        "export_marian",
+        help="a folder for MarianMTModel and MarianTokenizer of Hugging Face Transformers",
+        directory="directory to write; it must not exist, or be empty",
+        precisions=(),
+    )
+
+
 def _add_kind(
     kinds: Verbs,
     name: str,
@@ -87,12 +100,13 @@ def _add_kind(
     parser = kinds.add_parser(name, help=help, description=f"Write {help}.")
     add_run_arguments(parser)
     parser.add_argument("directory", metavar="DIRECTORY", help=directory)
-    parser.add_argument(
-        "--precision",
-        choices=precisions,
-        default=precisions[0],
-        help="number format of the weights (default: %(default)s)",
-    )
+    if precisions:
+        parser.add_argument(
+            "--precision",
+            choices=precisions,
+            default=precisions[0],
+            help="number format of the weights (default: %(default)s)",
+        )
     parser.set_defaults(verb=export, exporter=exporter)
     return parser
 
@@ -103,5 +117,7 @@ def export(options: argparse.Namespace) -> None:
     from keras_transformer import export as exporters
 
     write = getattr(exporters, options.exporter)
-    search, precision = given_search(options), options.precision
-    print(write(load_translator(options), options.directory, precision=precision, **search))
+    given: dict[str, Any] = dict(given_search(options))
+    if hasattr(options, "precision"):
+        given["precision"] = options.precision
+    print(write(load_translator(options), options.directory, **given))

@@ -28,8 +28,14 @@ def lines_a_piece(options: argparse.Namespace) -> int:
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `RUN [RUN ...]`, `--checkpoint`, `--batch-size` and `--max-source-length` to a verb."""
+    """Add `RUN [RUN ...]`, `--checkpoint`, `--target-language` and those of batches to a verb."""
     add_run_arguments(parser)
+    parser.add_argument(
+        "--target-language",
+        metavar="CODE",
+        help="what a model of several target languages translates into, such as deu for the tag "
+        ">>deu<<; a line that begins with a tag has its own",
+    )
     add_batch_arguments(parser)
 
 
@@ -46,7 +52,6 @@ def add_batch_arguments(parser: argparse.ArgumentParser, batch_size: int | None 
     parser.add_argument(
         "--max-source-length",
         type=positive_int,
-        default=TRANSLATION.max_source_length,
         metavar="N",
         help="most tokens of a line, end of sentence counted; also of a target, a reference or a "
         "prefix beside the source. A longer line is refused, with its number (default: "
@@ -86,6 +91,7 @@ def load_translator(
     start_backend_quietly(batches=batches)
     from keras_transformer.inference.translator import Translator  # takes seconds: not for `--help`
 
+    settings["target_language"] = getattr(options, "target_language", None)
     return Translator.load(options.runs, checkpoint=_checkpoint(options), **settings)
 
 

@@ -13,6 +13,7 @@ from keras_transformer.commands.model_arguments import (
     lines_a_piece,
     load_translator,
 )
+from keras_transformer.commands.search_arguments import given_search
 from keras_transformer.files.input_files import is_read_once
 
 if TYPE_CHECKING:
@@ -37,9 +38,7 @@ def print_line_for_each_pair(
 
     output = sys.stdout.buffer
     total = _count_pairs(options.source, options.target)
-    translator = load_translator(
-        options, batch_size=options.batch_size, max_source_length=options.max_source_length
-    )
+    translator = load_translator(options, batch_size=options.batch_size, **given_search(options))
 
     def answer(pairs: list[tuple[str, str]]) -> list[str]:
         sources, targets = zip(*pairs, strict=True)

@@ -30,7 +30,7 @@ ENGINES = ("own", "ctranslate2", "litert")
 MISSING: dict[str, tuple[str, ...]] = {
     "own": (),
     "ctranslate2": ("sample",),
-    "litert": ("sample", "n_best", "tab_prefix"),
+    "litert": ("sample", "n_best", "tab_prefix", "target_language"),
 }
 PRECISION: Final = "float32"
 
@@ -146,6 +146,7 @@ class _CTranslate2:
             **_given_batch_size(options),
             "long_sentences": options.long_lines,
             "source_language": options.source_language,
+            "target_language": options.target_language,
         }
 
     def opened(self, path: Path) -> "CTranslate2Translator":

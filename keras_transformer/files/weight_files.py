@@ -1,29 +1,21 @@
-"""Weights in files: reading untrusted ones, and making new ones in memory.
-
-They are HDF5 files as Keras writes them, or safetensors files with the same names.
+"""Weights in HDF5 files: reading untrusted ones, and making new ones in memory.
 
 An HDF5 file can refer to data in other files (external storage, virtual datasets, links) and
 declare more data than it holds. Weights need neither, so such files are refused.
 """
 
 import contextlib
-import importlib.util
 import io
 import math
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import h5py
 import numpy as np
 
-from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.ordinary_files import open_ordinary
-from keras_transformer.files.tensor_files import open_tensors
-from keras_transformer.files.whole_files import write_bytes
 from keras_transformer.types import PathLike, Tensor
 
-SAFETENSORS = ".safetensors"
 # What h5py raises for a damaged file; most of HDF5's own errors are OSErrors and RuntimeErrors.
 _DAMAGED = (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, OverflowError)
 _NUMBERS = "fiub"  # NumPy's kinds of floats, integers and booleans
@@ -43,9 +35,7 @@ class WeightFile(io.BytesIO):
 
 
 def read_weight_file(path: PathLike) -> WeightFile:
-    """Read a file of weights into memory as HDF5, where it cannot change any more."""
-    if Path(path).suffix == SAFETENSORS:
-        return _from_safetensors(path)
+    """Read a file of weights into memory, where it cannot change any more."""
     try:
         with open_ordinary(path) as file:
             return WeightFile(file.read())
@@ -86,37 +76,6 @@ def make_weight_file(tensors: Iterable[tuple[h5py.Dataset, Tensor]]) -> WeightFi
             for origin, copy in ((dataset, made), (dataset.parent, made.parent)):
                 for mark in _MARKS & origin.attrs.keys():
                     copy.attrs[mark] = str(origin.attrs[mark])
-    return content
-
-
-def write_safetensors(path: PathLike, content: WeightFile) -> None:
-    """Write weights as a safetensors file, whole or not at all.
-
-    Raises:
-        UserInputError: the package is missing, or the weights are not in float32.
-    """
-    if importlib.util.find_spec("safetensors") is None:
-        raise UserInputError(
-            f"Writing {path} needs the package safetensors: {pip_install('interop')}"
-        )
-    from safetensors.numpy import save
-
-    with open_weights(path, content) as datasets:
-        if any(dataset.dtype == _BFLOAT16 for dataset in datasets.values()):
-            raise UserInputError(f"The weights {path} must be in float32 for safetensors.")
-        arrays = {name: np.asarray(dataset) for name, dataset in datasets.items()}
-    write_bytes(path, save(arrays))
-
-
-def _from_safetensors(path: PathLike) -> WeightFile:
-    """The weights of a safetensors file as HDF5, copied one after the other."""
-    content = WeightFile()
-    with open_tensors(path) as tensors, h5py.File(content, "w") as file:
-        for name in tensors.names:
-            try:
-                file.create_dataset(name, data=tensors.read(name))
-            except (ValueError, RuntimeError, OSError) as error:
-                raise UserInputError(f"The weights {path} have a name that is refused.") from error
     return content
 
 

@@ -20,6 +20,7 @@ from keras_transformer.text.sentence_encoding import (
     encode_sentences,
     split_sentences,
 )
+from keras_transformer.text.target_tags import TargetTags
 
 if TYPE_CHECKING:
     from keras_transformer.inference.row_generator import Rows
@@ -56,6 +57,7 @@ class SentenceTranslator(HasSearchOptions):
         batch_size: int,
         long_sentences: LongSentences,
         source_language: str,
+        target_language: str | None = None,
     ) -> None:
         check_positive_int("batch_size", batch_size)
         check_one_of("long_sentences", long_sentences, LONG_SENTENCES)
@@ -65,6 +67,8 @@ class SentenceTranslator(HasSearchOptions):
         self.batch_size = batch_size
         self.long_sentences = long_sentences
         self.source_language = source_language
+        self.target_language = target_language
+        self._tags = TargetTags(source_tokenizer, target_language)
 
     def translate(
         self,
@@ -180,8 +184,8 @@ class SentenceTranslator(HasSearchOptions):
             sources: source sentences, refused whatever `long_sentences` is.
             targets: translations to score or align, or prefixes.
         """
-        self._encode("sources", sources, self.source_tokenizer)
-        self._encode("targets", targets, self.tokenizer)
+        self._encode_sources("sources", sources)
+        self._encode("targets", targets)
 
     def _most_tokens(self) -> int:
         """Maximum number of tokens of a sentence, EOS counted."""
@@ -189,8 +193,9 @@ class SentenceTranslator(HasSearchOptions):
 
     def _translate_parts(self, sentences: Iterable[str], progress: bool) -> list[str]:
         """Like `translate`, but splits sentences that are too long."""
-        limit, language = self._most_tokens(), self.source_language
+        limit, language = self._most_tokens() - self._tags.length, self.source_language
         parts = split_sentences("sentences", sentences, self.source_tokenizer, limit, language)
+        parts = [self._tags.before(rows) for rows in parts]
         rows = list(itertools.chain(*parts))
         prefix_rows: Rows = [[]] * len(rows)
         found = self._generator.search(rows, prefix_rows, 1, progress)
@@ -212,7 +217,7 @@ class SentenceTranslator(HasSearchOptions):
                 '`long_sentences="split"` works with `translate` only, and without prefixes: the '
                 "parts of a split sentence have results and prefixes of their own."
             )
-        rows = self._encode("sentences", sentences, self.source_tokenizer, self.long_sentences)
+        rows = self._encode_sources("sentences", sentences, self.long_sentences)
         if prefixes is None:
             return rows, [[]] * len(rows)
         return rows, self._encode_beside(rows, "sentences", "prefixes", prefixes)
@@ -229,22 +234,23 @@ class SentenceTranslator(HasSearchOptions):
             results[i] = list(zip(self.tokenizer.decode(ids), scores, strict=True))
         return results
 
-    def _encode(
-        self,
-        name: str,
-        sentences: Iterable[str],
-        tokenizer: SentencePieceTokenizer,
-        long_sentences: LongSentences = "refuse",
+    def _encode_sources(
+        self, name: str, sentences: Iterable[str], long_sentences: LongSentences = "refuse"
     ) -> list[list[int]]:
-        return encode_sentences(name, sentences, tokenizer, self._most_tokens(), long_sentences)
+        most = self._most_tokens() - self._tags.length
+        rows = encode_sentences(name, sentences, self.source_tokenizer, most, long_sentences)
+        return [self._tags.before([row])[0] for row in rows]
+
+    def _encode(self, name: str, sentences: Iterable[str]) -> list[list[int]]:
+        return encode_sentences(name, sentences, self.tokenizer, self._most_tokens())
 
     def _encode_pairs(self, sources: Iterable[str], targets: Iterable[str]) -> tuple[Rows, Rows]:
-        rows = self._encode("sources", sources, self.source_tokenizer)
+        rows = self._encode_sources("sources", sources)
         return rows, self._encode_beside(rows, "sources", "targets", targets)
 
     def _encode_beside(
         self, source_rows: Rows, source_name: str, name: str, texts: Iterable[str]
     ) -> list[list[int]]:
-        rows = self._encode(name, texts, self.tokenizer)
+        rows = self._encode(name, texts)
         check_equal_numbers(source_name, source_rows, name, rows)
         return rows

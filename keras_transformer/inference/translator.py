@@ -28,6 +28,7 @@ class TranslatorKeywords(SearchKeywords, total=False):
     batch_size: int | None
     long_sentences: LongSentences
     source_language: str
+    target_language: str | None
 
 
 class Translator(SentenceTranslator):
@@ -50,6 +51,8 @@ class Translator(SentenceTranslator):
             `LongSentenceWarning`. Prefixes and sentences to score or align are always refused.
         source_language: code of the source language, whose rules `"split"` uses to find the ends of
             sentences. Languages without rules of their own use general ones.
+        target_language: code of the target language, for models of several: "deu" puts the tag
+            `>>deu<<` in front of every source that has no tag of its own. None: none is put there.
         **options: fields of `SearchOptions`: `beam_size`, `alpha`, `extra_length`, `min_length`,
             `no_repeat_ngram` and so on. `max_source_length` also limits prefixes, and targets to
             score or align.
@@ -82,6 +85,7 @@ class Translator(SentenceTranslator):
         batch_size: int | None = None,
         long_sentences: LongSentences = "refuse",
         source_language: str = "en",
+        target_language: str | None = None,
         **options: Unpack[SearchKeywords],
     ) -> None:
         batch_size = default_batch_size() if batch_size is None else batch_size
@@ -92,6 +96,7 @@ class Translator(SentenceTranslator):
             batch_size=batch_size,
             long_sentences=long_sentences,
             source_language=source_language,
+            target_language=target_language,
         )
         self.origins: list[Origin] = []
         self.models: list[keras.Model] = (

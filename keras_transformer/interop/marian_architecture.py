@@ -8,6 +8,7 @@ import msgspec
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json, to_record
+from keras_transformer.search_options import SearchOptions
 
 LAYER_NORM_EPSILON = 1e-5  # PyTorch's default, which both forms rest on
 # The names of activations: theirs -> Keras's.
@@ -50,12 +51,13 @@ class Architecture(msgspec.Struct, kw_only=True):
 
     Attributes:
         options: arguments of `build_transformer`.
-        pad, eos: ids of padding, which the decoder starts with, and of the end of a sentence.
+        pad, start, eos: ids of padding, of the decoder's first input and of the end of a sentence.
         search: fields of `SearchOptions`, the model's own defaults.
     """
 
     options: dict[str, Any]
     pad: int
+    start: int
     eos: int
     search: dict[str, Any]
 
@@ -87,13 +89,14 @@ def read_hugging_face(directory: Path) -> Architecture:
         normalize_before=False,
         normalize_embedding=False,
         add_final_layer_norm=False,
-        decoder_start_token_id=config.pad_token_id,
         decoder_attention_heads=config.encoder_attention_heads,
         decoder_ffn_dim=config.encoder_ffn_dim,
     )
-    forbidden = [ids for ids in config.bad_words_ids or [] if ids != [config.pad_token_id]]
-    if forbidden:
-        _refuse(path, "bad_words_ids", [[config.pad_token_id]], config.bad_words_ids)
+    never = [[config.pad_token_id], [config.decoder_start_token_id]]  # what our search never gives
+    if any(ids not in never for ids in config.bad_words_ids or []):
+        _refuse(path, "bad_words_ids", never, config.bad_words_ids)
+    if config.decoder_start_token_id == config.eos_token_id:
+        _refuse(path, "decoder_start_token_id", "another id", config.decoder_start_token_id)
     return Architecture(
         options={
             "vocabulary_size": config.decoder_vocab_size or config.vocab_size,
@@ -112,13 +115,14 @@ def read_hugging_face(directory: Path) -> Architecture:
             **_ALWAYS,
         },
         pad=config.pad_token_id,
+        start=config.decoder_start_token_id,
         eos=config.eos_token_id,
-        search={
-            "beam_size": config.num_beams or 4,
-            "alpha": 1.0 if config.length_penalty is None else config.length_penalty,
-            "length_penalty": "power",
-            "max_source_length": config.max_position_embeddings,
-        },
+        search=_search(
+            path,
+            beam_size=config.num_beams or 4,
+            alpha=1.0 if config.length_penalty is None else config.length_penalty,
+            max_source_length=config.max_position_embeddings,
+        ),
     )
 
 
@@ -164,6 +168,7 @@ def read_native(
     for name, expected in _NATIVE.items():
         if str(config.get(name, expected)).lower() != str(expected):
             _refuse(path, name, expected, config[name])
+    decoder_path = path.parent / "decoder.yml"
     tied_all = _is_true(config, "tied-embeddings-all")
     return Architecture(
         options={
@@ -187,14 +192,25 @@ def read_native(
             **_ALWAYS,
         },
         pad=num_pieces,
+        start=num_pieces,
         eos=eos,
-        search={
-            "beam_size": _integer(path, decoder, "beam-size", 6),
-            "alpha": _number(path, decoder, "normalize", 1.0),
-            "length_penalty": "power",
-            "max_source_length": 512,
-        },
+        search=_search(
+            decoder_path,
+            beam_size=_integer(decoder_path, decoder, "beam-size", 6),
+            alpha=_number(decoder_path, decoder, "normalize", 1.0),
+            max_source_length=512,
+        ),
     )
+
+
+def _search(path: Path, **search: Any) -> dict[str, Any]:
+    """Fields of `SearchOptions`, after their checks."""
+    search["length_penalty"] = "power"
+    try:
+        SearchOptions(**search)
+    except ValueError as error:
+        raise UserInputError(f"The model of {path} cannot be imported: {error}") from error
+    return search
 
 
 def _read_object(path: Path) -> dict[str, Any]:
@@ -216,7 +232,7 @@ def _require(path: Path, config: HuggingFaceConfig, **expected: Any) -> None:
 def _refuse(path: Path, name: str, expected: Any, value: Any) -> None:
     raise UserInputError(
         f"The model of {path} cannot be imported: `{name}` must be {expected!r}. "
-        f"Received: {name}={str(value)[:100]}"
+        f"Received: {name}={repr(value)[:100]}"
     )
 
 
@@ -232,7 +248,7 @@ def _is_true(config: Mapping[str, Any], name: str) -> bool:
 
 def _integer(path: Path, config: Mapping[str, Any], name: str, default: int) -> int:
     number = _number(path, config, name, default)
-    if number != int(number) or number < 1:
+    if not number.is_integer() or number < 1:
         _refuse(path, name, "a positive integer", config[name])
     return int(number)
 

@@ -32,6 +32,7 @@ from keras_transformer.types import PathLike
 _MODEL_YML = "special:model.yml"
 _MOST_BYTES = 1 << 26  # of a vocabulary
 _MOST_PADDING = 7  # rows of a matrix beyond the vocabulary
+_DEEPEST = 20  # collections of a YAML within each other
 PAD, UNK, EOS = "<pad>", "<unk>", "</s>"
 
 
@@ -220,6 +221,8 @@ def _named(path: Path, decoder: Mapping[str, Any], key: str, pattern: str, usual
     """The file that decoder.yml names first, or the only one of its kind."""
     named = decoder.get(key)
     if isinstance(named, list) and named and isinstance(named[0], str):
+        if not named[0].isprintable():
+            raise UserInputError(f"{path / 'decoder.yml'} is damaged: `{key}` names no file.")
         # Models are moved: the name counts, not the folder.
         return path / Path(named[0]).name
     found = sorted(path.glob(pattern))
@@ -258,10 +261,17 @@ def _tokenizer(
         pad=architecture.pad,
         eos=architecture.eos,
         unk=pieces[UNK],
+        bos=None if architecture.start == architecture.pad else architecture.start,
     )
+    if architecture.start not in by_id:
+        raise UserInputError(
+            f"The vocabulary {file} lacks the decoder's first input, id {architecture.start}."
+        )
     model_bytes = read_input(spm, _MOST_BYTES)
     try:
         return SentencePieceTokenizer(vocabulary.within(model_bytes))
+    except UnicodeEncodeError as error:  # JSON can spell half a character
+        raise UserInputError(f"The vocabulary {file} has a piece that is no text.") from error
     except UserInputError as error:
         raise UserInputError(f"{spm}: {error}") from error
 
@@ -279,7 +289,14 @@ def _parse_yaml(path: Path, content: bytes) -> dict[str, Any]:
             f"Reading Marian's files needs the package PyYAML: {pip_install('interop')}"
         ) from error
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    depth = 0
     try:
+        for event in yaml.parse(content, Loader=loader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            # Deep nesting crashes PyYAML, and a few lines of aliases mean a billion values.
+            if depth > _DEEPEST or isinstance(event, yaml.AliasEvent):
+                raise ValueError("it is no configuration and no vocabulary")
         value = yaml.load(content, Loader=loader)  # makes texts alone
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise UserInputError(f"{path} is damaged: its YAML cannot be read.") from error

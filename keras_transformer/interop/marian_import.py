@@ -71,8 +71,9 @@ def import_marian(directory: PathLike, *, dtype: str = "float32") -> ImportedMod
         if options["hidden_dim"] % 2:
             raise ValueError("`hidden_dim` must be even")
         model = build_transformer("base", dtype=dtype, **options)
-    except ValueError as error:  # sizes that do not go together
-        raise UserInputError(f"The model of {folder.path} cannot be imported: {error}") from error
+    except (ValueError, OverflowError) as error:  # sizes that do not go together
+        path = folder.tensors_path if folder.is_native else folder.path / "config.json"
+        raise UserInputError(f"The model of {path} cannot be imported: {error}") from error
     _fill(model, folder)
     source_tokenizer, tokenizer = folder.source_tokenizer, folder.tokenizer
     if source_tokenizer.fingerprint == tokenizer.fingerprint:
@@ -129,7 +130,7 @@ def _fill(model: keras.Model, folder: MarianFolder) -> None:
         if left_over:
             raise UserInputError(
                 f"The file {folder.tensors_path} has a tensor that this model lacks: "
-                f"{left_over[0][:100]}"
+                f"{left_over[0][:100]!r}"
             )
         for entry in known:
             values = [tensors.read(part, entry.shape()) for part in entry.parts]

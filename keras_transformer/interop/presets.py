@@ -8,10 +8,10 @@ from typing import Any
 import keras
 
 from keras_transformer.files.new_directory import write_new_directory
-from keras_transformer.files.weight_files import write_safetensors
 from keras_transformer.interop.preset_folders import ARCHIVE, pack
-from keras_transformer.runs.model_weights import save_weights, weight_file
+from keras_transformer.runs.model_weights import save_weights
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.runs.safetensors_weights import save_safetensors
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.types import PathLike
 
@@ -54,8 +54,7 @@ def save_preset(
             search=search,
         )
         if weights == "safetensors":
-            write_safetensors(run.safetensors_path, weight_file(model))
-            run.checksums.keep(run.safetensors_path)
+            save_safetensors(model, run.safetensors_path)
         else:
             save_weights(model, run.weights_path)
 

@@ -16,14 +16,9 @@ def save_weights(model: keras.Model, path: PathLike) -> None:
     Unlike Keras's `save_weights` on a compiled model, this leaves out the optimizer's moments,
     which are twice as large as the weights.
     """
-    write_bytes(path, weight_file(model).getbuffer(), keeping_in_run(path))
-
-
-def weight_file(model: keras.Model) -> WeightFile:
-    """The content of the file that `save_weights` writes."""
     content = WeightFile()
     _without_optimizer(model).save_weights(content)
-    return content
+    write_bytes(path, content.getbuffer(), keeping_in_run(path))
 
 
 def load_weights(model: keras.Model, path: PathLike, content: WeightFile | None = None) -> None:

@@ -7,10 +7,15 @@ import keras
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json
-from keras_transformer.files.weight_files import SAFETENSORS, read_weight_file
+from keras_transformer.files.weight_files import read_weight_file
 from keras_transformer.models.architecture import load_architecture
 from keras_transformer.runs.model_weights import count_weights, load_weights
 from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
+from keras_transformer.runs.safetensors_weights import (
+    SAFETENSORS,
+    count_safetensors,
+    load_safetensors,
+)
 
 _OTHER_WEIGHTS = (
     f"Take other weights with --checkpoint, or {ADVICE[0].lower()}{ADVICE[1:]} Where a program of "
@@ -24,12 +29,14 @@ def load_run_model(
     """Make the model of a run's `model.json`, with the weights in a file or new ones."""
     if weights is None:
         return _make_model(path, checksums, rates)
-    content = read_weight_file(weights)
     if weights.suffix == SAFETENSORS:
         if checksums.is_damaged(weights):
             raise UserInputError(f"{weights} is damaged: its checksum is wrong. {_OTHER_WEIGHTS}")
-    else:
-        checksums.check_content(weights, content.getbuffer(), _OTHER_WEIGHTS)
+        model = _make_model(path, checksums, rates, count_safetensors(weights), weights)
+        load_safetensors(model, weights)
+        return model
+    content = read_weight_file(weights)
+    checksums.check_content(weights, content.getbuffer(), _OTHER_WEIGHTS)
     model = _make_model(path, checksums, rates, count_weights(weights, content), weights)
     load_weights(model, weights, content)
     return model

@@ -42,7 +42,7 @@ class CTranslate2Translator(SentenceTranslator):
         num_threads: number of threads that compute; defaults to the number of cores, at most 4.
         batch_size: maximum number of sentences in a batch.
         long_sentences: what to do with a sentence that is too long, as in `Translator`.
-        source_language: code of the source language, as in `Translator`.
+        source_language, target_language: codes of languages, as in `Translator`.
         **options: fields of `SearchOptions`, as in `Translator`.
 
     Raises:
@@ -70,6 +70,7 @@ class CTranslate2Translator(SentenceTranslator):
         batch_size: int = 32,
         long_sentences: LongSentences = "refuse",
         source_language: str = "en",
+        target_language: str | None = None,
         **options: Unpack[SearchKeywords],
     ) -> None:
         num_threads = cpu_threads(num_threads)
@@ -83,6 +84,7 @@ class CTranslate2Translator(SentenceTranslator):
             batch_size=batch_size,
             long_sentences=long_sentences,
             source_language=source_language,
+            target_language=target_language,
         )
         self.max_length = card.options.max_positions
         self._generator = CTranslate2Generator(

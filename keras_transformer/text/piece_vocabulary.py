@@ -35,15 +35,22 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
     pad: int
     eos: int
     unk: int
+    bos: int | None = None  # None: the decoder starts with padding
 
     def __post_init__(self) -> None:
         specials = {self.pad, self.eos, self.unk}
         if (
             len(self.ids) < len(self.pieces)
             or len(specials) < 3
-            or not all(0 <= number < len(self.pieces) for number in specials)
+            or self.bos in (self.eos, self.unk)
+            or not all(0 <= i < len(self.pieces) for i in specials | {self.start})
         ):
             raise UserInputError("The vocabulary of the tokenizer is damaged")
+
+    @property
+    def start(self) -> int:
+        """The id of the decoder's first input."""
+        return self.pad if self.bos is None else self.bos
 
     @classmethod
     def of(cls, model_bytes: bytes) -> Self | None:
@@ -66,8 +73,8 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def special_tokens(self) -> SpecialTokens:
-        """The special tokens; the decoder starts with padding."""
-        return SpecialTokens(pad=self.pad, bos=self.pad, eos=self.eos, unk=self.unk)
+        """The special tokens."""
+        return SpecialTokens(pad=self.pad, bos=self.start, eos=self.eos, unk=self.unk)
 
     @cached_property
     def tags(self) -> tuple[str, ...]:
@@ -81,9 +88,15 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
             return [], sentence
         return [self.ids[match[1]]], sentence[match.end() :]
 
+    @staticmethod
+    def left_out(model_bytes: bytes) -> bytes:
+        """The bytes of a SentencePiece model without the vocabulary that `within` put there."""
+        found = PieceVocabulary.of(model_bytes)
+        return model_bytes if found is None else model_bytes[: -len(found.within(b""))]
+
     def is_special(self, number: int) -> bool:
-        """Whether an id is padding or the end of a sentence."""
-        return number in (self.pad, self.eos)
+        """Whether an id is padding, or the start or the end of a sentence."""
+        return number in (self.pad, self.start, self.eos)
 
 
 def _varint(number: int) -> bytes:

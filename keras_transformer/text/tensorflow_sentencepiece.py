@@ -89,9 +89,10 @@ class _PieceLookup(tf.Module):
         return self._table.lookup(pieces)
 
     def pieces(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
-        """The pieces of ids, without padding and the end of the sentence."""
-        is_text = tf.logical_and(ids != self._vocabulary.pad, ids != self._vocabulary.eos)
-        ids = tf.ragged.boolean_mask(ids, is_text)
+        """The pieces of ids, without padding and the start and the end of the sentence."""
+        special = self._vocabulary.special_tokens
+        is_text = tf.logical_and(ids != special.pad, ids != special.eos)
+        ids = tf.ragged.boolean_mask(ids, tf.logical_and(is_text, ids != special.bos))
         pieces = tf.constant(self._vocabulary.pieces)
         return ids.with_flat_values(tf.gather(pieces, ids.flat_values))
 

@@ -74,7 +74,7 @@ RELEASED = {
 def sentencepiece(name):
     """The bytes of the SentencePiece model of one side, by the name of its file."""
     return SentencePieceTokenizer.train(
-        SIDES[name], vocabulary_size=48, model_type="unigram"
+        SIDES[name], vocabulary_size=37, model_type="unigram"
     ).model_bytes
 
 
@@ -100,45 +100,43 @@ def make_config(**changes):
     return RELEASED | sizes | {"num_hidden_layers": 2} | ids | changes
 
 
-def make_tensors(config, seed=0):
-    """Random tensors of a model by the names of PyTorch's state dict."""
-    generator = np.random.default_rng(seed)
-    hidden, pad = config["d_model"], config["pad_token_id"]
-    tensors = {}
-
-    def add(name, shape, scale, mean=0.0):
-        tensors[name] = (mean + generator.normal(0, scale, shape)).astype("float32")
-
-    def add_dense(name, inputs, outputs):
-        add(f"{name}.weight", (outputs, inputs), 0.3)
-        add(f"{name}.bias", (outputs,), 0.2)
-
-    def add_norm(name):
-        add(f"{name}.weight", (hidden,), 0.2, mean=1.0)
-        add(f"{name}.bias", (hidden,), 0.2)
-
-    tables = {SHARED: config["vocab_size"]}
+def shapes(config):
+    """The shape of each tensor of a model by its name in PyTorch's state dict."""
+    hidden, size = config["d_model"], config["vocab_size"]
+    found = {SHARED: (size, hidden)}
     if not config["share_encoder_decoder_embeddings"]:
-        tables = {SOURCE: config["vocab_size"], TARGET: config["decoder_vocab_size"]}
-    num_logits = list(tables.values())[-1]
+        found, size = {SOURCE: (size, hidden)}, config["decoder_vocab_size"]
+        found[TARGET] = (size, hidden)
     if not config["tie_word_embeddings"]:
-        tables[HEAD] = num_logits
-    for name, size in tables.items():
-        add(name, (size, hidden), 0.5)
-        tensors[name][pad] = 0
-    add(BIAS, (1, num_logits), 0.5)
-    tensors[BIAS][0, pad] = 0
-    tensors[BIAS][0, 0] += 2
+        found[HEAD] = (size, hidden)
+    found[BIAS] = (1, size)
     for side, attentions in ATTENTIONS.items():
+        inner = config[f"{side}_ffn_dim"]
         for number in range(config[f"{side}_layers"]):
             layer = f"model.{side}.layers.{number}"
+            matrices = {f"{layer}.fc1": (inner, hidden), f"{layer}.fc2": (hidden, inner)}
+            norms = [f"{layer}.final_layer_norm"]
             for attention in attentions:
+                norms.append(f"{layer}.{attention}_layer_norm")
                 for projection in ("q_proj", "k_proj", "v_proj", "out_proj"):
-                    add_dense(f"{layer}.{attention}.{projection}", hidden, hidden)
-                add_norm(f"{layer}.{attention}_layer_norm")
-            add_dense(f"{layer}.fc1", hidden, config[f"{side}_ffn_dim"])
-            add_dense(f"{layer}.fc2", config[f"{side}_ffn_dim"], hidden)
-            add_norm(f"{layer}.final_layer_norm")
+                    matrices[f"{layer}.{attention}.{projection}"] = (hidden, hidden)
+            for name, shape in (matrices | dict.fromkeys(norms, (hidden,))).items():
+                found |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+    return found
+
+
+def make_tensors(config, seed=0):
+    """Random tensors of a model by the names of PyTorch's state dict; those of `<pad>` are 0."""
+    generator = np.random.default_rng(seed)
+    tensors = {}
+    for name, shape in shapes(config).items():
+        scale = 0.5 if name in (SHARED, SOURCE, TARGET, HEAD, BIAS) else 0.3
+        mean = 1.0 if name.endswith("layer_norm.weight") else 0.0
+        tensors[name] = generator.normal(mean, scale, shape).astype("float32")
+        if name in (SHARED, SOURCE, TARGET, HEAD):
+            tensors[name][config["pad_token_id"]] = 0
+    tensors[BIAS][0, config["pad_token_id"]] = 0
+    tensors[BIAS][0, config["eos_token_id"]] += 2  # outputs end
     return tensors
 
 
@@ -153,7 +151,7 @@ def write_weights(path, tensors, weights="safetensors"):
 
 
 def write_json(path, value):
-    path.write_text(json.dumps(value, ensure_ascii=False, indent=2), encoding="utf-8")
+    path.write_text(json.dumps(value, indent=2))
 
 
 def write_texts(path, size=None):

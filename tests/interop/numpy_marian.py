@@ -88,7 +88,10 @@ class _Model:
             return values.reshape(batch, length, heads, hidden_dim // heads).swapaxes(1, 2)
 
         q = split(self.dense(f"{name}.q_proj", x) * (x.shape[-1] // heads) ** -0.5)
-        k, v = split(self.dense(f"{name}.k_proj", memory)), split(self.dense(f"{name}.v_proj", memory))
+        k, v = (
+            split(self.dense(f"{name}.k_proj", memory)),
+            split(self.dense(f"{name}.v_proj", memory)),
+        )
         scores = np.where(mask, q @ k.swapaxes(-1, -2), -np.inf)
         values = (np.exp(log_probs(scores)) @ v).swapaxes(1, 2).reshape(x.shape)
         return self.norm(f"{name}_layer_norm", x + self.dense(f"{name}.out_proj", values))

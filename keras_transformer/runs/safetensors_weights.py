@@ -1,0 +1,75 @@
+"""A model's weights as a safetensors file, which is read tensor by tensor."""
+
+import importlib.util
+import math
+from pathlib import Path
+
+import keras
+
+from keras_transformer.distribution import pip_install
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.tensor_files import open_tensors
+from keras_transformer.files.whole_files import write_bytes
+from keras_transformer.runs.model_weights import weights_are_finite
+from keras_transformer.runs.run_checksums import keeping_in_run
+from keras_transformer.types import PathLike
+
+SAFETENSORS = ".safetensors"
+
+
+def save_safetensors(model: keras.Model, path: PathLike) -> None:
+    """Write a functional model's weights, whole or not at all, and record a run's checksum.
+
+    A tensor's name has its layer, its number there and its weight, such as
+    "encoder_layer_1.0.query_key_value_kernel".
+
+    Raises:
+        UserInputError: the package safetensors is missing, or the weights are not in float32.
+    """
+    if importlib.util.find_spec("safetensors") is None:
+        raise UserInputError(
+            f"Writing {path} needs the package safetensors: {pip_install('interop')}"
+        )
+    from safetensors.numpy import save
+
+    variables = _by_name(model)
+    types = {str(variable.dtype) for variable in variables.values()}
+    if types != {"float32"}:
+        raise UserInputError(
+            f"Weights must be in float32 to be written as safetensors. Received: {sorted(types)}"
+        )
+    arrays = {name: keras.ops.convert_to_numpy(value) for name, value in variables.items()}
+    write_bytes(path, save(arrays), keeping_in_run(path))
+
+
+def load_safetensors(model: keras.Model, path: Path) -> None:
+    """Load weights that `save_safetensors` wrote.
+
+    Raises:
+        UserInputError: the file cannot be read or is damaged, it holds the weights of another
+            model, or weights that are infinite or NaN.
+    """
+    variables = _by_name(model)
+    with open_tensors(path) as tensors:
+        shapes = {name: tuple(tensors.shape(name)) for name in tensors.names}
+        if shapes != {name: tuple(variable.shape) for name, variable in variables.items()}:
+            raise UserInputError(f"The weights {path} are of another model.")
+        for name, variable in variables.items():
+            variable.assign(tensors.read(name))
+    if not weights_are_finite(model):
+        raise UserInputError(f"The weights {path} are not finite numbers: they are damaged.")
+
+
+def count_safetensors(path: Path) -> int:
+    """Return the number of weights in a file."""
+    with open_tensors(path) as tensors:
+        return sum(math.prod(tensors.shape(name)) for name in tensors.names)
+
+
+def _by_name(model: keras.Model) -> dict[str, keras.Variable]:
+    """The weights of a model by the names of their tensors."""
+    return {
+        f"{layer.name}.{number}.{variable.name}": variable
+        for layer in model.layers
+        for number, variable in enumerate(layer.weights)
+    }
