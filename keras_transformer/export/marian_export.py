@@ -79,7 +79,7 @@ def _exportable_layers(translator: Translator) -> TransformerStacks:
         ("positions", embedding.positions, ["sinusoidal"]),
         ("normalize_first", first.normalize_first, [False]),
         ("final_norm", layers.encoder_norm is not None, [False]),
-        ("activation", activation, sorted(set(ACTIVATIONS.values()))),
+        ("activation", activation, sorted(ACTIVATIONS)),
         ("value_dim", attention.value_dim, [attention.key_dim]),
         ("num_heads x key_dim", width, [layers.hidden_dim]),
         ("hidden_dim % 2", layers.hidden_dim % 2, [0]),

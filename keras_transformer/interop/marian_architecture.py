@@ -11,8 +11,8 @@ from keras_transformer.files.json_files import parse_json, to_record
 from keras_transformer.search_options import SearchOptions
 
 LAYER_NORM_EPSILON = 1e-5  # PyTorch's default, which both forms rest on
-# The names of activations: theirs -> Keras's.
-ACTIVATIONS = {"swish": "silu", "silu": "silu", "gelu": "gelu", "relu": "relu"}
+# The names of activations: theirs -> ours, which Keras takes.
+ACTIVATIONS = {"swish": "swish", "silu": "swish", "gelu": "gelu", "relu": "relu"}
 
 
 class HuggingFaceConfig(msgspec.Struct, kw_only=True):

@@ -112,6 +112,13 @@ class MarianTensors:
             return self._checked(own, (1, *shape)).reshape(shape)
         return self._checked(own, shape[::-1]).T
 
+    def check_repeats(self, name: str, original: str, shape: tuple[int, ...]) -> None:
+        """Require a tensor that only repeats another one, as Transformers takes the former."""
+        if not np.array_equal(self.read(name, shape), self.read(original, shape)):
+            raise UserInputError(
+                f"The tensor {name} in {self._folder.tensors_path} must repeat {original}."
+            )
+
     def _checked(self, own: str, shape: tuple[int, ...]) -> np.ndarray:
         path = self._folder.tensors_path
         if tuple(self._file.shape(own)) != shape:

@@ -132,6 +132,10 @@ def _fill(model: keras.Model, folder: MarianFolder) -> None:
                 f"The file {folder.tensors_path} has a tensor that this model lacks: "
                 f"{left_over[0][:100]!r}"
             )
+        shapes = {part: entry.shape() for entry in known for part in entry.parts}
+        for name, original in repeated.items():
+            if original is not None and name in tensors.names:
+                tensors.check_repeats(name, original, shapes[original])
         for entry in known:
             values = [tensors.read(part, entry.shape()) for part in entry.parts]
             entry.variable.assign(entry.ours(values))

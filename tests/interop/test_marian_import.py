@@ -245,6 +245,23 @@ def test_padding_is_never_produced(tmp_path):
             assert (row[end + 1 :] == PAD).all()
 
 
+def test_the_decoder_may_start_with_another_token(tmp_path):
+    changes = {"decoder_start_token_id": 5, "bad_words_ids": [[PAD], [5]]}
+    tensors = write_hugging_face(tmp_path, **changes)
+    found = import_marian(tmp_path)
+    assert found.tokenizer.special_tokens == SpecialTokens(pad=PAD, bos=5, eos=0, unk=1)
+    translator = Translator(
+        found.model, found.tokenizer, source_tokenizer=found.source_tokenizer, **found.search
+    )
+    source, target = "the river", "der Fluss"
+    (sources,), (targets,) = (
+        found.source_tokenizer.encode([source]),
+        found.tokenizer.encode([target]),
+    )
+    expected = numpy_marian.score(tensors, make_config(**changes), sources, targets)
+    assert translator.score([source], [target]) == pytest.approx([expected], abs=1e-4)
+
+
 def message_of(path, *expected):
     with pytest.raises(UserInputError) as refused:
         import_marian(path)
@@ -256,6 +273,10 @@ def message_of(path, *expected):
     return message
 
 
+SMALL = {"encoder_layers": 1, "decoder_layers": 1}
+SMALL_TENSORS = make_tensors(make_config(**SMALL))
+
+
 def removed(name):
     return lambda path: (path / name).unlink(), (name,)
 
@@ -263,7 +284,7 @@ def removed(name):
 def config(*expected, **changes):
     """A folder whose config.json alone has the changes."""
     return (
-        lambda path: write_json(path / "config.json", make_config(**changes)),
+        lambda path: write_json(path / "config.json", make_config(**SMALL | changes)),
         ("config.json", *(expected or changes)),
     )
 
@@ -294,14 +315,14 @@ def swapped(ids, one, other):
     return ids | {one: ids[other], other: ids[one]}
 
 
-FC1 = "model.encoder.layers.1.fc1.weight"
+FC1 = "model.encoder.layers.0.fc1.weight"
 
 
 def weights(change, *expected):
     """A folder whose tensors are those that `change` returns."""
 
     def damage(path):
-        write_weights(path, change(make_tensors(make_config())))
+        write_weights(path, change(SMALL_TENSORS))
 
     return damage, ("model.safetensors", *expected)
 
@@ -344,7 +365,11 @@ DAMAGES = {
     ),
     "heads of one side": config(decoder_attention_heads=4),
     "widths of one side": config(decoder_ffn_dim=32),
-    "another start": config(decoder_start_token_id=0),
+    "the end as the start": config(decoder_start_token_id=0),
+    "a start beyond the vocabulary": (
+        config(decoder_start_token_id=PAD + 1)[0],
+        ("vocab.json", f"id {PAD + 1}"),
+    ),
     "forbidden tokens": config(bad_words_ids=[[PAD], [7]]),
     "a forbidden phrase": config(bad_words_ids=[[7, 8]]),
     "no hidden size": config("0", d_model=0),
@@ -384,8 +409,8 @@ DAMAGES = {
         lambda tensors: {name: tensors[name] for name in tensors if name != BIAS}, BIAS, "lacks"
     ),
     "a tensor left over": weights(
-        lambda tensors: tensors | {"model.encoder.layers.2.fc1.bias": np.ones(2, "f4")},
-        "model.encoder.layers.2.fc1.bias",
+        lambda tensors: tensors | {"model.encoder.layers.1.fc1.bias": np.ones(2, "f4")},
+        "model.encoder.layers.1.fc1.bias",
     ),
     "a tensor of two lines left over": weights(
         lambda tensors: tensors | {"a\nb": np.ones(2, "f4")}
@@ -395,6 +420,9 @@ DAMAGES = {
     ),
     "a table of another size": weights(
         lambda tensors: tensors | {SHARED: tensors[SHARED][:-1]}, SHARED, f"({PAD + 1}, 16)"
+    ),
+    "a table that does not repeat the shared one": weights(
+        lambda tensors: tensors | {SOURCE: tensors[SHARED] + 1}, SOURCE, SHARED
     ),
     "a tensor of integers": weights(
         lambda tensors: tensors | {FC1: tensors[FC1].astype("int32")}, FC1, "int32"
@@ -419,7 +447,7 @@ DAMAGES = {
 def test_a_damaged_folder_is_refused(damage, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     change, expected = DAMAGES[damage]
-    write_hugging_face(tmp_path)
+    write_hugging_face(tmp_path, **SMALL)
     change(tmp_path)
     tracemalloc.start()
     message_of(tmp_path, *expected)
@@ -433,9 +461,9 @@ def native(*expected, **changes):
     """A folder of Marian whose configuration alone has the changes."""
 
     def damage(path):
-        tensors = make_tensors(make_config())
         changed = {name.replace("_", "-"): value for name, value in changes.items()}
-        write_npz(path / "model.npz", native_arrays(tensors), native_config(tensors) | changed)
+        config = native_config(SMALL_TENSORS) | changed
+        write_npz(path / "model.npz", native_arrays(SMALL_TENSORS), config)
 
     names = [name.replace("_", "-") for name in changes]
     return damage, ("model.npz", *(expected or names))
@@ -445,8 +473,8 @@ def arrays(change, *expected):
     """A folder of Marian whose model.npz has the arrays that `change` returns."""
 
     def damage(path):
-        tensors = make_tensors(make_config())
-        write_npz(path / "model.npz", change(native_arrays(tensors)), native_config(tensors))
+        config = native_config(SMALL_TENSORS)
+        write_npz(path / "model.npz", change(native_arrays(SMALL_TENSORS)), config)
 
     return damage, ("model.npz", *expected)
 
@@ -456,7 +484,7 @@ def model_yml(content):
 
     def damage(path):
         extra = {"special:model.yml": np.frombuffer(content.encode(), "int8")}
-        write_npz(path / "model.npz", native_arrays(make_tensors(make_config())) | extra, None)
+        write_npz(path / "model.npz", native_arrays(SMALL_TENSORS) | extra, None)
 
     return damage, ("model.npz",)
 
@@ -472,7 +500,7 @@ NATIVE_DAMAGES = {
     "no target.spm": removed("target.spm"),
     "no configuration": (
         lambda path: write_npz(
-            path / "model.npz", native_arrays(make_tensors(make_config())), None
+            path / "model.npz", native_arrays(SMALL_TENSORS), None
         ),
         ("model.npz", "special:model.yml"),
     ),
@@ -498,15 +526,15 @@ NATIVE_DAMAGES = {
     "heads that do not divide it": native("3", transformer_heads=3),
     "a list as a size": native(dim_emb=[16]),
     "a tensor missing": arrays(
-        lambda found: {name: found[name] for name in found if name != "encoder_l2_ffn_W1"},
-        "encoder_l2_ffn_W1",
+        lambda found: {name: found[name] for name in found if name != "encoder_l1_ffn_W1"},
+        "encoder_l1_ffn_W1",
     ),
     "a tensor left over": arrays(
-        lambda found: found | {"encoder_l3_ffn_W1": np.ones(2, "f4")}, "encoder_l3_ffn_W1"
+        lambda found: found | {"encoder_l2_ffn_W1": np.ones(2, "f4")}, "encoder_l2_ffn_W1"
     ),
     "a tensor of another shape": arrays(
-        lambda found: found | {"encoder_l2_ffn_W1": found["encoder_l2_ffn_W1"].T},
-        "encoder_l2_ffn_W1",
+        lambda found: found | {"encoder_l1_ffn_W1": found["encoder_l1_ffn_W1"].T},
+        "encoder_l1_ffn_W1",
         "(16, 24)",
     ),
     "a table with a row for padding": arrays(
@@ -561,10 +589,10 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize("damage", NATIVE_DAMAGES)
-def test_a_damaged_folder_of_marian_is_refused(damage, folders, tmp_path, monkeypatch):
+def test_a_damaged_folder_of_marian_is_refused(damage, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     change, expected = NATIVE_DAMAGES[damage]
-    write_native(tmp_path, folders[1])
+    write_native(tmp_path, SMALL_TENSORS)
     change(tmp_path)
     tracemalloc.start()
     message_of(tmp_path, *([ELSEWHERE[damage]] if damage in ELSEWHERE else expected))

@@ -1,0 +1,175 @@
+"""Imported models beside `transformers.MarianMTModel`: logits and outputs of beam search."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_transformer.interop.marian_import import import_marian
+from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.search_options import SearchOptions
+from tests.interop.marian_folders import make_config, vocabulary, write_json, write_texts
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+PEERS = ROOT / ".venv-peers" / "bin" / "python"
+EXTRA_LENGTH = 12
+
+
+@pytest.fixture(scope="module")
+def peers():
+    """The Python that has PyTorch and Transformers."""
+    if not PEERS.exists():
+        pytest.skip("the peers' environment is missing: make .venv-peers/installed")
+    probe = subprocess.run([PEERS, "-c", "import torch, transformers"], capture_output=True)
+    if probe.returncode:
+        pytest.skip("the peers' environment lacks PyTorch or Transformers")
+    return PEERS
+
+
+def random_pairs(pad, number=20, longest=12):
+    """Padded rows of a source and of a target, which starts with padding; the targets' lengths."""
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(1, longest + 1, (2, number))
+    lengths[:, 0] = longest
+    source = np.full((number, longest + 1), pad, "int32")
+    target = source.copy()
+    for row, (own, other) in enumerate(lengths.T):
+        source[row, :own] = generator.integers(2, pad, own)
+        source[row, own] = 0
+        target[row, 1 : other + 1] = generator.integers(2, pad, other)
+    return source, target, lengths[1] + 1
+
+
+def reference(peers, path, *, size=None, scale=1.5, end_bias=3.0, rows=(), **changes):
+    """Let Transformers make a model in `path` and answer; returns its logits and searches."""
+    pad = len(vocabulary(size)) - 1
+    ids = {"vocab_size": pad + 1, "pad_token_id": pad, "decoder_start_token_id": pad}
+    ids |= {"decoder_vocab_size": pad + 1, "bad_words_ids": [[pad]]}
+    model, old = path / "model", path / "old"
+    for folder in (model, old):
+        write_texts(folder, size)
+        write_json(folder / "config.json", make_config(**ids | changes))
+    source, target, lengths = random_pairs(pad)
+    np.savez(path / "inputs.npz", source=source, target=target)
+    request = {
+        "folder": str(model),
+        "bin_folder": "" if size else str(old),
+        "inputs": str(path / "inputs.npz"),
+        "outputs": str(path / "outputs.npz"),
+        "searches": str(path / "searches.json"),
+        "scale": scale,
+        "end_bias": end_bias,
+        "rows": rows,
+        "extra_length": EXTRA_LENGTH,
+    }
+    write_json(path / "request.json", request)
+    script = Path(__file__).with_name("transformers_reference.py")
+    run = subprocess.run(
+        [peers, script, path / "request.json"], capture_output=True, text=True, timeout=600
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    return np.load(path / "outputs.npz")["logits"], (source, target, lengths)
+
+
+def difference(folder, expected, pairs):
+    """The largest one of our logits and these, and their standard deviation."""
+    source, target, lengths = pairs
+    model = import_marian(folder).model
+    ours = np.asarray(model({"source_ids": source, "target_ids": target}))
+    is_token = np.arange(target.shape[1]) < lengths[:, None]
+    return np.abs(ours - expected)[is_token].max(), expected[is_token].std()
+
+
+TINY = {"d_model": 32, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"activation_function": "gelu"},
+        {"activation_function": "relu"},
+        {"share_encoder_decoder_embeddings": False},
+        {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False},
+        {"tie_word_embeddings": False},
+    ],
+    ids=lambda changes: ", ".join(changes) or "swish",
+)
+def test_logits_of_tiny_models(changes, peers, tmp_path, record_property):
+    expected, pairs = reference(peers, tmp_path, **TINY | changes)
+    for form in ("model", "old"):
+        largest, deviation = difference(tmp_path / form, expected, pairs)
+        record_property(form, float(largest))
+        print(form, largest, deviation)
+        assert largest < 1e-4
+        assert deviation > 0.5
+
+
+def test_logits_of_a_model_of_the_size_of_opus_mt(peers, tmp_path):
+    sizes = {"d_model": 512}
+    for side in ("encoder", "decoder"):
+        sizes |= {f"{side}_layers": 6, f"{side}_attention_heads": 8, f"{side}_ffn_dim": 2048}
+    expected, pairs = reference(peers, tmp_path, size=58_101, scale=1.0, **sizes)
+    assert expected.shape[-1] == 58_101
+    largest, deviation = difference(tmp_path / "model", expected, pairs)
+    print(largest, deviation)
+    assert largest < 1e-4
+    assert deviation > 0.5
+
+
+def search(imported, rows):
+    """Our best output of each row, its end included; rows of one length at once."""
+    options = SearchOptions(
+        beam_size=4, alpha=1.0, length_penalty="power", extra_length=EXTRA_LENGTH, num_results=1
+    )
+    special = imported.tokenizer.special_tokens
+    generator = SequenceGenerator(imported.model, special, imported.tokenizer.vocabulary_size)
+    found = [None] * len(rows)
+    for length in sorted({len(row) for row in rows}):
+        places = [place for place, row in enumerate(rows) if len(row) == length]
+        ids, _ = generator.search([rows[place] for place in places], options=options)
+        for place, output in zip(places, np.asarray(ids)[:, 0].tolist(), strict=True):
+            found[place] = [token for token in output if token != special.pad]
+    return found
+
+
+def scores(imported, rows, outputs):
+    """The log-probability of each output divided by its length."""
+    special = imported.tokenizer.special_tokens
+    generator = SequenceGenerator(imported.model, special)
+    found = []
+    for row, output in zip(rows, outputs, strict=True):
+        start = [special.bos, *output[:-1]]
+        total = generator.score(np.array([row]), np.array([start]), np.array([output]))
+        found.append(float(np.asarray(total)[0]) / len(output))
+    return np.array(found)
+
+
+def test_outputs_of_beam_search(peers, tmp_path):
+    generator = np.random.default_rng(1)
+    pad = len(vocabulary()) - 1
+    rows = [[*generator.integers(2, pad, generator.integers(2, 9)).tolist(), 0] for _ in range(200)]
+    reference(peers, tmp_path, rows=rows, **TINY)
+    imported = import_marian(tmp_path / "model")
+    theirs = json.loads((tmp_path / "searches.json").read_text())
+    ours = search(imported, rows)
+    lengths = [len(output) for output in ours]
+    at_limit = sum(len(o) == len(r) + EXTRA_LENGTH for o, r in zip(ours, rows, strict=True))
+    print(
+        "lengths",
+        np.bincount(lengths),
+        "at limit",
+        at_limit,
+        "distinct",
+        len(set(map(tuple, ours))),
+    )
+    own = scores(imported, rows, ours)
+    for name, outputs in theirs.items():
+        same = [a == b for a, b in zip(ours, outputs, strict=True)]
+        ended = [o if o[-1] == 0 else [*o, 0] for o in outputs]
+        delta = own - scores(imported, rows, ended)
+        print(name, sum(same), "of 200;", np.round(delta[~np.array(same)], 6))

@@ -1,0 +1,168 @@
+"""An imported model through every export, and a model of ours as a folder of Marian."""
+
+import numpy as np
+import pytest
+
+from keras_transformer import Translator, cli
+from keras_transformer.errors import UserInputError
+from keras_transformer.export import export_ctranslate2, export_litert, export_marian
+from keras_transformer.models import build_transformer
+from keras_transformer.text import SentencePieceTokenizer
+from tests.interop import numpy_marian
+from tests.interop.marian_folders import ENGLISH, GERMAN, write_hugging_face
+
+SENTENCES = [*ENGLISH[:4], "", ">>deu<< the tree", "  two  spaces ", "漢 and q"]
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory):
+    path = tmp_path_factory.mktemp("marian")
+    write_hugging_face(path)
+    return Translator.from_preset(path, extra_length=4)
+
+
+@pytest.mark.tensorflow
+def test_a_saved_model_has_the_translators_strings(translator, tmp_path):
+    import tensorflow as tf
+
+    from keras_transformer.export import export_saved_model
+
+    path = export_saved_model(translator, tmp_path / "saved")
+    signatures = tf.saved_model.load(str(path)).signatures
+    found = signatures["serving_default"](inputs=tf.constant(SENTENCES))
+    expected = translator.translate_nbest(SENTENCES, 1)
+    assert [text.decode() for text in found["outputs"].numpy()] == [best[0] for (best,) in expected]
+    np.testing.assert_allclose(found["scores"], [best[1] for (best,) in expected], atol=1e-4)
+    tokens = signatures["tokenize"](inputs=tf.constant(SENTENCES))
+    pairs = zip(tokens["ids"].numpy(), tokens["lengths"].numpy(), strict=True)
+    rows = [row[:length].tolist() for row, length in pairs]
+    assert rows == translator.source_tokenizer.encode(SENTENCES)
+
+
+@pytest.mark.tensorflow
+def test_litert_has_the_translators_strings(translator, tmp_path):
+    pytest.importorskip("ai_edge_litert")
+    from keras_transformer.serving import LiteRTTranslator
+
+    export_litert(translator, tmp_path / "litert")
+    found = LiteRTTranslator(tmp_path / "litert").translate(SENTENCES)
+    assert found == translator.translate(SENTENCES)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_ctranslate2_has_the_translators_strings(translator, tmp_path, beam_size):
+    """Its length penalty is Marian's too; its beam search may stop before the best is found."""
+    pytest.importorskip("ctranslate2")
+    from keras_transformer.serving import CTranslate2Translator
+
+    export_ctranslate2(translator, tmp_path / "ct2")
+    options = {"beam_size": beam_size, "alpha": 1.0, "extra_length": 4}
+    found = CTranslate2Translator(tmp_path / "ct2", **options)
+    ours = Translator(
+        translator.models,
+        translator.tokenizer,
+        source_tokenizer=translator.source_tokenizer,
+        length_penalty="power",
+        **options,
+    )
+    expected = ours.translate(SENTENCES)
+    pairs = list(zip(found.translate(SENTENCES), expected, strict=True))
+    assert sum(one != other for one, other in pairs) <= (beam_size > 1)
+    np.testing.assert_allclose(
+        found.score(SENTENCES[:4], expected[:4]), ours.score(SENTENCES[:4], expected[:4]), atol=1e-3
+    )
+
+
+def test_out_and_in_again_is_the_same_model(translator, tmp_path):
+    export_marian(translator, tmp_path / "out")
+    found = Translator.from_preset(tmp_path / "out", extra_length=4)
+    for one, other in zip(
+        found.models[0].get_weights(), translator.models[0].get_weights(), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    assert found.search_options == translator.search_options
+    assert found.translate(SENTENCES) == translator.translate(SENTENCES)
+    assert found.tokenizer.fingerprint == translator.tokenizer.fingerprint
+
+
+def ours(*, separate=False, **options):
+    """A translator of a new model of ours, with random biases."""
+    tokenizers = [
+        SentencePieceTokenizer.train(lines, vocabulary_size=60)
+        for lines in ([ENGLISH, GERMAN] if separate else [ENGLISH + GERMAN])
+    ]
+    sizes = {"num_encoder_layers": 1, "num_decoder_layers": 2, "hidden_dim": 16, "num_heads": 2}
+    if separate:
+        sizes["source_vocabulary_size"] = 64  # padded
+    model = build_transformer("tiny", vocabulary_size=60, intermediate_dim=24, **sizes, **options)
+    random = np.random.default_rng(0)
+    for weight in model.trainable_variables:
+        weight.assign(weight + 0.2 * random.normal(size=weight.shape))
+    return Translator(
+        model, tokenizers[-1], source_tokenizer=tokenizers[0], length_penalty="power", alpha=1.0
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"use_bias": True, "activation": "swish", "use_logits_bias": True},
+        {"separate": True, "tie_weights": False, "activation": "gelu"},
+    ],
+    ids=["the paper's", "with biases", "separate vocabularies"],
+)
+def test_a_model_of_ours_has_its_logits_in_marian(options, tmp_path):
+    """Marian's layer normalizations have another epsilon."""
+    import json
+
+    from safetensors.numpy import load_file
+
+    translator = ours(**options)
+    folder = export_marian(translator, tmp_path / "out")
+    tensors = load_file(folder / "model.safetensors")
+    config = json.loads((folder / "config.json").read_text())
+    random = np.random.default_rng(1)
+    source_ids = random.integers(4, 60, (5, 7))
+    source_ids[:, -1] = translator.source_tokenizer.special_tokens.eos
+    target_ids = random.integers(4, 60, (5, 6))
+    target_ids[:, 0] = config["decoder_start_token_id"]
+    expected = numpy_marian.logits(tensors, config, source_ids, target_ids)
+    found = translator.models[0]({"source_ids": source_ids, "target_ids": target_ids})
+    np.testing.assert_allclose(np.asarray(found), expected, atol=1e-4)
+    again = Translator.from_preset(folder)
+    assert again.translate(SENTENCES) == translator.translate(SENTENCES)
+    assert again.tokenizer.special_tokens == translator.tokenizer.special_tokens
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"normalize_first": True}, "`normalize_first=True`: it must be False"),
+        ({"final_norm": True}, "`final_norm=True`"),
+        ({"positions": "learned", "max_length": 30}, "`positions='learned'`"),
+        ({"activation": "tanh"}, "`activation='tanh'`"),
+        ({"key_dim": 3, "value_dim": 3}, "`num_heads x key_dim=6`: it must be 16"),
+        ({"value_dim": 5, "key_dim": 8}, "`value_dim=5`: it must be 8"),
+    ],
+)
+def test_what_has_no_counterpart_is_told(options, message, tmp_path):
+    with pytest.raises(UserInputError, match=message):
+        export_marian(ours(**options), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_commands(translator, tmp_path, capsys):
+    write_hugging_face_folder = tmp_path / "opus"
+    write_hugging_face_folder.mkdir()
+    write_hugging_face(write_hugging_face_folder)
+    run, out = str(tmp_path / "run"), str(tmp_path / "out")
+    assert cli.main(["import", "marian", str(write_hugging_face_folder), run]) == 0
+    assert capsys.readouterr().out == f"{run}\n"
+    assert cli.main(["check", run]) == 0
+    assert cli.main(["export", "marian", run, out]) == 0
+    capsys.readouterr()
+    assert cli.main(["import", "marian", str(tmp_path / "none"), str(tmp_path / "new")]) == 2
+    assert capsys.readouterr().err.startswith("error: There is no preset")
+    assert cli.main(["import", "marian", out, run]) == 2
+    assert "holds files already" in capsys.readouterr().err
