@@ -27,10 +27,10 @@ def add_parser(verbs: Verbs) -> None:
         "source.spm, target.spm), or hf://NAME, such as hf://Helsinki-NLP/opus-mt-en-de",
     )
     marian.add_argument("run", metavar="RUN", help="run directory to write")
-    marian.set_defaults(verb=import_model)
+    marian.set_defaults(verb=import_)
 
 
-def import_model(options: argparse.Namespace) -> None:
+def import_(options: argparse.Namespace) -> None:
     """Run the verb."""
     from keras_transformer.backend_start import start_backend_quietly
 

@@ -113,7 +113,7 @@ class MarianTensors:
         return self._checked(own, shape[::-1]).T
 
     def check_repeats(self, name: str, original: str, shape: tuple[int, ...]) -> None:
-        """Require a tensor that only repeats another one, as Transformers takes the former."""
+        """Require a tensor that only repeats another one, as files of old versions have them."""
         if not np.array_equal(self.read(name, shape), self.read(original, shape)):
             raise UserInputError(
                 f"The tensor {name} in {self._folder.tensors_path} must repeat {original}."
@@ -263,6 +263,10 @@ def _tokenizer(
                 f"The piece {name} in {file} must have the model's id {number}. "
                 f"Received: {pieces[name]}"
             )
+    if architecture.start not in by_id:
+        raise UserInputError(
+            f"The vocabulary {file} lacks the decoder's first input, id {architecture.start}."
+        )
     vocabulary = PieceVocabulary(
         tuple(by_id[number] for number in range(len(pieces))),
         pad=architecture.pad,
@@ -270,10 +274,6 @@ def _tokenizer(
         unk=pieces[UNK],
         bos=None if architecture.start == architecture.pad else architecture.start,
     )
-    if architecture.start not in by_id:
-        raise UserInputError(
-            f"The vocabulary {file} lacks the decoder's first input, id {architecture.start}."
-        )
     model_bytes = read_input(spm, _MOST_BYTES)
     try:
         return SentencePieceTokenizer(vocabulary.within(model_bytes))

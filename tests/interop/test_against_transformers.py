@@ -99,12 +99,10 @@ TINY = {"d_model": 32, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64}
     ],
     ids=lambda changes: ", ".join(changes) or "swish",
 )
-def test_logits_of_tiny_models(changes, peers, tmp_path, record_property):
+def test_logits_of_tiny_models(changes, peers, tmp_path):
     expected, pairs = reference(peers, tmp_path, **TINY | changes)
     for form in ("model", "old"):
         largest, deviation = difference(tmp_path / form, expected, pairs)
-        record_property(form, float(largest))
-        print(form, largest, deviation)
         assert largest < 1e-4
         assert deviation > 0.5
 
@@ -116,7 +114,6 @@ def test_logits_of_a_model_of_the_size_of_opus_mt(peers, tmp_path):
     expected, pairs = reference(peers, tmp_path, size=58_101, scale=1.0, **sizes)
     assert expected.shape[-1] == 58_101
     largest, deviation = difference(tmp_path / "model", expected, pairs)
-    print(largest, deviation)
     assert largest < 1e-4
     assert deviation > 0.5
 
@@ -153,23 +150,33 @@ def test_outputs_of_beam_search(peers, tmp_path):
     generator = np.random.default_rng(1)
     pad = len(vocabulary()) - 1
     rows = [[*generator.integers(2, pad, generator.integers(2, 9)).tolist(), 0] for _ in range(200)]
-    reference(peers, tmp_path, rows=rows, **TINY)
+    reference(peers, tmp_path, rows=rows, scale=4.0, end_bias=5.0, **TINY)
     imported = import_marian(tmp_path / "model")
     theirs = json.loads((tmp_path / "searches.json").read_text())
     ours = search(imported, rows)
-    lengths = [len(output) for output in ours]
-    at_limit = sum(len(o) == len(r) + EXTRA_LENGTH for o, r in zip(ours, rows, strict=True))
-    print(
-        "lengths",
-        np.bincount(lengths),
-        "at limit",
-        at_limit,
-        "distinct",
-        len(set(map(tuple, ours))),
-    )
-    own = scores(imported, rows, ours)
-    for name, outputs in theirs.items():
-        same = [a == b for a, b in zip(ours, outputs, strict=True)]
-        ended = [o if o[-1] == 0 else [*o, 0] for o in outputs]
-        delta = own - scores(imported, rows, ended)
-        print(name, sum(same), "of 200;", np.round(delta[~np.array(same)], 6))
+    own_scores = scores(imported, rows, ours)
+    assert len(set(map(tuple, ours))) > 80
+    assert len(set(map(len, ours))) > 8
+
+    def differences(name):
+        """Places where an output is another one than ours, and by how much ours is better."""
+        found = [place for place, output in enumerate(theirs[name]) if output != ours[place]]
+        print(name, len(found), (own_scores - scores(imported, rows, theirs[name]))[found])
+        return found, own_scores - scores(imported, rows, theirs[name])
+
+    # By the same rules all but ties are the same.
+    found, better = differences("same_rules")
+    assert len(found) <= 4
+    assert np.abs(better).max() < 1e-4
+    # By Transformers' own rule an output may not end as one of the candidates that are a reserve.
+    found, better = differences("first_candidates_end")
+    assert len(found) <= 10
+    assert better.min() > -1e-4
+    # And its end costs nothing at the limit, where outputs win that are less probable.
+    found, better = differences("as_it_is")
+    assert better.min() > -1e-4
+    at_limit = [
+        len(theirs["as_it_is"][place]) == len(rows[place]) + EXTRA_LENGTH for place in found
+    ]
+    others = np.array(found)[~np.array(at_limit)]
+    assert all(theirs["as_it_is"][i] == theirs["first_candidates_end"][i] for i in others)

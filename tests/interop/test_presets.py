@@ -88,12 +88,12 @@ def test_what_does_not_exist_is_told(name, message):
         Translator.from_preset(name)
 
 
-def fake_hub(monkeypatch, folder, calls):
+def fake_hub(monkeypatch, folder, calls, name="org/opus"):
     """A hub that has one repository, in `folder`."""
 
     def snapshot_download(repository, revision, allow_patterns):
         calls.append((repository, revision, tuple(allow_patterns)))
-        if repository != "org/opus":
+        if repository != name:
             raise ConnectionError(f"no repository\n{repository}")
         return str(folder)
 

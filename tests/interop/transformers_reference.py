@@ -117,7 +117,9 @@ def main(request):
             plain.load_state_dict(model.state_dict())
             searches = {
                 "as_it_is": generate(plain, rows, extra_length),
-                "ends_at_their_cost": generate(plain, rows, extra_length, forced_eos_token_id=None),
+                "first_candidates_end": generate(
+                    plain, rows, extra_length, forced_eos_token_id=None
+                ),
                 "same_rules": generate(model, rows, extra_length, forced_eos_token_id=None),
             }
             Path(request["searches"]).write_text(json.dumps(searches))
