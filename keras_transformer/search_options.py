@@ -172,7 +172,7 @@ def takes_search_options(
         >>> @takes_search_options(PARSING)
         ... def search(ids, **options): ...
         >>> str(inspect.signature(search))[:36]
-        '(ids, *, beam_size=21, alpha=0.3, ex'
+        '(ids, *, beam_size=21, alpha=0.3, le'
     """
 
     def decorate(function: _Function) -> _Function:

@@ -91,7 +91,8 @@ def load_translator(
     start_backend_quietly(batches=batches)
     from keras_transformer.inference.translator import Translator  # takes seconds: not for `--help`
 
-    settings["target_language"] = getattr(options, "target_language", None)
+    if getattr(options, "target_language", None) is not None:
+        settings["target_language"] = options.target_language
     return Translator.load(options.runs, checkpoint=_checkpoint(options), **settings)
 
 

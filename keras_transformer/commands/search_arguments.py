@@ -48,10 +48,14 @@ def add_search_arguments(
 
 
 def search_of(options: argparse.Namespace, run: PathLike) -> SearchKeywords:
-    """The fields of `SearchOptions` given on the command line, or else the run's own."""
+    """The fields of `SearchOptions` given on the command line, or else the run's own.
+
+    What is no run has none; it is refused where it is opened.
+    """
     from keras_transformer.runs.run_directory import RunDirectory
 
-    defaults = RunDirectory.open(run).search_defaults()
+    directory = RunDirectory(run)
+    defaults = directory.search_defaults() if directory.is_run() else {}
     return cast(SearchKeywords, {**defaults, **given_search(options)})
 
 

@@ -178,7 +178,6 @@ def test_perplexity_counts_the_end_of_each_sentence(evaluate, known):
         "alpha": 1.0,
         "extra_length": 9,
         "batch_size": 7,
-        "max_source_length": 1024,
     }
 
 

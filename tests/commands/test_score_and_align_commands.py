@@ -36,7 +36,6 @@ def test_pairs_are_read_in_pieces(command, files, monkeypatch, verb):
         "runs": ["run", "other"],
         "checkpoint": "best",
         "batch_size": 1,
-        "max_source_length": 1024,
     }
 
 

@@ -26,7 +26,8 @@ def test_no_lines_give_no_lines(command):
 def test_flags_reach_the_translator(command):
     flags = ["--checkpoint=best", "--beam-size=5", "--alpha=1", "--batch-size=7"]
     flags += ["--extra-length=9", "--min-length=3", "--no-repeat-ngram=2", "--max-source-length=90"]
-    flags += ["--long-lines=cut", "--source-language=de"]
+    flags += ["--long-lines=cut", "--source-language=de", "--target-language=fra"]
+    flags += ["--length-penalty=power"]
     assert command("translate", "run", *flags)[0] == 0
     assert FakeTranslator.loaded == {
         "runs": ["run"],
@@ -40,6 +41,8 @@ def test_flags_reach_the_translator(command):
         "max_source_length": 90,
         "long_sentences": "cut",
         "source_language": "de",
+        "target_language": "fra",
+        "length_penalty": "power",
     }
 
 

@@ -192,6 +192,7 @@ def test_what_lies_beside_the_model(unusual, unusual_path):
     assert settings["search"] == {
         "beam_size": 3,
         "alpha": 1.0,
+        "length_penalty": "gnmt",
         "min_length": 3,
         "no_repeat_ngram": 2,
     }

@@ -39,6 +39,7 @@ def test_a_saved_model_has_the_translators_strings(translator, tmp_path):
     assert rows == translator.source_tokenizer.encode(SENTENCES)
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_litert_has_the_translators_strings(translator, tmp_path):
     pytest.importorskip("ai_edge_litert")

@@ -33,6 +33,7 @@ def test_the_code_runs_from_top_to_bottom(page_commands, capsys):
     assert pathlib.Path("presets/opus_en_de/model.weights.h5").is_file()
 
 
+@pytest.mark.slow
 def test_the_model_is_trained_further(page_commands, capsys):
     for side, words in (("en", ("house", "tree")), ("de", ("Haus", "Baum"))):
         lines = [f"{word} {number}\n" for number in range(20) for word in words]

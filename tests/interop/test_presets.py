@@ -39,8 +39,15 @@ def assert_same(found, expected):
     assert found.translate_nbest(SENTENCES, 2) == expected.translate_nbest(SENTENCES, 2)
 
 
-@pytest.mark.parametrize("weights", ["keras", "safetensors"])
-@pytest.mark.parametrize("name", ["preset", "preset.zip"])
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [
+        ("preset", "safetensors"),
+        ("preset.zip", "keras"),
+        pytest.param("preset", "keras", marks=pytest.mark.slow),
+        pytest.param("preset.zip", "safetensors", marks=pytest.mark.slow),
+    ],
+)
 def test_a_preset_is_read_as_it_was_written(translator, tmp_path, name, weights):
     path = translator.save_to_preset(tmp_path / name, weights=weights)
     assert path == tmp_path / name

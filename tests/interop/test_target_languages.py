@@ -18,8 +18,9 @@ def folder(tmp_path_factory):
 
 
 def test_the_argument_is_the_tag_in_the_text(folder):
-    french = Translator.from_preset(folder, target_language="fra", extra_length=4)
-    plain = Translator.from_preset(folder, extra_length=4)
+    options = {"extra_length": 4, "beam_size": 2}
+    french = Translator.from_preset(folder, target_language="fra", **options)
+    plain = Translator.from_preset(folder, **options)
     tagged = [f">>fra<< {line}" for line in ENGLISH[:4]]
     assert french.translate_nbest(ENGLISH[:4], 2) == plain.translate_nbest(tagged, 2)
     assert french.score(ENGLISH[:2], ["das Haus"] * 2) == plain.score(tagged[:2], ["das Haus"] * 2)
@@ -29,7 +30,8 @@ def test_the_argument_is_the_tag_in_the_text(folder):
 
 
 def test_every_part_of_a_long_sentence_has_the_tag(folder):
-    options = {"max_source_length": 12, "extra_length": 4, "long_sentences": "split"}
+    options = {"max_source_length": 12, "extra_length": 4, "beam_size": 1}
+    options |= {"long_sentences": "split"}
     text = ". ".join(["The old house is small", "The river is green", "A stone lies there"]) + "."
     plain = Translator.from_preset(folder, **options)
     french = Translator.from_preset(folder, target_language="fra", **options)
