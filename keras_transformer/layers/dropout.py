@@ -44,9 +44,8 @@ class Dropout(keras.layers.Dropout):
         dropped = min(round(self.rate * VALUES), VALUES - 1)
         if not training or not dropped:
             return inputs
-        is_kept = ops.greater_equal(
-            _random_bits(self.seed_generator, inputs), ops.cast(dropped, "uint16")
-        )
+        least = ops.cast(dropped - VALUES // 2, "int16")
+        is_kept = ops.greater_equal(_random_integers(self.seed_generator, inputs), least)
         scale = ops.cast(VALUES / (VALUES - dropped), inputs.dtype)
         return ops.where(is_kept, inputs * scale, ops.zeros((), inputs.dtype))
 
@@ -56,10 +55,10 @@ class Dropout(keras.layers.Dropout):
         return config
 
 
-def _random_bits(generator: keras.random.SeedGenerator, inputs: Tensor) -> Tensor:
-    """Uniform integers below 65,536, uint16, in the shape of `inputs`."""
+def _random_integers(generator: keras.random.SeedGenerator, inputs: Tensor) -> Tensor:
+    """Uniform integers of 16 bits, from -32,768 on, in the shape of `inputs`."""
     *rows, width = ops.shape(inputs)
     pairs = (*rows, (width + 1) // 2, 1)
     bits = keras.random.randint(pairs, -(2**31), 2**31 - 1, dtype="int32", seed=generator)
-    bits = ops.reshape(ops.view(bits, "uint16"), (*rows, 2 * pairs[-2]))
+    bits = ops.reshape(ops.view(bits, "int16"), (*rows, 2 * pairs[-2]))
     return bits if width == inputs.shape[-1] and width % 2 == 0 else bits[..., :width]

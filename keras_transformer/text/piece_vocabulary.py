@@ -92,7 +92,7 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
     def left_out(model_bytes: bytes) -> bytes:
         """The bytes of a SentencePiece model without the vocabulary that `within` put there."""
         found = PieceVocabulary.of(model_bytes)
-        return model_bytes if found is None else model_bytes[: -len(found.within(b""))]
+        return model_bytes if found is None else model_bytes.removesuffix(found.within(b""))
 
     def is_special(self, number: int) -> bool:
         """Whether an id is padding, or the start or the end of a sentence."""
