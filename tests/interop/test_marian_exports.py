@@ -50,7 +50,7 @@ def test_litert_has_the_translators_strings(translator, tmp_path):
     assert found == translator.translate(SENTENCES)
 
 
-@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("beam_size", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_ctranslate2_has_the_translators_strings(translator, tmp_path, beam_size):
     """Its length penalty is Marian's too; its beam search may stop before the best is found."""
     pytest.importorskip("ctranslate2")
@@ -107,11 +107,17 @@ def ours(*, separate=False, **options):
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"use_bias": True, "activation": "swish", "use_logits_bias": True},
-        {"separate": True, "tie_weights": False, "activation": "gelu"},
+        pytest.param({}, id="the paper's"),
+        pytest.param(
+            {"use_bias": True, "activation": "swish", "use_logits_bias": True},
+            id="with biases",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            {"separate": True, "tie_weights": False, "activation": "gelu"},
+            id="separate vocabularies",
+        ),
     ],
-    ids=["the paper's", "with biases", "separate vocabularies"],
 )
 def test_a_model_of_ours_has_its_logits_in_marian(options, tmp_path):
     """Marian's layer normalizations have another epsilon."""
