@@ -50,7 +50,7 @@ def add_search_arguments(
 def search_of(options: argparse.Namespace, run: PathLike) -> SearchKeywords:
     """The fields of `SearchOptions` given on the command line, or else the run's own.
 
-    What is no run has none; it is refused where it is opened.
+    A path without a run has no defaults here; opening it is what refuses it.
     """
     from keras_transformer.runs.run_directory import RunDirectory
 

@@ -1,4 +1,4 @@
-"""Reading untrusted protocol buffers without the library."""
+"""Protocol buffers without the library: reading untrusted ones, and writing a field."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,6 +29,20 @@ def fields(message: bytes) -> Iterator[tuple[tuple[int, int], Any]]:
         else:
             raise ValueError(f"a field has the type {kind}")
         yield (number, kind), value
+
+
+def bytes_field(number: int, content: bytes) -> bytes:
+    """A field of the type `BYTES`, to be appended to a message."""
+    return _as_varint(number << 3 | BYTES) + _as_varint(len(content)) + content
+
+
+def _as_varint(value: int) -> bytes:
+    """An integer in groups of 7 bits, low bits first."""
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*found, value])
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:

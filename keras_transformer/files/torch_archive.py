@@ -157,7 +157,7 @@ class _Machine:
 
     def call(self, _: object) -> None:
         arguments, function = self._stack.pop(), self._stack.pop()
-        _require(isinstance(function, _Function), "its pickle calls what is no function")
+        _require(isinstance(function, _Function), "its pickle calls no function")
         _require(isinstance(arguments, tuple), "its pickle calls a function without arguments")
         self.push(function.call(*arguments))
 
@@ -182,7 +182,7 @@ class _Machine:
 
     def set_pairs(self, items: list[Any], below: int = 3) -> None:
         target = self._stack[-below]
-        _require(type(target) is dict, "its pickle sets items of what is no dict")
+        _require(type(target) is dict, "its pickle sets items of something other than a dict")
         for name, value in zip(items[::2], items[1::2], strict=True):
             # The hash of a nested tuple could take forever; a string's cannot.
             _require(isinstance(name, str), "a name in its dict is not a string")
@@ -204,7 +204,7 @@ def _index(value: object) -> int:
 
 def _indices(values: object) -> tuple[int, ...]:
     if not isinstance(values, tuple):
-        raise ValueError("the shape or the strides of a tensor are no tuple")
+        raise ValueError("the shape or the strides of a tensor are not a tuple")
     return tuple(_index(value) for value in values)
 
 

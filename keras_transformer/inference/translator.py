@@ -146,8 +146,8 @@ class Translator(SentenceTranslator):
                 search default to the preset's.
 
         Raises:
-            UserInputError: there is no such preset, a file is missing, damaged or refused, or the
-                model has an option that this package lacks.
+            UserInputError: the preset does not exist, a file is missing, damaged or refused, or
+                this package lacks an option of the model.
 
         Example:
 

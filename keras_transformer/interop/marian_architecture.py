@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.json_files import parse_json, to_record
+from keras_transformer.files.json_files import read_record, to_record
 from keras_transformer.search_options import SearchOptions
 
 LAYER_NORM_EPSILON = 1e-5  # PyTorch's default, which both forms rest on
@@ -70,11 +70,12 @@ def read_hugging_face(directory: Path) -> Architecture:
             that this package lacks.
     """
     path = directory / "config.json"
-    values = _without_none(_read_object(path))
+    values = _without_none(read_record(path, dict[str, Any]))
     search_path = directory / "generation_config.json"
-    generation = _without_none(_read_object(search_path)) if search_path.exists() else {}
-    names = ("num_beams", "length_penalty", "bad_words_ids")
-    values |= {name: generation[name] for name in names if name in generation}
+    if search_path.exists():
+        generation = _without_none(read_record(search_path, dict[str, Any]))
+        names = ("num_beams", "length_penalty", "bad_words_ids")
+        values |= {name: generation[name] for name in names if name in generation}
     if values.get("model_type") != "marian":
         raise UserInputError(
             f"{path} must be of a Marian model, such as OPUS-MT's. Received: "
@@ -211,12 +212,6 @@ def _search(path: Path, **search: Any) -> dict[str, Any]:
     except ValueError as error:
         raise UserInputError(f"The model of {path} cannot be imported: {error}") from error
     return search
-
-
-def _read_object(path: Path) -> dict[str, Any]:
-    from keras_transformer.files.json_files import read_small_file
-
-    return to_record(path, parse_json(path, read_small_file(path)), dict[str, Any])
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:

@@ -5,31 +5,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import read_input
 from keras_transformer.files.json_files import read_record
-from keras_transformer.files.tensor_files import TensorFile, open_tensors
+from keras_transformer.files.tensor_files import open_tensors
 from keras_transformer.interop.marian_architecture import (
     Architecture,
     read_hugging_face,
     read_native,
 )
-from keras_transformer.interop.marian_tensors import (
-    HEAD,
-    LOGITS_BIAS,
-    SHARED,
-    SOURCE,
-    TARGET,
-    native_name,
-)
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.piece_vocabulary import PieceVocabulary
 from keras_transformer.types import PathLike
 
-_MODEL_YML = "special:model.yml"
+MODEL_YML = "special:model.yml"
 _MOST_BYTES = 1 << 26  # of a vocabulary
 _MOST_PADDING = 7  # rows of a matrix beyond the vocabulary
 _DEEPEST = 20  # collections of a YAML within each other
@@ -54,90 +44,6 @@ class MarianFolder:
     source_tokenizer: SentencePieceTokenizer
     tokenizer: SentencePieceTokenizer
     is_native: bool
-
-
-class MarianTensors:
-    """The tensors of a `MarianFolder` by Hugging Face's names; a context manager."""
-
-    def __init__(self, folder: MarianFolder) -> None:
-        self._folder = folder
-        self._open = open_tensors(folder.tensors_path)
-
-    def __enter__(self) -> "MarianTensors":
-        self._file: TensorFile = self._open.__enter__()
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self._open.__exit__(*exception)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The tensors' own names in the file, without Marian's configuration."""
-        return tuple(name for name in self._file.names if name != _MODEL_YML)
-
-    def own_name(self, name: str) -> str:
-        """The name in the file of the tensor with this Hugging Face name."""
-        if not self._folder.is_native:
-            return name
-        options = self._folder.architecture.options
-        own = native_name(name, tied_all=_WEMB in self._file.names)
-        if name == HEAD and own not in self._file.names and not options["tie_weights"]:
-            own += "t"  # of older versions, transposed
-        return own
-
-    def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """The tensor of this Hugging Face name, which must have this shape.
-
-        Raises:
-            UserInputError: it is missing, has another shape or type, or values that are no finite
-                numbers.
-        """
-        own = self.own_name(name)
-        path = self._folder.tensors_path
-        if own not in self._file.names:
-            raise UserInputError(f"The file {path} lacks the tensor {own}.")
-        if not self._folder.is_native:
-            return self._checked(own, shape)
-        if name in (SHARED, SOURCE, TARGET):
-            # Marian starts the decoder with zeros: the vector of padding, which it lacks.
-            return np.pad(self._checked(own, (shape[0] - 1, shape[1])), [(0, 1), (0, 0)])
-        if name == LOGITS_BIAS:
-            return np.pad(self._checked(own, (1, shape[1] - 1)), [(0, 0), (0, 1)])
-        if name == HEAD:
-            is_transposed = own.endswith("t")
-            size = (shape[0] - 1, shape[1])
-            value = self._checked(own, size if is_transposed else size[::-1])
-            return np.pad(value if is_transposed else value.T, [(0, 1), (0, 0)])
-        if len(shape) == 1:
-            return self._checked(own, (1, *shape)).reshape(shape)
-        return self._checked(own, shape[::-1]).T
-
-    def check_repeats(self, name: str, original: str, shape: tuple[int, ...]) -> None:
-        """Require a tensor that only repeats another one, as files of old versions have them."""
-        if not np.array_equal(self.read(name, shape), self.read(original, shape)):
-            raise UserInputError(
-                f"The tensor {name} in {self._folder.tensors_path} must repeat {original}."
-            )
-
-    def _checked(self, own: str, shape: tuple[int, ...]) -> np.ndarray:
-        path = self._folder.tensors_path
-        if tuple(self._file.shape(own)) != shape:
-            raise UserInputError(
-                f"The tensor {own} in {path} must have the shape {shape}. "
-                f"Received: shape={tuple(self._file.shape(own))}"
-            )
-        if "float" not in self._file.dtype(own):
-            raise UserInputError(
-                f"The tensor {own} in {path} must hold floating-point numbers. "
-                f"Received: dtype={self._file.dtype(own)}"
-            )
-        value = self._file.read(own)
-        if not np.isfinite(value).all():
-            raise UserInputError(f"The tensor {own} in {path} has values that are not finite.")
-        return value
-
-
-_WEMB = "Wemb"
 
 
 def open_marian(directory: PathLike) -> MarianFolder:
@@ -208,9 +114,9 @@ def _open_native(path: Path) -> MarianFolder:
             f"The vocabulary {vocabulary_path} must not have the piece {PAD}, which comes after it."
         )
     with open_tensors(model) as tensors:
-        if _MODEL_YML not in tensors.names:
-            raise UserInputError(f"The file {model} lacks Marian's configuration, {_MODEL_YML}.")
-        content = tensors.read(_MODEL_YML).astype("uint8").tobytes().rstrip(b"\0")
+        if MODEL_YML not in tensors.names:
+            raise UserInputError(f"The file {model} lacks Marian's configuration, {MODEL_YML}.")
+        content = tensors.read(MODEL_YML).astype("uint8").tobytes().rstrip(b"\0")
     config = _parse_yaml(model, content)
     eos = pieces.get(EOS, 0)
     architecture = read_native(model, config, decoder, len(pieces), eos)

@@ -6,8 +6,9 @@ from typing import Any
 import keras
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.interop.marian_folder import MarianFolder, MarianTensors, open_marian
+from keras_transformer.interop.marian_folder import MarianFolder, open_marian
 from keras_transformer.interop.marian_tensors import copies, entries
+from keras_transformer.interop.marian_weights import MarianTensors
 from keras_transformer.interop.presets import save_preset
 from keras_transformer.models import TransformerStacks, build_transformer
 from keras_transformer.runs.run_directory import RunDirectory

@@ -12,7 +12,7 @@ from typing import Self
 import msgspec
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.protocol_buffers import BYTES, fields
+from keras_transformer.files.protocol_buffers import BYTES, bytes_field, fields
 from keras_transformer.special_tokens import SpecialTokens
 
 FIELD = 1000  # of the ModelProto, in the range of extensions
@@ -63,8 +63,7 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
 
     def within(self, model_bytes: bytes) -> bytes:
         """The bytes of a SentencePiece model with this vocabulary in them."""
-        content = msgspec.json.encode(self)
-        return model_bytes + _varint(FIELD << 3 | BYTES) + _varint(len(content)) + content
+        return model_bytes + bytes_field(FIELD, msgspec.json.encode(self))
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -97,12 +96,3 @@ class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):
     def is_special(self, number: int) -> bool:
         """Whether an id is padding, or the start or the end of a sentence."""
         return number in (self.pad, self.start, self.eos)
-
-
-def _varint(number: int) -> bytes:
-    """An integer in groups of 7 bits, low ones first."""
-    found = bytearray()
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*found, number])

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.protocol_buffers import BYTES
+from keras_transformer.files.protocol_buffers import bytes_field
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.piece_vocabulary import FIELD, PieceVocabulary, _varint
+from keras_transformer.text.piece_vocabulary import FIELD, PieceVocabulary
 
 LINES = [
     "a small house stands behind the tree",
@@ -142,7 +142,7 @@ def test_a_file_keeps_it(both, tmp_path):
 def test_a_damaged_vocabulary_is_refused(change, tmp_path):
     vocabulary, _ = mapped(spm())
     content = msgspec.json.encode(msgspec.to_builtins(vocabulary) | change)
-    field = _varint(FIELD << 3 | BYTES) + _varint(len(content)) + content
+    field = bytes_field(FIELD, content)
     (tmp_path / "t.model").write_bytes(spm() + field)
     with pytest.raises(UserInputError, match="t.model: The vocabulary of the tokenizer is damaged"):
         SentencePieceTokenizer.load(tmp_path / "t.model")
