@@ -18,6 +18,7 @@ from keras_transformer.errors import UserInputError
 END_OF_ALPHA, END_OF_POWER = 10, 9
 # Divisors of a log-probability for |Y| output tokens, EOS included, by name.
 LENGTH_PENALTIES = {"gnmt": "((5 + |Y|) / 6) ^ alpha", "power": "|Y| ^ alpha"}
+ENDINGS = ("any", "transformers")
 _LONGEST_NGRAM = 100  # each of its tokens is compared in every step
 
 _T = TypeVar("_T")
@@ -30,6 +31,7 @@ class SearchKeywords(TypedDict, total=False):
     beam_size: int
     alpha: float
     length_penalty: str
+    ending: str
     extra_length: int
     min_length: int
     no_repeat_ngram: int
@@ -46,6 +48,10 @@ def _check_alpha(name: str, value: float) -> None:
 
 def _check_length_penalty(name: str, value: str) -> None:
     check_one_of(name, value, LENGTH_PENALTIES)
+
+
+def _check_ending(name: str, value: str) -> None:
+    check_one_of(name, value, ENDINGS)
 
 
 def _check_no_repeat_ngram(name: str, value: int) -> None:
@@ -82,6 +88,12 @@ class SearchOptions:
         length_penalty: divisor of the log-probability of |Y| tokens, EOS included: `"gnmt"`,
             `((5 + |Y|) / 6) ^ alpha`, or `"power"`, `|Y| ^ alpha`, as in Marian, fairseq and
             Hugging Face Transformers.
+        ending: how a beam search ends: `"any"`, an output with each end among the `2 * beam_size`
+            best extensions, the search when no output can become better; `"transformers"`, as
+            `generate` of Hugging Face Transformers does, an output with an end among the
+            `beam_size` best, at no cost where the length limit forces it, the search when
+            `beam_size` outputs are better than its hypotheses at their present length. The first
+            finds the more probable outputs.
         extra_length: maximum number of output tokens beyond the number of source tokens, neither
             counting EOS.
         min_length: minimum number of output tokens, not counting EOS; lowered to the maximum
@@ -109,6 +121,12 @@ class SearchOptions:
         _check_length_penalty,
         "divisor of the score of |Y| tokens: gnmt, ((5 + |Y|) / 6) ^ A; power, |Y| ^ A (default: "
         "{})",
+    )
+    ending: str = _option(
+        "any",
+        _check_ending,
+        "how a beam search ends: any, when no output can become better; transformers, sooner, as "
+        "in Hugging Face Transformers (default: {})",
     )
     extra_length: int = _option(
         50,
@@ -196,6 +214,7 @@ class HasSearchOptions:
     beam_size: int
     alpha: float
     length_penalty: str
+    ending: str
     extra_length: int
     min_length: int
     no_repeat_ngram: int

@@ -16,6 +16,7 @@ LONG = ["test_litert.py", "recipes", "training", "translation_training", "export
 # What runs on every backend: ranks 0 to 3 of the import order (see test_architecture.py).
 CORE = {"layers", "losses", "metrics", "schedules", "optimizers", "decoding", "models"}
 SOME_CORE = {"inference"}  # marks those tests itself
+CORE_IN_FULL = {"interop"}  # runs on every backend with `make test-full`
 
 
 def pytest_addoption(parser):
@@ -31,19 +32,25 @@ def pytest_configure(config):
     )
 
 
+def core_folders(config):
+    """The folders whose tests all run on every backend."""
+    return CORE | CORE_IN_FULL if config.getoption("--full") else CORE
+
+
 def pytest_ignore_collect(collection_path, config):
     """Import no file of tests that the run of another backend would leave out."""
     parts = collection_path.relative_to(TESTS).parts if TESTS in collection_path.parents else ()
     if config.option.markexpr == "core" and parts and collection_path.is_dir():
-        return True if parts[0] not in CORE | SOME_CORE else None
+        return True if parts[0] not in core_folders(config) | SOME_CORE else None
     return None
 
 
 def pytest_collection_modifyitems(config, items):
     # The files of a process come in this order: none that takes long is left for the end.
     items.sort(key=lambda item: [name not in item.path.parts for name in LONG])
+    core = core_folders(config)
     for item in items:
-        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in CORE:
+        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in core:
             item.add_marker("core")
         backends = [mark.kwargs.get("backend") for mark in item.iter_markers("slow")]
         is_slow = None in backends or keras.backend.backend() in backends

@@ -24,6 +24,7 @@ NAMES = [field.name for field in dataclasses.fields(SearchOptions)]
         ({"alpha": 10}, UserInputError, "`alpha` must be less than 10. Received: alpha=10"),
         ({"alpha": 9, "length_penalty": "power"}, UserInputError, "less than 9 with the length"),
         ({"length_penalty": "none"}, ValueError, "`length_penalty` must be one of"),
+        ({"ending": "first"}, ValueError, "`ending` must be one of"),
         ({"extra_length": 2.5}, ValueError, "`extra_length` must be a positive integer"),
         ({"min_length": -1}, ValueError, "`min_length` must be an integer >= 0"),
         ({"no_repeat_ngram": 1.5}, ValueError, "`no_repeat_ngram` must be an integer >= 0"),
@@ -48,6 +49,9 @@ def test_a_class_has_the_options_as_arguments_and_attributes():
     assert list(parameters) == ["model", *NAMES]
     assert parameters["beam_size"].default == 21
     searching = Searching("model", alpha=0.5)
-    assert [getattr(searching, name) for name in NAMES] == [21, 0.5, "gnmt", 300, 0, 0, 1024, 1]
+    assert [getattr(searching, name) for name in NAMES] == [
+        *(21, 0.5, "gnmt", "any"),
+        *(300, 0, 0, 1024, 1),
+    ]
     with pytest.raises(AttributeError):
         searching.alpha = 0.6  # would change no search

@@ -12,7 +12,7 @@ from typing import Any
 from keras_transformer.command_line.command_errors import Verbs
 from keras_transformer.command_line.line_stream import one_line
 from keras_transformer.commands.long_lines import told_by_line
-from keras_transformer.commands.model_arguments import add_batch_arguments
+from keras_transformer.commands.model_arguments import add_batch_arguments, add_target_language
 from keras_transformer.commands.scorecard_text import scorecard_text
 from keras_transformer.commands.search_arguments import (
     add_search_arguments,
@@ -72,7 +72,8 @@ def add_parser(verbs: Verbs) -> None:
         metavar="CODE",
         help="language of the references, for the Moses tokenizer (default: de)",
     )
-    add_search_arguments(parser, "beam_size", "alpha", "length_penalty", "extra_length")
+    add_search_arguments(parser, "beam_size", "alpha", "length_penalty", "ending", "extra_length")
+    add_target_language(parser)
     add_batch_arguments(parser)
     add(
         "--against",
@@ -109,6 +110,7 @@ def evaluate(options: argparse.Namespace) -> None:
         "beam_size": search.beam_size,
         "alpha": search.alpha,
         "length_penalty": search.length_penalty,
+        "ending": search.ending,
         "versions": package_versions(),
     }
     if against:
@@ -211,6 +213,7 @@ def run_results(
         system.run,
         checkpoint=system.weights,
         batch_size=options.batch_size,
+        target_language=options.target_language,
         **given_search(options),
     )
     with told_by_line(0, {"sources": options.source, "targets": options.reference}):

@@ -20,6 +20,7 @@ SEARCH = (
     "beam_size",
     "alpha",
     "length_penalty",
+    "ending",
     "extra_length",
     "min_length",
     "no_repeat_ngram",

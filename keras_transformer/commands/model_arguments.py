@@ -30,13 +30,18 @@ def lines_a_piece(options: argparse.Namespace) -> int:
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Add `RUN [RUN ...]`, `--checkpoint`, `--target-language` and those of batches to a verb."""
     add_run_arguments(parser)
+    add_target_language(parser)
+    add_batch_arguments(parser)
+
+
+def add_target_language(parser: argparse.ArgumentParser) -> None:
+    """Add `--target-language` to a verb's parser."""
     parser.add_argument(
         "--target-language",
         metavar="CODE",
         help="what a model of several target languages translates into, such as deu for the tag "
         ">>deu<<; a line that begins with a tag has its own",
     )
-    add_batch_arguments(parser)
 
 
 def add_batch_arguments(parser: argparse.ArgumentParser, batch_size: int | None = None) -> None:

@@ -11,6 +11,7 @@ from keras_transformer.command_line.command_errors import (
     positive_int,
 )
 from keras_transformer.search_options import (
+    ENDINGS,
     LENGTH_PENALTIES,
     TRANSLATION,
     SearchKeywords,
@@ -23,6 +24,7 @@ _TYPES: dict[str, Callable[[str], Any]] = {
     "min_length": int_from_zero,
     "no_repeat_ngram": int_from_zero,
 }
+_CHOICES = {"length_penalty": LENGTH_PENALTIES, "ending": ENDINGS}
 
 
 def add_search_arguments(
@@ -36,8 +38,8 @@ def add_search_arguments(
     for name in names:
         help_text = fields[name].metadata["help"].format(getattr(defaults, name))
         flag = "--" + name.replace("_", "-")
-        if name == "length_penalty":
-            parser.add_argument(flag, choices=LENGTH_PENALTIES, help=help_text)
+        if name in _CHOICES:
+            parser.add_argument(flag, choices=_CHOICES[name], help=help_text)
             continue
         parser.add_argument(
             flag,

@@ -18,7 +18,7 @@ from keras_transformer.text.sentence_encoding import LONG_SENTENCES
 
 # Names of the parsed command line.
 SAMPLING = ("temperature", "top_k", "top_p", "seed")
-SEARCH = ("beam_size", "alpha", "length_penalty")
+SEARCH = ("beam_size", "alpha", "length_penalty", "ending")
 
 
 def add_translate_arguments(parser: argparse.ArgumentParser) -> None:

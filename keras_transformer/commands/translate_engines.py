@@ -30,7 +30,7 @@ ENGINES = ("own", "ctranslate2", "litert")
 MISSING: dict[str, tuple[str, ...]] = {
     "own": (),
     "ctranslate2": ("sample",),
-    "litert": ("sample", "n_best", "tab_prefix", "target_language"),
+    "litert": ("sample", "n_best", "tab_prefix"),
 }
 PRECISION: Final = "float32"
 
@@ -169,20 +169,25 @@ class _LiteRT:
 
         interpreter_class()
         self._options = options
-        self._search = SearchOptions(**search_of(options, options.runs[0]))
+        search = SearchOptions(**search_of(options, options.runs[0]))
+        self._search: dict[str, Any] = {name: getattr(search, name) for name in EXPORTED_SEARCH}
+        self._source_limit = search.source_limit
 
     def opened(self, path: Path) -> "LiteRTTranslator":
         from keras_transformer.serving.litert_translator import LiteRTTranslator
 
         options = self._options
         translator = LiteRTTranslator(
-            path, **_given_batch_size(options), long_sentences=options.long_lines
+            path,
+            **_given_batch_size(options),
+            long_sentences=options.long_lines,
+            target_language=options.target_language,
         )
         limits = translator.settings["limits"]
         found = {**limits, **translator.settings["search"]}
-        expected = {name: getattr(self._search, name) for name in EXPORTED_SEARCH}
-        expected["max_source_length"] = self._search.source_limit(limits["max_length"])
-        if any(found[name] != value for name, value in expected.items()):
+        source_limit = self._source_limit(limits["max_length"])
+        expected = {**self._search, "max_source_length": source_limit}
+        if any(found.get(name) != value for name, value in expected.items()):
             raise _Unusable("it is of another search")
         return translator
 
@@ -190,6 +195,4 @@ class _LiteRT:
         translator = load_translator(self._options)
         from keras_transformer.export import export_litert
 
-        export_litert(
-            translator, path, precision=PRECISION, **search_of(self._options, self._options.runs[0])
-        )
+        export_litert(translator, path, precision=PRECISION, **self._search)

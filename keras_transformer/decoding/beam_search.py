@@ -61,6 +61,7 @@ def beam_search(
     max_length: Tensor,
     num_results: int | None = None,
     length_penalty: str = "gnmt",
+    ending: str = "any",
     vocabulary_size: int | None = None,
     constraints: Sequence[Constraint] = (),
 ) -> tuple[Tensor, Tensor]:
@@ -88,6 +89,7 @@ def beam_search(
         num_results: number of outputs, at most `beam_size`; None: `beam_size`. With fewer the
             search may stop earlier; the best output is the same.
         length_penalty: form of the penalty, "gnmt" or "power" (see `decoding.length_penalty`).
+        ending: "any" or "transformers", see `SearchOptions`.
         vocabulary_size: number of tokens; further logits are padding of the vocabulary, which is
             never produced. None: every logit is a token's.
         constraints: callables, see `decoding.constraints`; the strongest first. Where they allow no
@@ -100,7 +102,8 @@ def beam_search(
 
     Raises:
         ValueError: `beam_size` or `num_results` is not a positive integer, `num_results` is greater
-            than `beam_size`, `alpha` is negative or not a number, or `length_penalty` is unknown.
+            than `beam_size`, `alpha` is negative or not a number, or `length_penalty` or `ending`
+            is unknown.
 
     Example:
         >>> import keras
@@ -122,19 +125,26 @@ def beam_search(
         Wu et al., "Google's Neural Machine Translation System", 2016, section 7.
     """
     SearchOptions(  # checks them
-        beam_size=beam_size, alpha=alpha, num_results=num_results, length_penalty=length_penalty
+        beam_size=beam_size,
+        alpha=alpha,
+        num_results=num_results,
+        length_penalty=length_penalty,
+        ending=ending,
     )
+    is_free = ending == "transformers"
+    num_ending = (1 if is_free else 2) * beam_size  # candidates
     num_results = beam_size if num_results is None else num_results
-    rules = OutputRules(ops.cast(limits, "int32"), special_tokens, vocabulary_size, constraints)
+    limits = ops.cast(limits, "int32")
+    rules = OutputRules(limits, special_tokens, vocabulary_size, constraints, is_free)
 
     def advance(beams: BeamState, rows: Tensor | None) -> BeamState:
         logits, model_state = step(beams.tokens, beams.index, beams.model_state)
         candidates = expand(beams, logits, rules.of_sentences(rows))
         finished_ids, finished_scores = merge_finished(
-            beams, candidates, alpha, special_tokens, length_penalty
+            beams, candidates, alpha, special_tokens, length_penalty, num_ending
         )
         live = keep_live(candidates, beam_size, special_tokens)
-        return BeamState(
+        beams = BeamState(
             index=beams.index + 1,
             tokens=live.tokens,
             live_ids=live.ids,
@@ -143,12 +153,19 @@ def beam_search(
             finished_scores=finished_scores,
             model_state=reorder(model_state, live.parents),
         )
+        if ending == "any":
+            return beams
+        # A sentence that stops before its results are final must not go on beside others.
+        live_log_probs = ops.where(is_open(beams, rows)[:, None], beams.live_log_probs, NEVER)
+        return beams._replace(live_log_probs=live_log_probs)
+
+    def is_open(beams: BeamState, rows: Tensor | None) -> Tensor:
+        limits = rules.of_sentences(rows).limits
+        return should_continue(beams, limits, alpha, num_results, length_penalty, ending)
 
     return search_loop(
         advance,
-        lambda beams, rows: should_continue(
-            beams, rules.of_sentences(rows).limits, alpha, num_results, length_penalty
-        ),
+        is_open,
         lambda beams: (beams.finished_ids[:, :num_results], beams.finished_scores[:, :num_results]),
         start(state, batch_size, beam_size, max_length, special_tokens),
         rules.limits,
@@ -178,14 +195,23 @@ def start(
 
 
 def should_continue(
-    beams: BeamState, limits: Tensor, alpha: float, num_results: int, form: str = "gnmt"
+    beams: BeamState,
+    limits: Tensor,
+    alpha: float,
+    num_results: int,
+    form: str = "gnmt",
+    ending: str = "any",
 ) -> Tensor:
     """Whether a live hypothesis of each sentence could still become a result: bool (batch,).
 
     Its log-probability can only fall, and the penalty is most favorable at the sentence's limit.
+    Transformers takes the present length instead, and waits until no place is left in the pool.
     Beyond the limit nothing lives, whatever scores that are not finite compare to.
     """
-    penalty = penalty_of(ops.cast(limits + 1, "float32"), alpha, form)  # (batch,)
+    lengths = limits + 1  # (batch,)
+    if ending == "transformers":
+        lengths, num_results = ops.maximum(beams.index, 1), beams.tokens.shape[1]
+    penalty = penalty_of(ops.cast(lengths, "float32"), alpha, form)  # (batch,) or ()
     best_possible = beams.live_log_probs[:, 0] / penalty  # (batch,)
     can_improve = beams.finished_scores[:, num_results - 1] < best_possible
     return ops.logical_and(can_improve, beams.index <= limits)
@@ -206,8 +232,10 @@ def merge_finished(
     alpha: float,
     special_tokens: SpecialTokens,
     form: str,
+    num_ending: int,
 ) -> tuple[Tensor, Tensor]:
-    """The pool after the candidates that end here: ids (batch, beams, length) and scores."""
+    """The pool after those of the first candidates that end: ids (batch, beams, length), scores."""
+    candidates = Candidates(*(values[:, :num_ending] for values in candidates))
     penalty = penalty_of(ops.cast(beams.index + 1, "float32"), alpha, form)
     has_ended = candidates.tokens == special_tokens.eos  # (batch, candidates)
     scores = ops.where(has_ended, candidates.log_probs / penalty, NEVER)  # (batch, candidates)

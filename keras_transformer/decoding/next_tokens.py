@@ -25,12 +25,14 @@ class OutputRules(NamedTuple):
         vocabulary_size: number of tokens; ids from there on are never produced. None: the number of
             logits.
         constraints: see `decoding.constraints`; the strongest first.
+        end_is_free: whether an EOS at the limit leaves a hypothesis its log-probability.
     """
 
     limits: Tensor
     special_tokens: SpecialTokens
     vocabulary_size: int | None = None
     constraints: Sequence[Constraint] = ()
+    end_is_free: bool = False
 
     def know_their_sentences(self) -> bool:
         """Whether `of_sentences` is possible: a constraint of the user's own may lack it."""
@@ -124,7 +126,8 @@ def best_extensions(
     tokens, parents = (choose(of, places) for of in (tokens, parents))
 
     eos, must_end = rules.special_tokens.eos, ops.reshape(rules.must_end(index), (-1, 1))
-    ends, ending = _padded_top_k(log_probs + (logits[..., eos] - totals), count)
+    end_log_probs = 0.0 if rules.end_is_free else logits[..., eos] - totals
+    ends, ending = _padded_top_k(log_probs + end_log_probs, count)
     return Extensions(
         log_probs=ops.where(must_end, ends, best),
         tokens=ops.where(must_end, eos, tokens),

@@ -27,8 +27,8 @@ def export_marian(translator: Translator, directory: PathLike) -> Path:
     """Write a translator's model for `transformers.MarianMTModel`, with its tokenizers.
 
     The logits are equal, except that `MarianMTModel` always has 1e-5 as the epsilon of its layer
-    normalizations. Its `generate` divides a score by the length to the power of `alpha`, so the
-    search is the same with `length_penalty="power"` only.
+    normalizations. Its `generate` divides a score by the length to the power of `alpha`, and ends
+    in its own way: the search is the same with `length_penalty="power", ending="transformers"`.
 
     Args:
         translator: a translator of one model, on any backend.
@@ -147,7 +147,7 @@ def _generation(translator: Translator) -> dict[str, Any]:
     return {
         "num_beams": translator.beam_size,
         "length_penalty": translator.alpha,
-        "early_stopping": "never",  # as our search, which is exact
+        "early_stopping": False if translator.ending == "transformers" else "never",
         "max_length": _POSITIONS,
         "bad_words_ids": [[number] for number in sorted({tokens.pad, tokens.bos})],
         "pad_token_id": tokens.pad,

@@ -7,7 +7,9 @@ declare more data than it holds. Weights need neither, so such files are refused
 import contextlib
 import io
 import math
+import os
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import h5py
 import numpy as np
@@ -34,15 +36,43 @@ class WeightFile(io.BytesIO):
         return "model.weights.h5"
 
 
-def read_weight_file(path: PathLike) -> WeightFile:
-    """Read a file of weights into memory, where it cannot change any more."""
+class _FileOnDisk(WeightFile):
+    """An open file, which is read where it is used: Keras takes files in memory alone."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        super().__init__()
+        self._file = file
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._file.read(-1 if size is None else size)
+
+    def readinto(self, buffer: Any) -> int:
+        return self._file.readinto(buffer)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+
+@contextlib.contextmanager
+def weight_file(path: PathLike) -> Iterator[WeightFile]:
+    """Open a file of weights for several readings, which all see the same content.
+
+    Raises:
+        UserInputError: the file cannot be read, or it changed in the meantime.
+    """
     try:
         with open_ordinary(path) as file:
-            return WeightFile(file.read())
+            before = os.fstat(file.fileno())
+            yield _FileOnDisk(file)
+            after = os.fstat(file.fileno())
     except OSError as error:
-        raise UserInputError(f"Cannot read the weights {path}: {error.strerror}.") from error
-    except MemoryError as error:
-        raise UserInputError(f"The weights {path} do not fit into the memory.") from error
+        reason = error.strerror or error
+        raise UserInputError(f"Cannot read the weights {path}: {reason}.") from error
+    if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
+        raise UserInputError(f"The weights {path} changed while they were read. Try again.")
 
 
 @contextlib.contextmanager

@@ -237,9 +237,7 @@ class SentenceTranslator(HasSearchOptions):
     def _encode_sources(
         self, name: str, sentences: Iterable[str], long_sentences: LongSentences = "refuse"
     ) -> list[list[int]]:
-        most = self._most_tokens() - self._tags.length
-        rows = encode_sentences(name, sentences, self.source_tokenizer, most, long_sentences)
-        return [self._tags.before([row])[0] for row in rows]
+        return self._tags.encode(name, sentences, self._most_tokens(), long_sentences)
 
     def _encode(self, name: str, sentences: Iterable[str]) -> list[list[int]]:
         return encode_sentences(name, sentences, self.tokenizer, self._most_tokens())

@@ -206,7 +206,7 @@ def read_native(
 
 def _search(path: Path, **search: Any) -> dict[str, Any]:
     """Fields of `SearchOptions`, after their checks."""
-    search["length_penalty"] = "power"
+    search |= {"length_penalty": "power", "ending": "transformers"}
     try:
         SearchOptions(**search)
     except ValueError as error:

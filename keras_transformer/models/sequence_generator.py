@@ -143,6 +143,7 @@ class SequenceGenerator:
             beam_size=options.beam_size,
             alpha=options.alpha,
             length_penalty=options.length_penalty,
+            ending=options.ending,
             num_results=options.num_results,
         )
 

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.weight_files import WeightFile, open_weights, read_weight_file
+from keras_transformer.files.weight_files import WeightFile, open_weights, weight_file
 from keras_transformer.files.whole_files import write_bytes
 from keras_transformer.runs.run_checksums import keeping_in_run
 from keras_transformer.types import PathLike
@@ -34,9 +34,10 @@ def load_weights(model: keras.Model, path: PathLike, content: WeightFile | None 
             weights of another model, or weights that are infinite or NaN.
     """
     if content is None:
-        content = read_weight_file(path)
-        with open_weights(path, content):
-            pass
+        with weight_file(path) as content:
+            with open_weights(path, content):
+                pass
+            return load_weights(model, path, content)
     content.seek(0)
     try:
         _without_optimizer(model).load_weights(content)

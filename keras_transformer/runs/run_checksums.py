@@ -2,9 +2,11 @@
 
 import functools
 import hashlib
+import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.file_lock import file_lock
@@ -15,6 +17,7 @@ from keras_transformer.types import PathLike
 
 ADVICE = "Copy the run again."
 CHECKPOINTS = "checkpoints"
+_BLOCK = 1 << 20  # bytes
 
 
 class RunChecksums:
@@ -94,18 +97,22 @@ class RunChecksums:
             raise UserInputError(f"Damaged: {', '.join(damaged)}. {ADVICE}")
         return len(listed)
 
-    def check_content(
-        self, path: PathLike, content: bytes | memoryview, advice: str = ADVICE
-    ) -> None:
-        """Compare the bytes read from a file with its checksum; a UserInputError if they differ."""
+    def check_file(self, path: PathLike, file: BinaryIO, advice: str = ADVICE) -> None:
+        """Compare an open file with its checksum; a UserInputError if they differ."""
         expected = self._expected(path)
-        if expected is not None and hashlib.sha256(content).hexdigest() not in expected:
+        if expected is None:
+            return
+        file.seek(0)
+        digest = hashlib.sha256()
+        while block := file.read(_BLOCK):
+            digest.update(block)
+        if digest.hexdigest() not in expected:
             raise UserInputError(f"{path} is damaged: its checksum is wrong. {advice}")
 
     def read(self, path: PathLike) -> bytes:
         """Return the bytes of a small file after comparing them with its checksum."""
         content = read_small_file(path)
-        self.check_content(path, content)
+        self.check_file(path, io.BytesIO(content))
         return content
 
     def _expected(self, path: PathLike) -> Sequence[str] | None:

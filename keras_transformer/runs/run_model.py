@@ -7,7 +7,7 @@ import keras
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json
-from keras_transformer.files.weight_files import read_weight_file
+from keras_transformer.files.weight_files import weight_file
 from keras_transformer.models.architecture import load_architecture
 from keras_transformer.runs.model_weights import count_weights, load_weights
 from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
@@ -35,10 +35,10 @@ def load_run_model(
         model = _make_model(path, checksums, rates, count_safetensors(weights), weights)
         load_safetensors(model, weights)
         return model
-    content = read_weight_file(weights)
-    checksums.check_content(weights, content.getbuffer(), _OTHER_WEIGHTS)
-    model = _make_model(path, checksums, rates, count_weights(weights, content), weights)
-    load_weights(model, weights, content)
+    with weight_file(weights) as content:
+        checksums.check_file(weights, content, _OTHER_WEIGHTS)
+        model = _make_model(path, checksums, rates, count_weights(weights, content), weights)
+        load_weights(model, weights, content)
     return model
 
 

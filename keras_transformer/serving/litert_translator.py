@@ -13,7 +13,8 @@ from keras_transformer.serving.cpu_threads import cpu_threads
 from keras_transformer.serving.export_contract import NO_SCORE
 from keras_transformer.serving.litert_directory import TRANSLATE_IDS, LiteRTDirectory
 from keras_transformer.text.sentence_batches import batches_by_length
-from keras_transformer.text.sentence_encoding import LongSentences, encode_sentences
+from keras_transformer.text.sentence_encoding import LongSentences
+from keras_transformer.text.target_tags import TargetTags
 from keras_transformer.types import PathLike
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class LiteRTTranslator:
         batch_size: maximum number of sentences in a batch.
         long_sentences: what to do with a sentence that is too long: `"refuse"` raises
             `SentenceTooLong`; `"cut"` drops its end, with a `LongSentenceWarning`.
+        target_language: code of the target language, for models of several, as in `Translator`.
 
     Raises:
         ValueError: an argument breaks its rule.
@@ -60,6 +62,7 @@ class LiteRTTranslator:
         num_threads: int | None = None,
         batch_size: int = 8,
         long_sentences: Literal["refuse", "cut"] = "cut",
+        target_language: str | None = None,
     ) -> None:
         num_threads = cpu_threads(num_threads)
         check_positive_int("batch_size", batch_size)
@@ -68,6 +71,7 @@ class LiteRTTranslator:
         files = LiteRTDirectory(directory)
         self.settings = files.read_settings()
         self.source_tokenizer, self.tokenizer = files.load_tokenizers(self.settings)
+        self._tags = TargetTags(self.source_tokenizer, target_language)
         self.batch_size = batch_size
         self.long_sentences: LongSentences = long_sentences
         self._model = interpreter(model_path=str(files.model_path), num_threads=num_threads)
@@ -129,7 +133,7 @@ class LiteRTTranslator:
         self, name: str, sentences: Iterable[str], long_sentences: LongSentences
     ) -> list[list[int]]:
         most = self.settings["limits"]["max_source_length"]
-        return encode_sentences(name, sentences, self.source_tokenizer, most, long_sentences)
+        return self._tags.encode(name, sentences, most, long_sentences)
 
     def _run(self, rows: Sequence[list[int]]) -> tuple[list[list[int]], np.ndarray]:
         """The output ids and the scores of rows of ids."""

@@ -1,8 +1,9 @@
 """The tag of the target language in front of a source, in models of several target languages."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.text.sentence_encoding import LongSentences, encode_sentences
 from keras_transformer.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 _MOST_SHOWN = 20
@@ -20,6 +21,7 @@ class TargetTags:
     """
 
     def __init__(self, tokenizer: SentencePieceTokenizer, language: str | None) -> None:
+        self._tokenizer = tokenizer
         vocabulary, languages = tokenizer.vocabulary, tokenizer.target_languages
         self._tags = {vocabulary.ids[tag] for tag in vocabulary.tags} if vocabulary else set()
         self._tag: int | None = None
@@ -38,6 +40,14 @@ class TargetTags:
     def length(self) -> int:
         """How many tokens to leave room for."""
         return 1 if self._tags else 0
+
+    def encode(
+        self, name: str, sentences: Iterable[str], max_length: int, long_sentences: LongSentences
+    ) -> list[list[int]]:
+        """As `encode_sentences`, with the tags and with room for them."""
+        most = max_length - self.length
+        rows = encode_sentences(name, sentences, self._tokenizer, most, long_sentences)
+        return [self.before([row])[0] for row in rows]
 
     def before(self, rows: Sequence[list[int]]) -> list[list[int]]:
         """The parts of a sentence, each with the tag of the first one or the chosen one."""

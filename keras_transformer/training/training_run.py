@@ -419,6 +419,7 @@ class TrainingRun:
             source_tokenizer=None if source_tokenizer is tokenizer else source_tokenizer,
             settings=self.settings,
             origin=None if self.origin is None else self.origin.path,
+            search=None if self.origin is None else self.origin.record().search,
         )
 
     def _go_back(self, model: keras.Model, state: TrainingState) -> None:

@@ -178,6 +178,7 @@ def test_perplexity_counts_the_end_of_each_sentence(evaluate, known):
         "alpha": 1.0,
         "extra_length": 9,
         "batch_size": 7,
+        "target_language": None,
     }
 
 

@@ -1,4 +1,4 @@
-"""Beam search on Python lists in float64, one sentence, always run to its limit: the reference."""
+"""Beam search on Python lists in float64, one sentence: the reference."""
 
 import math
 
@@ -11,29 +11,43 @@ def numpy_beam_search(
     limit,
     special_tokens,
     length_penalty="gnmt",
+    ending="any",
     allowed_after=None,
 ):
     """The `beam_size` best `(tokens, score)` of one sentence, best first.
 
-    `log_probs_after(prefix)` gives the log-probability of every token after a tuple of tokens,
-    `allowed_after(prefix)` the tokens that may follow it; None: all but padding and BOS.
+    With `ending="any"` it always runs to its limit. `log_probs_after(prefix)` gives the
+    log-probability of every token after a tuple of tokens, `allowed_after(prefix)` the tokens that
+    may follow it; None: all but padding and BOS.
     """
-    never = {special_tokens.pad, special_tokens.bos}
+
+    def penalty(length):
+        return math.pow(length if length_penalty == "power" else (5 + length) / 6, alpha)
+
+    def extended(prefix, total):
+        """Every hypothesis of one token more."""
+        is_last = len(prefix) == limit
+        for token, log_prob in enumerate(log_probs_after(prefix)):
+            is_possible = token == special_tokens.eos or not is_last
+            if allowed_after is not None:
+                is_possible = token in allowed_after(prefix)
+            if is_possible and token not in {special_tokens.pad, special_tokens.bos}:
+                is_free = is_last and ending == "transformers"
+                yield (*prefix, token), total + (0.0 if is_free else float(log_prob))
+
+    def best(hypotheses):
+        return sorted(hypotheses, key=lambda hypothesis: -hypothesis[1])
+
     live, finished = [((), 0.0)], []
+    num_ending = beam_size if ending == "transformers" else 2 * beam_size
     for position in range(limit + 1):
-        extensions = []
-        for prefix, total in live:
-            for token, log_prob in enumerate(log_probs_after(prefix)):
-                is_possible = token == special_tokens.eos or position < limit
-                if allowed_after is not None:
-                    is_possible = token in allowed_after(prefix)
-                if is_possible and token not in never:
-                    extensions.append(((*prefix, token), total + float(log_prob)))
-        extensions.sort(key=lambda extension: -extension[1])
+        extensions = best(each for hypothesis in live for each in extended(*hypothesis))
         extensions = extensions[: 2 * beam_size]
-        for tokens, total in extensions:
-            if tokens[-1] == special_tokens.eos:
-                base = len(tokens) if length_penalty == "power" else (5 + len(tokens)) / 6
-                finished.append((tokens, total / math.pow(base, alpha)))
+        ended = [e for e in extensions[:num_ending] if e[0][-1] == special_tokens.eos]
+        finished += [(tokens, total / penalty(len(tokens))) for tokens, total in ended]
         live = [e for e in extensions if e[0][-1] != special_tokens.eos][:beam_size]
-    return sorted(finished, key=lambda hypothesis: -hypothesis[1])[:beam_size]
+        if ending == "transformers" and live and len(finished) >= beam_size:
+            worst_kept = best(finished)[beam_size - 1][1]
+            if live[0][1] / penalty(position + 1) <= worst_kept:
+                break
+    return best(finished)[:beam_size]

@@ -26,6 +26,7 @@ def search(
     tokens=TOKENS,
     num_results=None,
     length_penalty="gnmt",
+    ending="any",
 ):
     """Run the search; return ids and scores as NumPy arrays."""
     ids, scores = beam_search(
@@ -39,6 +40,7 @@ def search(
         max_length=max(limits) if max_length is None else max_length,
         num_results=num_results,
         length_penalty=length_penalty,
+        ending=ending,
     )
     return ops.convert_to_numpy(ids), ops.convert_to_numpy(scores)
 
@@ -108,10 +110,14 @@ def test_equals_the_enumeration_of_all_outputs_when_the_beam_holds_them_all():
 
 
 @pytest.mark.parametrize(
-    ("seed", "length_penalty"),
-    [*((seed, "gnmt") for seed in range(8)), *((seed, "power") for seed in range(8, 12))],
+    ("seed", "length_penalty", "ending"),
+    [
+        *((seed, "gnmt", "any") for seed in range(8)),
+        *((seed, "power", "any") for seed in range(8, 12)),
+        *((seed, "power", "transformers") for seed in range(12, 20)),
+    ],
 )
-def test_equals_a_reference_that_never_stops_early(seed, length_penalty):
+def test_equals_a_reference(seed, length_penalty, ending):
     generator = np.random.default_rng(seed)
     model = HistoryModel(seed, sharpness=generator.uniform(0.3, 3.0))
     beam_size, alpha = int(generator.integers(1, 6)), float(generator.choice([0.0, 0.6, 1.5]))
@@ -125,6 +131,7 @@ def test_equals_a_reference_that_never_stops_early(seed, length_penalty):
         beam_size=beam_size,
         alpha=alpha,
         length_penalty=length_penalty,
+        ending=ending,
     )
     for row, sentence in enumerate(sentences):
         expected = numpy_beam_search(
@@ -134,6 +141,7 @@ def test_equals_a_reference_that_never_stops_early(seed, length_penalty):
             limit=int(limits[row]),
             special_tokens=TOKENS,
             length_penalty=length_penalty,
+            ending=ending,
         )
         found = np.isfinite(scores[row])
         assert [without_padding(i) for i in ids[row, found]] == [tokens for tokens, _ in expected]

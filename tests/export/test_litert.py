@@ -193,6 +193,7 @@ def test_what_lies_beside_the_model(unusual, unusual_path):
         "beam_size": 3,
         "alpha": 1.0,
         "length_penalty": "gnmt",
+        "ending": "any",
         "min_length": 3,
         "no_repeat_ngram": 2,
     }

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.weight_files import make_weight_file, open_weights
+from keras_transformer.files.weight_files import make_weight_file, open_weights, weight_file
 from keras_transformer.training import average_checkpoints
 
 NAME = "layers/a/vars/0"
@@ -142,3 +142,16 @@ def test_a_file_made_in_memory_has_the_same_arrays_and_marks(tmp_path):
                 assert made[name][...].tobytes() == dataset[...].tobytes()
             assert made["layers/a/vars/2"].attrs["dtype"] == "bfloat16"
             assert made["layers/a/vars/2"].parent.attrs["name"] == "a"
+
+
+def test_a_file_that_changes_between_two_readings_is_refused(tmp_path):
+    path = tmp_path / "x.weights.h5"
+    with h5py.File(path, "w") as file:
+        file[NAME] = VALUES
+    with weight_file(path) as content:
+        for _ in range(2):
+            with open_weights(path, content) as datasets:
+                np.testing.assert_array_equal(datasets[NAME], VALUES)
+    message = "changed while they were read"
+    with pytest.raises(UserInputError, match=message), weight_file(path) as content:
+        path.write_bytes(content.read() + b"more")

@@ -48,6 +48,9 @@ def test_litert_has_the_translators_strings(translator, tmp_path):
     export_litert(translator, tmp_path / "litert")
     found = LiteRTTranslator(tmp_path / "litert").translate(SENTENCES)
     assert found == translator.translate(SENTENCES)
+    tagged = LiteRTTranslator(tmp_path / "litert", target_language="deu").translate(ENGLISH[:4])
+    assert tagged == translator.translate([f">>deu<< {sentence}" for sentence in ENGLISH[:4]])
+    assert tagged != found[:4]
 
 
 @pytest.mark.parametrize("beam_size", [1, pytest.param(4, marks=pytest.mark.slow)])
@@ -99,9 +102,8 @@ def ours(*, separate=False, **options):
     random = np.random.default_rng(0)
     for weight in model.trainable_variables:
         weight.assign(weight + 0.2 * random.normal(size=weight.shape))
-    return Translator(
-        model, tokenizers[-1], source_tokenizer=tokenizers[0], length_penalty="power", alpha=1.0
-    )
+    search = {"length_penalty": "power", "alpha": 1.0, "ending": "transformers"}
+    return Translator(model, tokenizers[-1], source_tokenizer=tokenizers[0], **search)
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,7 @@ def test_all_forms_are_the_same_model(form, folders, imported):
         assert one.special_tokens == other.special_tokens
         assert one.encode(SENTENCES) == other.encode(SENTENCES)
     search = {"beam_size": 4, "alpha": 1.0, "length_penalty": "power", "max_source_length": 512}
+    search["ending"] = "transformers"
     assert imported.search == search
     assert found.search == search | ({"beam_size": 6} if form == "native" else {})
 

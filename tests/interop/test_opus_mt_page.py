@@ -5,6 +5,7 @@ import pathlib
 import pytest
 
 from keras_transformer import cli
+from keras_transformer.runs.run_directory import RunDirectory
 from tests.interop.marian_folders import write_hugging_face
 from tests.interop.test_presets import fake_hub
 from tests.pages.page import Page
@@ -45,6 +46,8 @@ def test_the_model_is_trained_further(page_commands, capsys):
     capsys.readouterr()
     assert cli.main(["translate", "runs/mine", "--input", "mine.en", "--output", "out"]) == 0
     assert len(pathlib.Path("out").read_text().splitlines()) == 40
+    search = {"length_penalty": "power", "ending": "transformers"}
+    assert RunDirectory("runs/mine").search_defaults().items() >= search.items()
 
 
 @pytest.mark.slow

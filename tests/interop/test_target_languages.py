@@ -72,6 +72,16 @@ def test_the_flag(folder, tmp_path, capsys):
         files = ["--input", str(tmp_path / f"{name}.txt"), "--output", str(tmp_path / name)]
         assert cli.main([*command, *files, *flags]) == 0
     assert (tmp_path / "in").read_text() == (tmp_path / "tagged").read_text()
+    (tmp_path / "reference").write_text("Baum\nHaus\n")
+    evaluate = [
+        "evaluate",
+        str(tmp_path / "run"),
+        "--beam-size=2",
+        f"--reference={tmp_path}/reference",
+    ]
+    texts = [f"--source={tmp_path}/in.txt", f"--output={tmp_path}/evaluated"]
+    assert cli.main([*evaluate, *texts, "--target-language", "deu"]) == 0
+    assert (tmp_path / "evaluated").read_text() == (tmp_path / "in").read_text()
     capsys.readouterr()
     files = ["--input", str(tmp_path / "in.txt"), "--output", str(tmp_path / "new")]
     assert cli.main([*command, *files, "--target-language", "xyz"]) == 2

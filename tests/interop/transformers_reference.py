@@ -79,7 +79,6 @@ def generate(model, rows, extra_length, **options):
             torch.tensor([rows[place] for place in places]),
             num_beams=4,
             length_penalty=1.0,
-            early_stopping="never",
             max_new_tokens=limit,
             max_length=None,
             bad_words_ids=[[pad]],
@@ -116,11 +115,10 @@ def main(request):
             plain = transformers.MarianMTModel(config).eval()
             plain.load_state_dict(model.state_dict())
             searches = {
-                "as_it_is": generate(plain, rows, extra_length),
-                "first_candidates_end": generate(
-                    plain, rows, extra_length, forced_eos_token_id=None
+                "plain": generate(plain, rows, extra_length),
+                "any_end": generate(
+                    model, rows, extra_length, early_stopping="never", forced_eos_token_id=None
                 ),
-                "same_rules": generate(model, rows, extra_length, forced_eos_token_id=None),
             }
             Path(request["searches"]).write_text(json.dumps(searches))
 
