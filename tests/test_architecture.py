@@ -25,10 +25,11 @@ RANKS = {
     "command_line": 8, "evaluation": 8, "inference": 8,
     "serving": 9, "training": 9,
     "export": 10, "interpretation": 10, "translation_training": 10,
-    "__init__": 11, "commands": 11,
-    "cli": 12,
-    "__main__": 13,
-    "recipes": 13, "benchmarks": 13,
+    "app": 11,
+    "__init__": 12, "commands": 12,
+    "cli": 13,
+    "__main__": 14,
+    "recipes": 14, "benchmarks": 14,
 }  # fmt: skip
 CORE = 3  # the highest rank that runs on every backend
 CORE_LIBRARIES = {"keras", "numpy"}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from keras_transformer.command_line.command_errors import Verbs
-from keras_transformer.commands.parallel_lines import (
+from keras_transformer.commands.arguments.parallel_lines import (
     add_parallel_arguments,
     print_line_for_each_pair,
 )

@@ -11,14 +11,17 @@ from typing import Any
 
 from keras_transformer.command_line.command_errors import Verbs
 from keras_transformer.command_line.line_stream import one_line
-from keras_transformer.commands.long_lines import told_by_line
-from keras_transformer.commands.model_arguments import add_batch_arguments, add_target_language
-from keras_transformer.commands.scorecard_text import scorecard_text
-from keras_transformer.commands.search_arguments import (
+from keras_transformer.commands.arguments.long_lines import told_by_line
+from keras_transformer.commands.arguments.model_arguments import (
+    add_batch_arguments,
+    add_target_language,
+)
+from keras_transformer.commands.arguments.search_arguments import (
     add_search_arguments,
     given_search,
     search_of,
 )
+from keras_transformer.commands.scorecard_text import scorecard_text
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import require_standard_output

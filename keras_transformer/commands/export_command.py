@@ -6,8 +6,8 @@ from typing import Any
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.command_errors import CommandParser, Verbs
-from keras_transformer.commands.model_arguments import add_run_arguments, load_translator
-from keras_transformer.commands.search_arguments import add_search_arguments, given_search
+from keras_transformer.commands.arguments.model_arguments import add_run_arguments, load_translator
+from keras_transformer.commands.arguments.search_arguments import add_search_arguments, given_search
 from keras_transformer.search_options import EXPORT
 from keras_transformer.serving.export_contract import (
     CTRANSLATE2_PRECISIONS,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.command_errors import Verbs
 from keras_transformer.command_line.line_stream import STANDARD_INPUT, chunks_of_lines, write_lines
-from keras_transformer.commands.long_lines import answer_lines
-from keras_transformer.commands.model_arguments import add_batch_arguments
-from keras_transformer.commands.search_arguments import add_search_arguments, given_search
+from keras_transformer.commands.arguments.long_lines import answer_lines
+from keras_transformer.commands.arguments.model_arguments import add_batch_arguments
+from keras_transformer.commands.arguments.search_arguments import add_search_arguments, given_search
 from keras_transformer.search_options import PARSING
 
 if TYPE_CHECKING:

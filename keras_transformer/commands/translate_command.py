@@ -15,15 +15,15 @@ from keras_transformer.command_line.line_stream import (
     one_line,
     write_lines,
 )
-from keras_transformer.commands.long_lines import answer_lines, told_by_line
-from keras_transformer.commands.model_arguments import (
+from keras_transformer.commands.arguments.long_lines import answer_lines, told_by_line
+from keras_transformer.commands.arguments.model_arguments import (
     lines_a_batch,
     lines_a_piece,
     load_translator,
     model_digests,
 )
-from keras_transformer.commands.search_arguments import given_search
-from keras_transformer.commands.translate_arguments import (
+from keras_transformer.commands.arguments.search_arguments import given_search
+from keras_transformer.commands.arguments.translate_arguments import (
     SAMPLING,
     add_translate_arguments,
     check_combinations,

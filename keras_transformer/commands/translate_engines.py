@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from keras_transformer.commands.arguments.model_arguments import load_translator
+from keras_transformer.commands.arguments.search_arguments import search_of
 from keras_transformer.commands.export_command import SEARCH as EXPORTED_SEARCH
-from keras_transformer.commands.model_arguments import load_translator
-from keras_transformer.commands.search_arguments import search_of
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import CHECKSUMS
 from keras_transformer.files.file_lock import file_lock

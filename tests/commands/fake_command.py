@@ -4,7 +4,8 @@ import sys
 import types
 
 from keras_transformer import backend_start, cli
-from keras_transformer.commands import model_arguments, parallel_lines, translate_command
+from keras_transformer.commands import translate_command
+from keras_transformer.commands.arguments import model_arguments, parallel_lines
 from tests.commands.fake_translator import FakeTranslator
 
 

@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from keras_transformer.commands import model_arguments
+from keras_transformer.commands.arguments import model_arguments
 from tests.commands.fake_translator import FakeTranslator
 
 

@@ -8,7 +8,7 @@ import pytest
 from keras_transformer import cli
 from keras_transformer.command_line import line_stream
 from keras_transformer.command_line.resumable_output import ResumableOutput
-from keras_transformer.commands import model_arguments
+from keras_transformer.commands.arguments import model_arguments
 from keras_transformer.errors import UserInputError
 from tests.commands.fake_translator import FakeTranslator
 

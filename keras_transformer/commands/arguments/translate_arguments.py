@@ -9,8 +9,8 @@ from keras_transformer.command_line.command_errors import (
     positive_number,
     share,
 )
-from keras_transformer.commands.model_arguments import add_model_arguments
-from keras_transformer.commands.search_arguments import add_search_arguments, search_of
+from keras_transformer.commands.arguments.model_arguments import add_model_arguments
+from keras_transformer.commands.arguments.search_arguments import add_search_arguments, search_of
 from keras_transformer.commands.translate_engines import ENGINES, check_engine
 from keras_transformer.errors import UserInputError
 from keras_transformer.search_options import SearchOptions

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.line_stream import line_bar, next_piece, write_lines
-from keras_transformer.commands.long_lines import answer_lines
-from keras_transformer.commands.model_arguments import (
+from keras_transformer.commands.arguments.long_lines import answer_lines
+from keras_transformer.commands.arguments.model_arguments import (
     add_model_arguments,
     lines_a_piece,
     load_translator,
 )
-from keras_transformer.commands.search_arguments import given_search
+from keras_transformer.commands.arguments.search_arguments import given_search
 from keras_transformer.files.input_files import is_read_once
 
 if TYPE_CHECKING:

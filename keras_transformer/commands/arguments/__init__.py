@@ -1,0 +1,1 @@
+"""Flags that several verbs have, and what they make of them."""
