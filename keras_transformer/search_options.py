@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypedDict, TypeVar
 
 from keras_transformer.argument_checks import (
+    check_bool,
     check_non_negative_int,
     check_non_negative_number,
     check_one_of,
@@ -19,6 +20,7 @@ END_OF_ALPHA, END_OF_POWER = 10, 9
 # Divisors of a log-probability for |Y| output tokens, EOS included, by name.
 LENGTH_PENALTIES = {"gnmt": "((5 + |Y|) / 6) ^ alpha", "power": "|Y| ^ alpha"}
 ENDINGS = ("any", "transformers")
+_LARGEST_BEAM = 10_000  # its 20,000 candidates times a vocabulary of 100,000 fit into int32
 _LONGEST_NGRAM = 100  # each of its tokens is compared in every step
 
 _T = TypeVar("_T")
@@ -32,11 +34,20 @@ class SearchKeywords(TypedDict, total=False):
     alpha: float
     length_penalty: str
     ending: str
+    renormalize: bool
     extra_length: int
     min_length: int
     no_repeat_ngram: int
     max_source_length: int
     num_results: int | None
+
+
+def _check_beam_size(name: str, value: int) -> None:
+    check_positive_int(name, value)
+    if value > _LARGEST_BEAM:
+        raise UserInputError(
+            f"`{name}` must be at most {_LARGEST_BEAM:,}. Received: {name}={repr(value)[:30]}"
+        )
 
 
 def _check_alpha(name: str, value: float) -> None:
@@ -83,7 +94,7 @@ class SearchOptions:
     """Options of the search in a `Translator`, a `Parser` or an exported model.
 
     Args:
-        beam_size: number of hypotheses of the beam search; 1 is greedy search.
+        beam_size: number of hypotheses of the beam search, at most 10,000; 1 is greedy search.
         alpha: exponent of the length penalty, at least 0 and less than 10.
         length_penalty: divisor of the log-probability of |Y| tokens, EOS included: `"gnmt"`,
             `((5 + |Y|) / 6) ^ alpha`, or `"power"`, `|Y| ^ alpha`, as in Marian, fairseq and
@@ -94,6 +105,9 @@ class SearchOptions:
             `beam_size` best, at no cost where the length limit forces it, the search when
             `beam_size` outputs are better than its hypotheses at their present length. The first
             finds the more probable outputs.
+        renormalize: whether tokens that are never produced, such as padding, are left out of the
+            probabilities, in scores too. Marian has no such tokens. By default they keep their
+            share, so that a score is the model's own.
         extra_length: maximum number of output tokens beyond the number of source tokens, neither
             counting EOS.
         min_length: minimum number of output tokens, not counting EOS; lowered to the maximum
@@ -114,7 +128,7 @@ class SearchOptions:
         ValueError: `alpha` must be a number >= 0. Received: alpha=-1
     """
 
-    beam_size: int = _option(4, check_positive_int, "default: {}; 1 is greedy search")
+    beam_size: int = _option(4, _check_beam_size, "default: {}; 1 is greedy search")
     alpha: float = _option(0.6, _check_alpha, "exponent of the length penalty (default: {})")
     length_penalty: str = _option(
         "gnmt",
@@ -127,6 +141,9 @@ class SearchOptions:
         _check_ending,
         "how a beam search ends: any, when no output can become better; transformers, sooner, as "
         "in Hugging Face Transformers (default: {})",
+    )
+    renormalize: bool = _option(
+        False, check_bool, "leave tokens that are never produced out of the probabilities"
     )
     extra_length: int = _option(
         50,
@@ -215,6 +232,7 @@ class HasSearchOptions:
     alpha: float
     length_penalty: str
     ending: str
+    renormalize: bool
     extra_length: int
     min_length: int
     no_repeat_ngram: int

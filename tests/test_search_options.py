@@ -20,11 +20,14 @@ NAMES = [field.name for field in dataclasses.fields(SearchOptions)]
     ("options", "error", "message"),
     [
         ({"beam_size": 0}, ValueError, "`beam_size` must be a positive integer"),
+        ({"beam_size": 10_001}, UserInputError, "`beam_size` must be at most 10,000. Received: be"),
+        ({"beam_size": 10**4000}, UserInputError, "at most 10,000. Received: beam_size=1000000"),
         ({"alpha": -1.0}, ValueError, "`alpha` must be a number >= 0"),
         ({"alpha": 10}, UserInputError, "`alpha` must be less than 10. Received: alpha=10"),
         ({"alpha": 9, "length_penalty": "power"}, UserInputError, "less than 9 with the length"),
         ({"length_penalty": "none"}, ValueError, "`length_penalty` must be one of"),
         ({"ending": "first"}, ValueError, "`ending` must be one of"),
+        ({"renormalize": 1}, ValueError, "`renormalize` must be True or False"),
         ({"extra_length": 2.5}, ValueError, "`extra_length` must be a positive integer"),
         ({"min_length": -1}, ValueError, "`min_length` must be an integer >= 0"),
         ({"no_repeat_ngram": 1.5}, ValueError, "`no_repeat_ngram` must be an integer >= 0"),
@@ -50,7 +53,7 @@ def test_a_class_has_the_options_as_arguments_and_attributes():
     assert parameters["beam_size"].default == 21
     searching = Searching("model", alpha=0.5)
     assert [getattr(searching, name) for name in NAMES] == [
-        *(21, 0.5, "gnmt", "any"),
+        *(21, 0.5, "gnmt", "any", False),
         *(300, 0, 0, 1024, 1),
     ]
     with pytest.raises(AttributeError):

@@ -70,7 +70,7 @@ def export_ctranslate2(
     from keras_transformer.export.ctranslate2_spec import transformer_spec
 
     def write(path: Path) -> None:
-        spec = transformer_spec(layers, NUM_POSITIONS)
+        spec = transformer_spec(layers, NUM_POSITIONS, _without_probability(translator, layers))
         _add_vocabularies(spec, translator, layers)
         spec.validate()
         spec.optimize(precision)
@@ -86,6 +86,14 @@ def export_ctranslate2(
         write_checksums(path)
 
     return write_new_directory(directory, write)
+
+
+def _without_probability(translator: Translator, layers: TransformerStacks) -> list[int]:
+    """The tokens that a translator's options leave out of the probabilities."""
+    if not translator.search_options.renormalize:
+        return []
+    special, size = translator.tokenizer.special_tokens, translator.tokenizer.vocabulary_size
+    return sorted({special.pad, special.bos, *range(size, layers.vocabulary_size)})
 
 
 def _exportable_layers(translator: Translator) -> TransformerStacks:
@@ -111,6 +119,11 @@ def _exportable_layers(translator: Translator) -> TransformerStacks:
             f"Received: activation={activation!r}"
         )
     attention = layers.encoder_layers[0].attention
+    if attention.attention_window is not None:
+        raise UserInputError(
+            "CTranslate2 has no restricted self-attention in such models: `attention_window` must "
+            f"be None. Received: attention_window={attention.attention_window}"
+        )
     if attention.key_dim != attention.value_dim:
         raise UserInputError(
             "CTranslate2 needs heads whose `key_dim` and `value_dim` are equal. "

@@ -1,5 +1,7 @@
 """A model's weights as CTranslate2's `TransformerSpec`, in NumPy on every backend."""
 
+from collections.abc import Sequence
+
 import keras
 import numpy as np
 from ctranslate2.specs.common_spec import Activation
@@ -13,6 +15,7 @@ from keras_transformer.layers import PositionalEmbedding
 from keras_transformer.models import TransformerStacks
 from keras_transformer.types import Tensor
 
+NO_LOGIT = -1e4  # of what has no share of the probability; float16 can hold it
 SELF_ATTENTION = ("query_key_value", "output")
 CROSS_ATTENTION = ("query", "key_value", "output")
 # By Keras's names.
@@ -25,10 +28,13 @@ ACTIVATIONS = {
 }
 
 
-def transformer_spec(layers: TransformerStacks, num_positions: int) -> TransformerSpec:
+def transformer_spec(
+    layers: TransformerStacks, num_positions: int, never: Sequence[int] = ()
+) -> TransformerSpec:
     """The specification with all weights, still without vocabularies.
 
-    `num_positions` is for a model without a limit of length. Shared weights are one array.
+    `num_positions` is for a model without a limit of length. Tokens in `never` have no share of the
+    probability. Shared weights are one array.
     """
     first = layers.encoder_layers[0]
     options = {
@@ -48,6 +54,12 @@ def transformer_spec(layers: TransformerStacks, num_positions: int) -> Transform
     )
     _fill_stacks(encoder, decoder, layers)
     _fill_embeddings(encoder, decoder, layers, num_positions)
+    if never:
+        bias = np.zeros(layers.vocabulary_size, "float32")
+        if layers.target_embedding.use_logits_bias:
+            bias += decoder.projection.bias
+        bias[list(never)] = NO_LOGIT
+        decoder.projection.bias = bias
     spec = TransformerSpec(encoder, decoder)
     spec.config.layer_norm_epsilon = first.layer_norm_epsilon
     spec.config.add_source_eos = True

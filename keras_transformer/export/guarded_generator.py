@@ -120,7 +120,7 @@ class GuardedGenerator:
         bos = ops.full_like(labels[:, :1], self.tokens.bos)
         inputs = ops.where(labels == self.tokens.eos, self.tokens.pad, labels)
         inputs = ops.concatenate([bos, inputs[:, :-1]], axis=1)  # (batch, target)
-        log_probs = self._generator.score(source_ids, inputs, labels)
+        log_probs = self._generator.score(source_ids, inputs, labels, self.options.renormalize)
         num_tokens = _num_tokens(target_ids, target_lengths, self.tokens.eos)[:, 0]  # (batch,)
         return ops.where(num_tokens < most, log_probs, NO_SCORE)
 

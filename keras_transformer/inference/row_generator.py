@@ -113,7 +113,9 @@ class RowGenerator:
         """Yield `(index, log_prob)` of each pair of rows, EOS included."""
         for indices, *inputs in self._batches_of_pairs(source_rows, target_rows, progress):
             labels = self._pad([[*target_rows[i], self._tokens.eos] for i in indices])
-            log_probs = self._call(self._generator.score, *inputs, labels)
+            log_probs = self._call(
+                self._generator.score, *inputs, labels, renormalize=self._options.renormalize
+            )
             yield from zip(indices, log_probs.tolist(), strict=False)
 
     def alignment(

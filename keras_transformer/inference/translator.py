@@ -1,7 +1,7 @@
 """Strings in, strings out: trained models with their tokenizers."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Self, Unpack
 
@@ -99,6 +99,7 @@ class Translator(SentenceTranslator):
             target_language=target_language,
         )
         self.origins: list[Origin] = []
+        self._settings: Mapping[str, object] = {}  # of the model's training, for presets
         self.models: list[keras.Model] = (
             list(model) if isinstance(model, (list, tuple)) else [model]
         )
@@ -131,6 +132,7 @@ class Translator(SentenceTranslator):
         keywords: TranslatorKeywords = {**origins[0][0].search_defaults(), **options}
         translator = cls(models, tokenizer, source_tokenizer=source_tokenizer, **keywords)
         translator.origins = origins
+        translator._settings = origins[0][0].settings()
         return translator
 
     @classmethod
@@ -164,12 +166,14 @@ class Translator(SentenceTranslator):
                 return translator
             imported = import_marian(folder)
         keywords: TranslatorKeywords = {**imported.search, **options}  # type: ignore[typeddict-item]
-        return cls(
+        translator = cls(
             imported.model,
             imported.tokenizer,
             source_tokenizer=imported.source_tokenizer,
             **keywords,
         )
+        translator._settings = imported.settings
+        return translator
 
     def save_to_preset(
         self, path: PathLike, *, weights: Literal["keras", "safetensors"] = "keras"
@@ -199,7 +203,7 @@ class Translator(SentenceTranslator):
             source_tokenizer=self.source_tokenizer,
             tokenizer=self.tokenizer,
             search=dataclasses.asdict(self.search_options),
-            settings=self.origins[0][0].settings() if self.origins else {},
+            settings=self._settings,
             weights=weights,
         )
 

@@ -10,12 +10,23 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import read_record, to_record
 from keras_transformer.search_options import SearchOptions
 
+EOS = "</s>"
 LAYER_NORM_EPSILON = 1e-5  # PyTorch's default, which both forms rest on
 # The names of activations: theirs -> ours, which Keras takes.
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "gelu": "gelu", "relu": "relu"}
+_LARGEST_BEAM = 1000  # of a stranger's file: a larger one would run for hours
 
 
-class HuggingFaceConfig(msgspec.Struct, kw_only=True):
+class GenerationConfig(msgspec.Struct, kw_only=True):
+    """The part of generation_config.json that counts here; older folders have it in config.json."""
+
+    num_beams: int | None = None
+    length_penalty: float | None = None
+    renormalize_logits: bool = True
+    bad_words_ids: list[list[int]] | None = None
+
+
+class HuggingFaceConfig(GenerationConfig, kw_only=True):
     """config.json of a Hugging Face folder; the defaults are those of `MarianConfig`."""
 
     model_type: str
@@ -41,9 +52,6 @@ class HuggingFaceConfig(msgspec.Struct, kw_only=True):
     normalize_before: bool = False
     normalize_embedding: bool = False
     add_final_layer_norm: bool = False
-    num_beams: int | None = None
-    length_penalty: float | None = None
-    bad_words_ids: list[list[int]] | None = None
 
 
 class Architecture(msgspec.Struct, kw_only=True):
@@ -52,6 +60,8 @@ class Architecture(msgspec.Struct, kw_only=True):
     Attributes:
         options: arguments of `build_transformer`.
         pad, start, eos: ids of padding, of the decoder's first input and of the end of a sentence.
+        source_eos: id of the end of a source sentence.
+        source_rows, target_rows: numbers of rows of the tables of embeddings in the file.
         search: fields of `SearchOptions`, the model's own defaults.
     """
 
@@ -59,6 +69,9 @@ class Architecture(msgspec.Struct, kw_only=True):
     pad: int
     start: int
     eos: int
+    source_eos: int
+    source_rows: int
+    target_rows: int
     search: dict[str, Any]
 
 
@@ -69,19 +82,8 @@ def read_hugging_face(directory: Path) -> Architecture:
         UserInputError: a file is damaged, or the model is no Marian model or one with an option
             that this package lacks.
     """
+    config, origins = _read_configs(directory)
     path = directory / "config.json"
-    values = _without_none(read_record(path, dict[str, Any]))
-    search_path = directory / "generation_config.json"
-    if search_path.exists():
-        generation = _without_none(read_record(search_path, dict[str, Any]))
-        names = ("num_beams", "length_penalty", "bad_words_ids")
-        values |= {name: generation[name] for name in names if name in generation}
-    if values.get("model_type") != "marian":
-        raise UserInputError(
-            f"{path} must be of a Marian model, such as OPUS-MT's. Received: "
-            f"model_type={str(values.get('model_type'))[:100]!r}"
-        )
-    config = to_record(path, values, HuggingFaceConfig)
     _require(
         path,
         config,
@@ -95,15 +97,16 @@ def read_hugging_face(directory: Path) -> Architecture:
     )
     never = [[config.pad_token_id], [config.decoder_start_token_id]]  # what our search never gives
     if any(ids not in never for ids in config.bad_words_ids or []):
-        _refuse(path, "bad_words_ids", never, config.bad_words_ids)
+        _refuse(origins["bad_words_ids"], "bad_words_ids", str(never), config.bad_words_ids)
     if config.decoder_start_token_id == config.eos_token_id:
         _refuse(path, "decoder_start_token_id", "another id", config.decoder_start_token_id)
+    is_shared = config.share_encoder_decoder_embeddings
+    # `MarianMTModel` ignores the size of a target's vocabulary where both sides share one table.
+    target_size = (not is_shared and config.decoder_vocab_size) or config.vocab_size
     return Architecture(
         options={
-            "vocabulary_size": config.decoder_vocab_size or config.vocab_size,
-            "source_vocabulary_size": None
-            if config.share_encoder_decoder_embeddings
-            else config.vocab_size,
+            "vocabulary_size": target_size,
+            "source_vocabulary_size": None if is_shared else config.vocab_size,
             "num_encoder_layers": config.encoder_layers,
             "num_decoder_layers": config.decoder_layers,
             "hidden_dim": config.d_model,
@@ -118,13 +121,49 @@ def read_hugging_face(directory: Path) -> Architecture:
         pad=config.pad_token_id,
         start=config.decoder_start_token_id,
         eos=config.eos_token_id,
+        source_eos=config.eos_token_id,
+        source_rows=config.vocab_size,
+        target_rows=target_size,
         search=_search(
-            path,
-            beam_size=config.num_beams or 4,
-            alpha=1.0 if config.length_penalty is None else config.length_penalty,
-            max_source_length=config.max_position_embeddings,
+            origins,
+            beam_size=("num_beams", 4 if config.num_beams is None else config.num_beams),
+            alpha=(
+                "length_penalty",
+                1.0 if config.length_penalty is None else config.length_penalty,
+            ),
+            renormalize=("renormalize_logits", config.renormalize_logits),
+            max_source_length=("max_position_embeddings", config.max_position_embeddings),
         ),
     )
+
+
+def _read_configs(directory: Path) -> tuple[HuggingFaceConfig, dict[str, Path]]:
+    """The values of both files, of which generation_config.json outranks the other, and origins.
+
+    Returns:
+        The values, and the file that each is from by its name.
+    """
+    path = directory / "config.json"
+    values = _without_none(read_record(path, dict[str, Any]))
+    search_path = directory / "generation_config.json"
+    generation: dict[str, Any] = {}
+    if search_path.exists():
+        generation = _without_none(read_record(search_path, dict[str, Any]))
+        to_record(search_path, generation, GenerationConfig)
+        generation = {
+            name: value
+            for name, value in generation.items()
+            if name in GenerationConfig.__struct_fields__
+        }
+        values |= generation
+    origins = dict.fromkeys(HuggingFaceConfig.__struct_fields__, path)
+    origins |= dict.fromkeys(generation, search_path)
+    if values.get("model_type") != "marian":
+        raise UserInputError(
+            f"{path} must be of a Marian model, such as OPUS-MT's. Received: "
+            f"model_type={str(values.get('model_type'))[:100]!r}"
+        )
+    return to_record(path, values, HuggingFaceConfig), origins
 
 
 # What every Marian model has.
@@ -155,28 +194,38 @@ _NATIVE = {
 
 
 def read_native(
-    path: Path, config: Mapping[str, Any], decoder: Mapping[str, Any], num_pieces: int, eos: int
+    path: Path,
+    config: Mapping[str, Any],
+    decoder: Mapping[str, Any],
+    source_pieces: Mapping[str, int],
+    pieces: Mapping[str, int],
 ) -> Architecture:
     """The architecture in the configuration that Marian keeps within model.npz.
+
+    The id of padding, which Marian lacks, comes after the target's pieces on both sides.
 
     Args:
         path: the file, for errors.
         config: the configuration, values as texts.
         decoder: the content of decoder.yml, values as texts; empty without one.
-        num_pieces: number of the vocabulary's pieces; padding comes after them.
-        eos: id of the end of a sentence.
+        source_pieces, pieces: the ids of the pieces of both sides.
     """
     for name, expected in _NATIVE.items():
         if str(config.get(name, expected)).lower() != str(expected):
-            _refuse(path, name, expected, config[name])
+            _refuse(path, name, repr(expected), config[name])
     decoder_path = path.parent / "decoder.yml"
-    tied_all = _is_true(config, "tied-embeddings-all")
+    if _number(decoder_path, decoder, "word-penalty", 0) != 0:
+        _refuse(decoder_path, "word-penalty", "0", decoder["word-penalty"])
+    tied = [
+        name for name in ("tied-embeddings-all", "tied-embeddings-src") if _is_true(config, name)
+    ]
+    if tied and source_pieces != pieces:
+        _refuse(path, tied[0], "false with two vocabularies", config[tied[0]])
+    pad = len(pieces)
     return Architecture(
         options={
-            "vocabulary_size": num_pieces + 1,
-            "source_vocabulary_size": None
-            if tied_all or _is_true(config, "tied-embeddings-src")
-            else num_pieces + 1,
+            "vocabulary_size": pad + 1,
+            "source_vocabulary_size": None if tied else max(pad, len(source_pieces)) + 1,
             "num_encoder_layers": _integer(path, config, "enc-depth", 6),
             "num_decoder_layers": _integer(path, config, "dec-depth", 6),
             "hidden_dim": _integer(path, config, "dim-emb", 512),
@@ -188,30 +237,45 @@ def read_native(
                 "transformer-ffn-activation",
                 str(config.get("transformer-ffn-activation", "swish")),
             ),
-            "tie_weights": tied_all or _is_true(config, "tied-embeddings"),
-            "padding_id": num_pieces,
+            "tie_weights": "tied-embeddings-all" in tied or _is_true(config, "tied-embeddings"),
+            "padding_id": pad,
             **_ALWAYS,
         },
-        pad=num_pieces,
-        start=num_pieces,
-        eos=eos,
+        pad=pad,
+        start=pad,
+        eos=pieces.get(EOS, 0),
+        source_eos=source_pieces.get(EOS, 0),
+        source_rows=len(source_pieces),
+        target_rows=len(pieces),
         search=_search(
-            decoder_path,
-            beam_size=_integer(decoder_path, decoder, "beam-size", 6),
-            alpha=_number(decoder_path, decoder, "normalize", 1.0),
-            max_source_length=512,
+            dict.fromkeys(("beam-size", "normalize"), decoder_path),
+            beam_size=("beam-size", _integer(decoder_path, decoder, "beam-size", 6)),
+            alpha=("normalize", _number(decoder_path, decoder, "normalize", 1.0)),
+            renormalize=("", True),  # Marian has no padding
+            max_source_length=("", 512),
         ),
     )
 
 
-def _search(path: Path, **search: Any) -> dict[str, Any]:
-    """Fields of `SearchOptions`, after their checks."""
-    search |= {"length_penalty": "power", "ending": "transformers"}
-    try:
-        SearchOptions(**search)
-    except ValueError as error:
-        raise UserInputError(f"The model of {path} cannot be imported: {error}") from error
-    return search
+def _search(origins: Mapping[str, Path], **given: tuple[str, Any]) -> dict[str, Any]:
+    """Fields of `SearchOptions`, after their checks.
+
+    Args:
+        origins: the file of each key.
+        **given: field -> its key, for errors, and its value.
+    """
+    rules = {"length_penalty": "power", "ending": "transformers"}
+    for field, (key, value) in given.items():
+        try:
+            SearchOptions(**rules, **{field: value})  # type: ignore[arg-type]
+        except ValueError as error:
+            reason = str(error).replace(field, key)
+            raise UserInputError(
+                f"The model of {origins[key]} cannot be imported: {reason}"
+            ) from error
+        if field == "beam_size" and value > _LARGEST_BEAM:
+            _refuse(origins[key], key, f"at most {_LARGEST_BEAM:,}", value)
+    return {field: value for field, (_, value) in given.items()} | rules
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:
@@ -221,19 +285,19 @@ def _without_none(values: dict[str, Any]) -> dict[str, Any]:
 def _require(path: Path, config: HuggingFaceConfig, **expected: Any) -> None:
     for name, value in expected.items():
         if getattr(config, name) != value:
-            _refuse(path, name, value, getattr(config, name))
+            _refuse(path, name, repr(value), getattr(config, name))
 
 
-def _refuse(path: Path, name: str, expected: Any, value: Any) -> None:
+def _refuse(path: Path, name: str, rule: str, value: Any) -> None:
     raise UserInputError(
-        f"The model of {path} cannot be imported: `{name}` must be {expected!r}. "
+        f"The model of {path} cannot be imported: `{name}` must be {rule}. "
         f"Received: {name}={repr(value)[:100]}"
     )
 
 
 def _activation(path: Path, name: str, value: str) -> str:
     if value not in ACTIVATIONS:
-        _refuse(path, name, sorted(ACTIVATIONS), value)
+        _refuse(path, name, f"one of {sorted(ACTIVATIONS)}", value)
     return ACTIVATIONS[value]
 
 

@@ -17,6 +17,7 @@ from keras_transformer.decoding import (
 )
 from keras_transformer.decoding.hypothesis_arrays import Kept
 from keras_transformer.decoding.length_penalty import length_penalty
+from keras_transformer.decoding.next_tokens import NEVER, OutputRules
 from keras_transformer.losses.cross_entropy import negative_log_likelihood
 from keras_transformer.models import (
     CausalStack,
@@ -130,7 +131,9 @@ class SequenceGenerator:
                 have more tokens than the model has positions for.
         """
         rules = self._rules(source_ids, prefix_ids, options, constraints)
-        step, state = self._start(source_ids, options.beam_size, rules["max_length"])
+        step, state = self._start(
+            source_ids, options.beam_size, rules["max_length"], options.renormalize
+        )
         if options.beam_size == 1:
             ids, log_probs = greedy_search(step, state, **rules)  # (batch, length), (batch,)
             lengths = ops.sum(ops.cast(ids != self.special_tokens.pad, "float32"), axis=1)
@@ -171,7 +174,8 @@ class SequenceGenerator:
             top_k: draw among this number of most probable tokens; None: among all.
             top_p: draw among the fewest most probable tokens that together reach this probability;
                 None: among all.
-            options: the `SearchOptions`, of which the limits of the outputs count here.
+            options: the `SearchOptions`, of which the limits of the outputs and `renormalize`
+                count here.
 
         Returns:
             `(ids, log_probs)`: int32 (batch, num_samples, length) as from `search`; float32
@@ -183,7 +187,9 @@ class SequenceGenerator:
         uniforms = ops.convert_to_tensor(uniforms)
         num_samples = ops.shape(uniforms)[1]
         rules = self._rules(source_ids, prefix_ids, options, constraints)
-        step, state = self._start(source_ids, num_samples, rules["max_length"], independent=True)
+        step, state = self._start(
+            source_ids, num_samples, rules["max_length"], options.renormalize, independent=True
+        )
         return sample(
             step,
             state,
@@ -195,7 +201,13 @@ class SequenceGenerator:
             top_p=top_p,
         )
 
-    def score(self, source_ids: Tensor | None, target_ids: Tensor, labels: Tensor) -> Tensor:
+    def score(
+        self,
+        source_ids: Tensor | None,
+        target_ids: Tensor,
+        labels: Tensor,
+        renormalize: bool = False,
+    ) -> Tensor:
         """Natural-log probability of given targets, in one pass over all positions.
 
         Args:
@@ -203,12 +215,15 @@ class SequenceGenerator:
                 language model.
             target_ids: integer tensor (batch, target_length): BOS, tokens, padding.
             labels: integer tensor (batch, target_length): tokens, EOS, padding.
+            renormalize: as in `SearchOptions`.
 
         Returns:
             float32 (batch,): the sum over all labels but padding, EOS included.
         """
         labels = ops.cast(labels, "int32")
         logits = self.layers.logits(source_ids, target_ids)
+        if renormalize:
+            logits = self._of_outputs(logits)
         losses = negative_log_likelihood(labels, logits)
         return -ops.sum(ops.where(labels != self.special_tokens.pad, losses, 0.0), axis=1)
 
@@ -232,7 +247,13 @@ class SequenceGenerator:
         return self.layers.cross_attention(source_ids, target_ids, layer)
 
     def _start(
-        self, source_ids: Tensor, num_hypotheses: Any, max_length: Any, *, independent: bool = False
+        self,
+        source_ids: Tensor,
+        num_hypotheses: Any,
+        max_length: Any,
+        renormalize: bool,
+        *,
+        independent: bool = False,
     ) -> tuple[Callable, Any]:
         """What a search starts from: its step, and the state that the step takes and returns."""
         # XLA takes fixed shapes alone, and moves what does not change out of a loop by itself.
@@ -248,9 +269,17 @@ class SequenceGenerator:
         def step(tokens: Tensor, index: Tensor, state: Any) -> tuple[Tensor, Any]:
             cache, memory_state = state
             logits, cache = self.layers.step(tokens, index, memory_state.values, cache, weights)
+            if renormalize:
+                logits = self._of_outputs(logits)
             return logits, (cache, memory_state)
 
         return step, (cache, Kept(memory_state))
+
+    def _of_outputs(self, logits: Tensor) -> Tensor:
+        """Logits in float32, -inf for the tokens that are never produced."""
+        rules = OutputRules((), self.special_tokens, self.vocabulary_size)
+        is_output = rules.is_output(ops.arange(logits.shape[-1], dtype="int32"))
+        return ops.where(is_output, ops.cast(logits, "float32"), NEVER)
 
     def _rules(
         self,

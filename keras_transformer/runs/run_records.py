@@ -35,7 +35,7 @@ class RunRecord(msgspec.Struct, kw_only=True):
     source_tokenizer_fingerprint: Sha256 | None = None
     source_vocabulary_size: PositiveInt | None = None
     origin: str | None = msgspec.field(name="from", default=None)
-    search: dict[str, int | float | str | None] | None = None
+    search: dict[str, bool | int | float | str | None] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the record as a JSON-compatible dictionary, leaving out None values."""

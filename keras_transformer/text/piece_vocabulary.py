@@ -16,7 +16,7 @@ from keras_transformer.files.protocol_buffers import BYTES, bytes_field, fields
 from keras_transformer.special_tokens import SpecialTokens
 
 FIELD = 1000  # of the ModelProto, in the range of extensions
-TAG = r"\s*(>>[^<>]+<<)"  # at the start of a sentence, the target language: >>deu<<
+TAG = r"[ \t\r\n\f]*(>>[^<>]+<<)"  # at the start of a sentence, the target language: >>deu<<
 
 
 class PieceVocabulary(msgspec.Struct, frozen=True, dict=True):

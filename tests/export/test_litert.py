@@ -194,6 +194,7 @@ def test_what_lies_beside_the_model(unusual, unusual_path):
         "alpha": 1.0,
         "length_penalty": "gnmt",
         "ending": "any",
+        "renormalize": False,
         "min_length": 3,
         "no_repeat_ngram": 2,
     }

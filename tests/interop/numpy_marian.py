@@ -28,9 +28,14 @@ def log_probs(values):
 
 
 def score(tensors, config, source, target):
-    """The log-probability of one target, ids without any special token, and its end."""
+    """The log-probability of one target, ids without any special token, and its end.
+
+    Marian's vocabulary has no padding and no token to start with.
+    """
     eos, start = config["eos_token_id"], config["decoder_start_token_id"]
-    found = log_probs(logits(tensors, config, [[*source, eos]], [[start, *target]]))[0]
+    values = logits(tensors, config, [[*source, eos]], [[start, *target]])
+    values[..., [config["pad_token_id"], start]] = -np.inf
+    found = log_probs(values)[0]
     return sum(found[place, token] for place, token in enumerate([*target, eos]))
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from keras_transformer.export import export_marian
 from keras_transformer.interop.marian_import import import_marian
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
-from tests.interop.marian_folders import make_config, vocabulary, write_json, write_texts
+from tests.interop.marian_folders import ENGLISH, make_config, vocabulary, write_json, write_texts
+from tests.interop.test_marian_exports import ours
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +46,7 @@ def random_pairs(pad, number=20, longest=12):
     return source, target, lengths[1] + 1
 
 
-def reference(peers, path, *, size=None, scale=1.5, end_bias=3.0, rows=(), **changes):
+def reference(peers, path, *, size=None, scale=1.5, end_bias=3.0, shift=0.0, rows=(), **changes):
     """Let Transformers make a model in `path` and answer; returns its logits and searches."""
     pad = len(vocabulary(size)) - 1
     ids = {"vocab_size": pad + 1, "pad_token_id": pad, "decoder_start_token_id": pad}
@@ -63,6 +65,7 @@ def reference(peers, path, *, size=None, scale=1.5, end_bias=3.0, rows=(), **cha
         "searches": str(path / "searches.json"),
         "scale": scale,
         "end_bias": end_bias,
+        "shift": shift,
         "rows": rows,
         "extra_length": EXTRA_LENGTH,
     }
@@ -141,17 +144,20 @@ def scores(imported, rows, outputs):
     found = []
     for row, output in zip(rows, outputs, strict=True):
         start = [special.bos, *output[:-1]]
-        total = generator.score(np.array([row]), np.array([start]), np.array([output]))
+        total = generator.score(np.array([row]), np.array([start]), np.array([output]), True)
         found.append(float(np.asarray(total)[0]) / len(output))
     return np.array(found)
 
 
-@pytest.mark.parametrize(("scale", "end_bias"), [(4.0, 5.0), (4.0, 9.0), (3.0, 7.0)])
-def test_outputs_of_beam_search(scale, end_bias, peers, tmp_path):
+@pytest.mark.parametrize(
+    ("scale", "end_bias", "shift"), [(4.0, 5.0, 0.0), (4.0, 9.0, -12.0), (3.0, 7.0, 0.0)]
+)
+def test_outputs_of_beam_search(scale, end_bias, shift, peers, tmp_path):
     generator = np.random.default_rng(1)
     pad = len(vocabulary()) - 1
     rows = [[*generator.integers(2, pad, generator.integers(2, 9)).tolist(), 0] for _ in range(200)]
-    reference(peers, tmp_path, rows=rows, scale=scale, end_bias=end_bias, **TINY)
+    changes = {"scale": scale, "end_bias": end_bias, "shift": shift, **TINY}
+    reference(peers, tmp_path, rows=rows, **changes)
     imported = import_marian(tmp_path / "model")
     theirs = json.loads((tmp_path / "searches.json").read_text())
 
@@ -167,3 +173,30 @@ def test_outputs_of_beam_search(scale, end_bias, peers, tmp_path):
     assert sum(output != other for output, other in zip(theirs["any_end"], every, strict=True)) <= 4
     assert np.abs(every_scores - scores(imported, rows, theirs["any_end"])).max() < 1e-4
     assert (every_scores - own_scores).min() > -1e-4
+
+
+@pytest.mark.parametrize("separate", [False, True], ids=["shared", "separate"])
+def test_a_model_of_ours_in_transformers(separate, peers, tmp_path):
+    """Its tokens, its logits and its translations are ours."""
+    translator = ours(separate=separate, use_bias=True, activation="swish", extra_length=4)
+    export_marian(translator, tmp_path / "out")
+    write_json(tmp_path / "sentences.json", ENGLISH[:8])
+    script = Path(__file__).with_name("transformers_translator.py")
+    files = [tmp_path / name for name in ("out", "sentences.json", "answers.json")]
+    run = subprocess.run([peers, script, *files], capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, run.stderr[-3000:]
+    answers = json.loads(files[-1].read_text())
+    rows = translator.source_tokenizer.encode(ENGLISH[:8])
+    eos = translator.source_tokenizer.special_tokens.eos
+    for row, ids, logits in zip(rows, answers["ids"], answers["logits"], strict=True):
+        assert ids["source"] == [*row, eos]
+        inputs = {"source_ids": [ids["source"]], "target_ids": [ids["target"]]}
+        found = translator.models[0]({name: np.array(value) for name, value in inputs.items()})
+        np.testing.assert_allclose(np.asarray(found)[0], logits, atol=1e-4)
+    special = translator.tokenizer.special_tokens
+    generator = SequenceGenerator(translator.models[0], special)
+    for ids in answers["ids"]:
+        found, _ = generator.search([ids["source"]], options=translator.search_options)
+        output = [token for token in np.asarray(found)[0, 0].tolist() if token != special.pad]
+        assert [special.bos, *output] == ids["target"]
+    assert len(set(answers["texts"])) > 2

@@ -67,6 +67,8 @@ def test_ctranslate2_has_the_translators_strings(translator, tmp_path, beam_size
         translator.tokenizer,
         source_tokenizer=translator.source_tokenizer,
         length_penalty="power",
+        ending="transformers",
+        renormalize=True,
         **options,
     )
     expected = ours.translate(SENTENCES)
@@ -89,7 +91,7 @@ def test_out_and_in_again_is_the_same_model(translator, tmp_path):
     assert found.tokenizer.fingerprint == translator.tokenizer.fingerprint
 
 
-def ours(*, separate=False, **options):
+def ours(*, separate=False, extra_length=50, **options):
     """A translator of a new model of ours, with random biases."""
     tokenizers = [
         SentencePieceTokenizer.train(lines, vocabulary_size=60)
@@ -103,6 +105,7 @@ def ours(*, separate=False, **options):
     for weight in model.trainable_variables:
         weight.assign(weight + 0.2 * random.normal(size=weight.shape))
     search = {"length_penalty": "power", "alpha": 1.0, "ending": "transformers"}
+    search["extra_length"] = extra_length
     return Translator(model, tokenizers[-1], source_tokenizer=tokenizers[0], **search)
 
 
@@ -151,6 +154,7 @@ def test_a_model_of_ours_has_its_logits_in_marian(options, tmp_path):
         ({"final_norm": True}, "`final_norm=True`"),
         ({"positions": "learned", "max_length": 30}, "`positions='learned'`"),
         ({"activation": "tanh"}, "`activation='tanh'`"),
+        ({"attention_window": 5}, "`attention_window=5`: it must be None"),
         ({"key_dim": 3, "value_dim": 3}, "`num_heads x key_dim=6`: it must be 16"),
         ({"value_dim": 5, "key_dim": 8}, "`value_dim=5`: it must be 8"),
     ],

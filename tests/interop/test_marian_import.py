@@ -155,7 +155,7 @@ def test_all_forms_are_the_same_model(form, folders, imported):
         assert one.special_tokens == other.special_tokens
         assert one.encode(SENTENCES) == other.encode(SENTENCES)
     search = {"beam_size": 4, "alpha": 1.0, "length_penalty": "power", "max_source_length": 512}
-    search["ending"] = "transformers"
+    search |= {"ending": "transformers", "renormalize": True}
     assert imported.search == search
     assert found.search == search | ({"beam_size": 6} if form == "native" else {})
 
@@ -229,6 +229,27 @@ def test_the_translator_takes_it_all(folders, imported):
         for source, target in zip(sources, targets, strict=True)
     ]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_padding_has_no_share_of_the_probability(tmp_path):
+    """A number added to the bias of every token of Marian's changes nothing."""
+    scores, texts = [], []
+    for shift in (0, -12):
+        folder = tmp_path / str(shift)
+        tensors = write_hugging_face(folder)
+        tensors[BIAS] += shift
+        tensors[BIAS][0, PAD] = 0
+        write_weights(folder, tensors)
+        translator = Translator.from_preset(folder, extra_length=8)
+        texts.append(translator.translate_nbest(marian_folders.ENGLISH[:4], 2))
+        scores.append(translator.score(marian_folders.ENGLISH[:4], marian_folders.GERMAN[:4]))
+    np.testing.assert_allclose(*scores, rtol=1e-5)
+    for one, other in zip(*texts, strict=True):
+        assert [text for text, _ in one] == [text for text, _ in other]
+        np.testing.assert_allclose([s for _, s in one], [s for _, s in other], rtol=1e-5)
+    write_json(folder / "generation_config.json", {"renormalize_logits": False})
+    kept = Translator.from_preset(folder, extra_length=8)
+    assert kept.score(marian_folders.ENGLISH[:4], marian_folders.GERMAN[:4])[0] < scores[0][0] - 10
 
 
 def test_padding_is_never_produced(tmp_path):

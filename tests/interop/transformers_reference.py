@@ -36,8 +36,11 @@ class AcceptsEveryEnd(transformers.MarianMTModel):
         return super()._update_finished_beams(top_num_beam_mask=mask, **arguments)
 
 
-def draw(model, scale, end_bias):
-    """Random weights: larger ones, norms that differ, biases everywhere."""
+def draw(model, scale, end_bias, shift):
+    """Random weights: larger ones, norms that differ, biases everywhere.
+
+    `shift` is added to the logits of all tokens but padding.
+    """
     config, generator = model.config, torch.Generator().manual_seed(0)
 
     def normal(tensor, mean, deviation):
@@ -60,6 +63,7 @@ def draw(model, scale, end_bias):
             for side in (model.model.encoder, model.model.decoder):
                 side.embed_tokens.weight.copy_(model.model.shared.weight)
         normal(model.final_logits_bias, 0, 0.5)
+        model.final_logits_bias += shift
         model.final_logits_bias[0, config.eos_token_id] += end_bias
         model.final_logits_bias[0, config.pad_token_id] = 0
 
@@ -96,7 +100,7 @@ def main(request):
     config = transformers.MarianConfig.from_pretrained(folder)
     config.torch_dtype = "float32"
     model = AcceptsEveryEnd(config).eval()
-    draw(model, request["scale"], request["end_bias"])
+    draw(model, request["scale"], request["end_bias"], request["shift"])
     model.save_pretrained(folder)
     if request.get("bin_folder"):
         torch.save(model.state_dict(), Path(request["bin_folder"]) / "pytorch_model.bin")
@@ -114,8 +118,11 @@ def main(request):
             extra_length = request["extra_length"]
             plain = transformers.MarianMTModel(config).eval()
             plain.load_state_dict(model.state_dict())
+            # Renormalizing would take the probability from the end at the limit.
+            model.final_logits_bias[0, config.pad_token_id] = -1e9
             searches = {
-                "plain": generate(plain, rows, extra_length),
+                # As the files of released models say.
+                "plain": generate(plain, rows, extra_length, renormalize_logits=True),
                 "any_end": generate(
                     model, rows, extra_length, early_stopping="never", forced_eos_token_id=None
                 ),

@@ -52,6 +52,9 @@ def test_what_ctranslate2_has_no_counterpart_of_is_refused(tokenizer, tmp_path, 
     rows_b = build(tokenizer, key_dim=4, value_dim=8)
     with pytest.raises(UserInputError, match="Received: key_dim=4, value_dim=8$"):
         export_ctranslate2(Translator(rows_b, tokenizer), tmp_path / "model")
+    restricted = build(tokenizer, attention_window=5)
+    with pytest.raises(UserInputError, match="be None. Received: attention_window=5$"):
+        export_ctranslate2(Translator(restricted, tokenizer), tmp_path / "model")
     leaky = build(tokenizer, activation="leaky_relu")
     with pytest.raises(UserInputError, match="Received: activation='leaky_relu'$"):
         export_ctranslate2(Translator(leaky, tokenizer), tmp_path / "model")

@@ -1,0 +1,68 @@
+"""Exports of models with restricted attention, on sources so long that it is computed in blocks."""
+
+import numpy as np
+import pytest
+
+from keras_transformer.export.litert import export_litert
+from keras_transformer.export.saved_model import export_saved_model
+from keras_transformer.inference.translator import Translator
+from keras_transformer.layers import MultiHeadAttention
+from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.search_options import SearchOptions
+from keras_transformer.text import SentencePieceTokenizer
+from tests.export.exported_signatures import ExportedSignatures
+from tests.export.test_litert import check_equal_translations
+from tests.export.test_litert_steps import numpy_greedy, sources_of
+from tests.random_translation import build, sentences
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
+LIMITS = {"max_source_length": 250, "extra_length": 4}
+
+
+@pytest.fixture(scope="module")
+def translator():
+    tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
+    model = build(tokenizer, attention_window=5)
+    windows = [
+        part.attention_window
+        for part in model._flatten_layers()
+        if isinstance(part, MultiHeadAttention)
+    ]
+    assert sorted(windows, key=str) == [5, 5, None]
+    return Translator(model, tokenizer, beam_size=3, extra_length=LIMITS["extra_length"])
+
+
+@pytest.fixture(scope="module")
+def texts(translator):
+    """Sources of less than a block, of two and of more."""
+    texts = [" ".join(sentences(number, seed=number)) for number in (1, 4, 8, 20)]
+    lengths = [len(ids) for ids in translator.tokenizer.encode(texts)]
+    assert min(lengths) < 64 < 128 < max(lengths) < LIMITS["max_source_length"]
+    return texts
+
+
+def test_a_saved_model_equals_the_model(translator, texts, tmp_path):
+    exported = ExportedSignatures(export_saved_model(translator, tmp_path))
+    found = exported.run("translate_nbest", inputs=texts)
+    for i, expected in enumerate(translator.translate_nbest(texts, 3)):
+        assert found["outputs"][i].tolist() == [text for text, _ in expected]
+        scores = [score for _, score in expected]
+        np.testing.assert_allclose(found["scores"][i], scores, atol=1e-4)
+    targets = texts[::-1]
+    np.testing.assert_allclose(
+        exported.run("score", inputs=texts, targets=targets)["log_probs"],
+        translator.score(texts, targets),
+        rtol=1e-5,
+    )
+
+
+def test_a_litert_model_equals_the_model(translator, texts, tmp_path):
+    path = export_litert(translator, tmp_path / "model", **LIMITS)
+    check_equal_translations(translator, path, texts)
+    for text in texts[::2]:
+        ids, total = numpy_greedy(path, translator, text)
+        generator = SequenceGenerator(translator.models, translator.tokenizer.special_tokens)
+        options = SearchOptions(beam_size=1, alpha=0.0, extra_length=LIMITS["extra_length"])
+        expected, log_probs = generator.search(sources_of(translator, text), options=options)
+        assert ids == np.array(expected)[0, 0, : len(ids)].tolist()
+        np.testing.assert_allclose(total, np.array(log_probs)[0, 0], atol=1e-3)
