@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.whole_files import write_text, writing
+from keras_transformer.files.whole_files import write_bytes, writing
 from keras_transformer.types import PathLike
 
 READER_SECONDS = 10  # how long to wait for a reader of a named pipe
@@ -29,11 +29,14 @@ class Output(NamedTuple):
     is_stream: bool
 
 
-def find_output(path: PathLike) -> Output:
-    """Return the `Output` of a user's `--output`, which must be in a folder that exists."""
+def find_output(path: PathLike, flag: str = "--output") -> Output:
+    """Return the `Output` of a user's file, which must be in a folder that exists.
+
+    Errors name the flag that it was given to.
+    """
     name = os.fspath(path)
     if not name or name.endswith(os.sep) or os.path.isdir(name):
-        raise UserInputError(f"`--output` must be a file. Received: {name!r}")
+        raise UserInputError(f"`{flag}` must be a file. Received: {name!r}")
     try:
         status = os.stat(name)
     except FileNotFoundError:
@@ -43,10 +46,10 @@ def find_output(path: PathLike) -> Output:
     if status is not None and not stat.S_ISREG(status.st_mode):
         return Output(Path(name), is_stream=True)
     if status is not None and _is_standard_output(status):
-        raise UserInputError(f"`--output` must not be the file of standard output: {name}")
+        raise UserInputError(f"`{flag}` must not be the file of standard output: {name}")
     found = Path(os.path.realpath(name))
     if not found.parent.is_dir():
-        raise UserInputError(f"`--output` must be in a folder that exists. Received: {name!r}")
+        raise UserInputError(f"`{flag}` must be in a folder that exists. Received: {name!r}")
     return Output(found, is_stream=False)
 
 
@@ -57,14 +60,15 @@ def open_stream(path: PathLike) -> Iterator[io.FileIO]:
         yield file
 
 
-def write_output(path: PathLike, text: str) -> None:
-    """Write a text to a user's `--output`; errors as for `find_output` and `open_stream`."""
-    output = find_output(path)
+def write_output(path: PathLike, content: str | bytes, flag: str = "--output") -> None:
+    """Write text or bytes to a user's file; errors as for `find_output` and `open_stream`."""
+    output = find_output(path, flag)
+    content = content.encode("utf-8") if isinstance(content, str) else content
     if not output.is_stream:
-        write_text(output.path, text)
+        write_bytes(output.path, content)
         return
     with open_stream(output.path) as file:
-        write_all(file, text.encode("utf-8"))
+        write_all(file, content)
 
 
 def write_all(file: io.FileIO, content: bytes) -> None:

@@ -18,8 +18,9 @@ from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.array_archives import open_archive
 from keras_transformer.files.json_files import MOST_BYTES
+from keras_transformer.files.old_torch_file import MAGIC, read_old_file
 from keras_transformer.files.ordinary_files import open_ordinary
-from keras_transformer.files.torch_archive import read_state_dict
+from keras_transformer.files.torch_archive import TorchTensor, read_state_dict
 from keras_transformer.types import PathLike
 
 MOST_TENSORS = 1 << 16
@@ -42,7 +43,6 @@ _SAFETENSORS_TYPES = {
     **{"I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8"},
     **{"U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool"},
 }
-_BEFORE_TORCH_1_6 = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ def open_tensors(path: PathLike) -> Iterator[TensorFile]:
     its size before memory is taken. PyTorch is not needed.
 
     Args:
-        path: `model.safetensors`; `pytorch_model.bin`, a dict of tensors that `torch.save` of
-            PyTorch 1.6 or later wrote; or `model.npz`, of Marian or NumPy.
+        path: `model.safetensors`; `pytorch_model.bin`, a dict of tensors that `torch.save` wrote,
+            also that of PyTorch before 1.6; or `model.npz`, of Marian or NumPy.
 
     Returns:
         A context with the open `TensorFile`.
@@ -178,13 +178,32 @@ def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, _
 
 
 def _find_in_torch(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
-    """The tensors of a PyTorch file: a zip archive of a pickle and of storages."""
-    if file.read(len(_BEFORE_TORCH_1_6)) == _BEFORE_TORCH_1_6:
-        raise UserInputError(
-            f"The file {path} has the format of PyTorch before 1.6. Load it with "
-            "`torch.load(path, weights_only=True)` and write `model.safetensors` with "
-            "`safetensors.torch.save_file`."
+    """The tensors of a PyTorch file."""
+    is_old = file.read(len(MAGIC)) == MAGIC
+    file.seek(0)
+    order = "<"
+    if is_old:
+        state, storages = read_old_file(file)
+    else:
+        state, storages, order = _read_torch_archive(path, file)
+    tensors = {}
+    for name, tensor in state.items():
+        storage = tensor.storage
+        first, num_bytes = storages.get(storage.key, (0, -1))
+        if storage.num_bytes > num_bytes:
+            raise ValueError(f"the tensor `{name}` has a storage that is not there or too small")
+        start = first + tensor.offset * storage.item_size
+        end = first + storage.num_bytes
+        tensors[name] = _stored(
+            name, storage.dtype, tensor.shape, tensor.strides, start, end, order
         )
+    return tensors
+
+
+def _read_torch_archive(
+    path: PathLike, file: io.BufferedReader
+) -> tuple[dict[str, TorchTensor], dict[str, tuple[int, int]], str]:
+    """The tensors that an archive's pickle declares, its storages' places, the order of bytes."""
     members = _members(path, file)
     folders = [folder for folder, _, name in (n.partition("/") for n in members) if name == PICKLE]
     if len(folders) != 1:
@@ -194,19 +213,13 @@ def _find_in_torch(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored
     order = "<"
     if f"{folder}/byteorder" in members:
         order = _BYTE_ORDERS[_read_member(file, members[f"{folder}/byteorder"])]
-    tensors = {}
-    for name, tensor in read_state_dict(content).items():
-        storage = tensor.storage
-        member = members.get(f"{folder}/data/{storage.key}")
-        itemsize = np.dtype(_RAW_TYPES[storage.dtype]).itemsize
-        if member is None or storage.size * itemsize > member.size:
-            raise ValueError(f"the tensor `{name}` has a storage that is not there or too small")
-        start = member.start + tensor.offset * itemsize
-        end = member.start + storage.size * itemsize
-        tensors[name] = _stored(
-            name, storage.dtype, tensor.shape, tensor.strides, start, end, order
-        )
-    return tensors
+    data = f"{folder}/data/"
+    storages = {
+        name.removeprefix(data): (member.start, member.size)
+        for name, member in members.items()
+        if name.startswith(data)
+    }
+    return read_state_dict(content), storages, order
 
 
 def _find_in_npz(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:

@@ -8,7 +8,9 @@ ValueError. PyTorch is not needed.
 import pickletools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
 
 # A tensor takes about 32 operations; this bounds the time and the memory of a hostile pickle.
 MOST_STEPS = 1 << 21
@@ -29,7 +31,7 @@ _STORAGES = {
 
 @dataclass(frozen=True, slots=True)
 class TorchStorage:
-    """A run of numbers in an entry of the archive.
+    """A run of numbers in an entry of the archive, or in a file of PyTorch before 1.6.
 
     Attributes:
         dtype: NumPy's name of their type, or `"bfloat16"`.
@@ -40,6 +42,16 @@ class TorchStorage:
     dtype: str
     key: str
     size: int
+
+    @property
+    def item_size(self) -> int:
+        """Bytes of a number."""
+        return 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all numbers that are declared."""
+        return self.size * self.item_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +81,15 @@ class _Function:
     call: Callable[..., Any]
 
 
-def read_state_dict(content: bytes) -> dict[str, TorchTensor]:
+class PickleReader(Protocol):
+    """What `pickletools` reads a pickle from; the rest of it stays unread."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def readline(self) -> bytes: ...
+
+
+def read_state_dict(content: bytes | PickleReader) -> dict[str, TorchTensor]:
     """Return the tensors of a pickled dict by name.
 
     Args:
@@ -86,7 +106,7 @@ def read_state_dict(content: bytes) -> dict[str, TorchTensor]:
         tensors = read_state_dict(archive.read("pytorch_model/data.pkl"))
     ```
     """
-    state = _Machine().run(content)
+    state = read_value(content)
     _require(isinstance(state, dict), "its pickle must be a dict of tensors")
     for name, tensor in state.items():
         _require(
@@ -94,6 +114,14 @@ def read_state_dict(content: bytes) -> dict[str, TorchTensor]:
             f"`{name}` is of type {type(tensor).__name__}; save a dict of names and tensors alone",
         )
     return state
+
+
+def read_value(content: bytes | PickleReader) -> Any:
+    """Return what a pickle holds: numbers, texts, tuples, lists, dicts, tensors; errors as above.
+
+    A list or a dict may contain itself.
+    """
+    return _Machine().run(content)
 
 
 class _Machine:
@@ -104,8 +132,9 @@ class _Machine:
         self._marks: list[int] = []
         self._memo: dict[int, Any] = {}
 
-    def run(self, content: bytes) -> Any:
-        for count, (operation, argument, _) in enumerate(pickletools.genops(content)):
+    def run(self, content: bytes | PickleReader) -> Any:
+        operations = pickletools.genops(content)  # type: ignore[arg-type]  # no other methods
+        for count, (operation, argument, _) in enumerate(operations):
             _require(count < MOST_STEPS, "its pickle is too long")
             step = _STEPS.get(operation.name)
             if step is None:
@@ -168,7 +197,11 @@ class _Machine:
 
     def load_storage(self, _: object) -> None:
         match self._stack.pop():
-            case ("storage", _StorageType(dtype), str(key), str(), int(size)):
+            case (
+                ("storage", _StorageType(dtype), str(key), str(), int(size))
+                # Before PyTorch 1.6 the last one could make it a part of another storage.
+                | ("storage", _StorageType(dtype), str(key), str(), int(size), None)
+            ):
                 self.push(TorchStorage(dtype, key, _index(size)))
             case _:
                 raise ValueError("its pickle has a malformed storage")
@@ -179,6 +212,17 @@ class _Machine:
 
     def set_items(self, _: object) -> None:
         self.set_pairs(self.pop_to_mark(), below=1)
+
+    def append(self, _: object) -> None:
+        self._extend([self._stack.pop()])
+
+    def append_items(self, _: object) -> None:
+        self._extend(self.pop_to_mark())
+
+    def _extend(self, items: list[Any]) -> None:
+        target = self._stack[-1]
+        _require(type(target) is list, "its pickle appends to something other than a list")
+        target += items
 
     def set_pairs(self, items: list[Any], below: int = 3) -> None:
         target = self._stack[-below]
@@ -246,6 +290,7 @@ _STEPS: dict[str, Callable[[_Machine, Any], None]] = {
     "NEWTRUE": lambda machine, _: machine.push(True),
     "NEWFALSE": lambda machine, _: machine.push(False),
     "EMPTY_DICT": lambda machine, _: machine.push({}),
+    "EMPTY_LIST": lambda machine, _: machine.push([]),
     "EMPTY_TUPLE": lambda machine, _: machine.push(()),
     "TUPLE1": lambda machine, _: machine.make_tuple(1),
     "TUPLE2": lambda machine, _: machine.make_tuple(2),
@@ -257,6 +302,8 @@ _STEPS: dict[str, Callable[[_Machine, Any], None]] = {
     "BINPERSID": _Machine.load_storage,
     "REDUCE": _Machine.call,
     "BUILD": _Machine.ignore_state,
+    "APPEND": _Machine.append,
+    "APPENDS": _Machine.append_items,
     "SETITEM": _Machine.set_item,
     "SETITEMS": _Machine.set_items,
 }

@@ -14,7 +14,7 @@ from recipes.wsj_parsing.settings import ParsingSettings
 NEW = {
     "num_encoder_layers", "num_decoder_layers", "key_dim", "value_dim", "use_bias", "max_length",
     "global_clipnorm", "language", "activation", "layer_norm_epsilon", "final_norm", "tie_weights",
-    "use_logits_bias",
+    "use_logits_bias", "attention_window",
 }  # fmt: skip
 CLASSES = {
     TranslationSettings: {"positions", "extra_length"},

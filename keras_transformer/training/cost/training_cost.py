@@ -7,27 +7,27 @@ from keras_transformer.training.fit_record import FitRecord
 
 
 class TableRow(NamedTuple):
-    """A row of the paper's Table 2: BLEU and training cost; None is an empty cell."""
+    """A row of the paper's Table 2: BLEU as printed, and training cost; None is an empty cell."""
 
     model: str
-    bleu_en_de: float | None
-    bleu_en_fr: float | None
+    bleu_en_de: str | None
+    bleu_en_fr: str | None
     flops_en_de: float | None
     flops_en_fr: float | None
 
 
 # Vaswani et al. (2017), Table 2: newstest2014.
 PAPER_TABLE_2 = (
-    TableRow("ByteNet", 23.75, None, None, None),
-    TableRow("Deep-Att + PosUnk", None, 39.2, None, 1.0e20),
-    TableRow("GNMT + RL", 24.6, 39.92, 2.3e19, 1.4e20),
-    TableRow("ConvS2S", 25.16, 40.46, 9.6e18, 1.5e20),
-    TableRow("MoE", 26.03, 40.56, 2.0e19, 1.2e20),
-    TableRow("Deep-Att + PosUnk Ensemble", None, 40.4, None, 8.0e20),
-    TableRow("GNMT + RL Ensemble", 26.30, 41.16, 1.8e20, 1.1e21),
-    TableRow("ConvS2S Ensemble", 26.36, 41.29, 7.7e19, 1.2e21),
-    TableRow("Transformer (base model)", 27.3, 38.1, 3.3e18, 3.3e18),
-    TableRow("Transformer (big)", 28.4, 41.8, 2.3e19, 2.3e19),
+    TableRow("ByteNet", "23.75", None, None, None),
+    TableRow("Deep-Att + PosUnk", None, "39.2", None, 1.0e20),
+    TableRow("GNMT + RL", "24.6", "39.92", 2.3e19, 1.4e20),
+    TableRow("ConvS2S", "25.16", "40.46", 9.6e18, 1.5e20),
+    TableRow("MoE", "26.03", "40.56", 2.0e19, 1.2e20),
+    TableRow("Deep-Att + PosUnk Ensemble", None, "40.4", None, 8.0e20),
+    TableRow("GNMT + RL Ensemble", "26.30", "41.16", 1.8e20, 1.1e21),
+    TableRow("ConvS2S Ensemble", "26.36", "41.29", 7.7e19, 1.2e21),
+    TableRow("Transformer (base model)", "27.3", "38.1", 3.3e18, 3.3e18),
+    TableRow("Transformer (big)", "28.4", "41.8", 2.3e19, 2.3e19),
 )
 
 
@@ -76,14 +76,38 @@ def cost_table(cost: dict[str, Any], bleu: float | None = None) -> str:
     Returns:
         A string of several lines, without a line break at the end.
     """
-    head = ("", "BLEU EN-DE", "EN-FR", "FLOPs EN-DE", "EN-FR")
-    rows = [(row.model, *map(_bleu, row[1:3]), *map(_flops, row[3:])) for row in PAPER_TABLE_2]
-    lines = ["Training cost, beside Table 2 of Vaswani et al. (2017), newstest2014"]
-    lines += [_columns(row) for row in (head, *rows)]
-    lines.append("This training" + ("" if bleu is None else f": BLEU {_bleu(bleu)}"))
-    lines.append(f"  FLOPs counted: {_flops(cost['counted_flops']) or 'not known'}")
+    lines = paper_lines()
+    lines.append("This training" + ("" if bleu is None else f": BLEU {bleu_cell(bleu)}"))
+    lines.append(f"  FLOPs counted: {flops_cell(cost['counted_flops']) or 'not known'}")
     lines.append(f"  FLOPs by the paper's way: {_by_paper(cost)}")
     return "\n".join(lines)
+
+
+def paper_lines() -> list[str]:
+    """The paper's Table 2 as lines of text, with a title."""
+    head = ("", "BLEU EN-DE", "EN-FR", "FLOPs EN-DE", "EN-FR")
+    rows = [
+        (
+            row.model,
+            row.bleu_en_de or "",
+            row.bleu_en_fr or "",
+            flops_cell(row.flops_en_de),
+            flops_cell(row.flops_en_fr),
+        )
+        for row in PAPER_TABLE_2
+    ]
+    title = "Training cost, beside Table 2 of Vaswani et al. (2017), newstest2014"
+    return [title, *map(_columns, (head, *rows))]
+
+
+def bleu_cell(value: float | None) -> str:
+    """BLEU with two decimals; empty if unknown."""
+    return "" if value is None else f"{value:.2f}"
+
+
+def flops_cell(value: float | None) -> str:
+    """Operations as the table has them; empty if unknown."""
+    return "" if value is None else f"{value:.1e}"
 
 
 def _by_paper(cost: dict[str, Any]) -> str:
@@ -91,19 +115,10 @@ def _by_paper(cost: dict[str, Any]) -> str:
     if cost["paper_flops"] is None:
         return f"not known, for what {devices} sustains is not (--device-tflops gives it)"
     sustained = f"{cost['sustained_flops_per_device'] / 1e12:g} TFLOP/s"
-    return (
-        f"{_flops(cost['paper_flops'])}, time x {devices} x {sustained} ({cost['sustained_from']})"
-    )
+    flops = flops_cell(cost["paper_flops"])
+    return f"{flops}, time x {devices} x {sustained} ({cost['sustained_from']})"
 
 
 def _columns(cells: tuple[str, ...]) -> str:
     name, *values = cells
     return f"  {name:27}" + "".join(f"{value:>13}" for value in values).rstrip()
-
-
-def _bleu(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}".removesuffix("0")
-
-
-def _flops(value: float | None) -> str:
-    return "" if value is None else f"{value:.1e}"

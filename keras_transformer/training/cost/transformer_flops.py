@@ -2,7 +2,7 @@
 
 import keras
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from keras_transformer.layers import MultiHeadAttention
 from keras_transformer.models.transformer_stacks import TransformerStacks
@@ -15,9 +15,10 @@ class TransformerFlops:
     """Counts the operations of matrix products, by the lengths of the sentences.
 
     A product of an m x k and a k x n matrix counts 2mnk. Attention counts every position of a
-    sentence with every other one, as it is computed; a causal mask saves nothing. Only real tokens
-    count, not padding. Softmax, normalization, dropout, embedding lookups and the optimizer are
-    left out: some percent of a small model, below one percent of a large one.
+    sentence with every other one, as it is computed; a causal mask saves nothing. Restricted
+    self-attention counts every position with as many as it sees in the middle of a sentence. Only
+    real tokens count, not padding. Softmax, normalization, dropout, embedding lookups and the
+    optimizer are left out: some percent of a small model, below one percent of a large one.
 
     Args:
         model: a model of `build_transformer`, or a training model over its layers.
@@ -52,8 +53,7 @@ class TransformerFlops:
         self._per_target_token += sum(
             c.self_projections + c.query_projections + c.feed_forward for c in decoder
         )
-        self._per_source_pair = sum(c.attention for c in encoder)
-        self._per_target_pair = sum(c.attention for c in decoder)
+        self._encoder, self._decoder = encoder, decoder
 
     def forward(self, source_lengths: ArrayLike, target_lengths: ArrayLike) -> int:
         """Operations of the forward pass, logits included.
@@ -67,9 +67,9 @@ class TransformerFlops:
         return int(
             self._per_source_token * source.sum()
             + self._per_target_token * target.sum()
-            + self._per_source_pair * (source * source).sum()
-            # Self-attention, and attention to the source.
-            + self._per_target_pair * (target * target + target * source).sum()
+            + sum(c.self_attention(source) for c in self._encoder)
+            + sum(c.self_attention(target) for c in self._decoder)
+            + sum(c.attention for c in self._decoder) * (target * source).sum()
         )
 
     def training(self, source_lengths: ArrayLike, target_lengths: ArrayLike) -> int:
@@ -90,4 +90,10 @@ class _Counts:
         self.memory_projections = per_unit * (key_width + value_width)  # keys and values
         self.self_projections = self.query_projections + self.memory_projections
         self.attention = 2 * (key_width + value_width)
+        self.window = attention.attention_window
         self.feed_forward = 2 * per_unit * intermediate_dim
+
+    def self_attention(self, lengths: NDArray[np.int64]) -> int:
+        """Operations of the self-attention in sentences of some lengths."""
+        seen = lengths if self.window is None else np.minimum(lengths, self.window)
+        return self.attention * int((lengths * seen).sum())

@@ -33,6 +33,16 @@ def test_one_layer_by_hand():
     assert flops.training([source], [target]) == 3 * (encoder + decoder + cross + logits)
 
 
+def test_restricted_attention_counts_as_many_pairs_as_it_sees():
+    options = {"vocabulary_size": 10, **SIZES}
+    full = TransformerFlops(build_transformer(**options))
+    windowed = TransformerFlops(build_transformer(**options, attention_window=5))
+    a_pair = 2 * 2 * (3 + 5)
+    # Sources of 7 and 3 tokens, targets of 4 and 9; attention to the source is not restricted.
+    saved = a_pair * ((7 * 7 + 9 * 9) - (7 * 5 + 9 * 5))
+    assert full.forward([7, 3], [4, 9]) - windowed.forward([7, 3], [4, 9]) == saved
+
+
 @pytest.mark.parametrize("heads", [{}, {"key_dim": 16, "value_dim": 48}])
 def test_tensorflow_counts_the_same_in_its_graphs(heads):
     """Its profiler counts softmax, norms, ReLU and losses besides: 1 % here."""

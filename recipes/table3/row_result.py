@@ -1,0 +1,128 @@
+"""What a trained row has to show, as a file in its run directory."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import pathlib
+from typing import TYPE_CHECKING, Any, cast
+
+from keras_transformer import Translator
+from keras_transformer.errors import UserInputError
+from keras_transformer.files import write_json
+from keras_transformer.training import TrainingRun
+from keras_transformer.translation_training import TranslationData
+from keras_transformer.types import PathLike
+from recipes.table3.rows import ROWS
+
+if TYPE_CHECKING:
+    from recipes.table3.table_runs import RowRun
+
+RESULT = "table3.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class RowResult:
+    """A finished row: its sizes, its scores on the dev text, and what was asked for.
+
+    Args:
+        row: name of the row in `ROWS`.
+        encoder_layers, decoder_layers: layers of each stack (N).
+        hidden_dim, intermediate_dim: d_model and d_ff.
+        num_heads, key_dim, value_dim: h, d_k and d_v.
+        dropout, label_smoothing: P_drop and epsilon_ls.
+        steps: updates done.
+        perplexity: on the dev text, per subword.
+        bleu, signature: on the dev text, and how sacrebleu counted.
+        parameters: number of weights.
+        seconds: time of the training.
+        settings: the row's settings.
+        minutes: the time limit of the training, if it had one.
+        data: fingerprints of the training and the dev text.
+    """
+
+    row: str
+    encoder_layers: int
+    decoder_layers: int
+    hidden_dim: int
+    intermediate_dim: int
+    num_heads: int
+    key_dim: int
+    value_dim: int
+    dropout: float
+    label_smoothing: float
+    steps: int
+    perplexity: float
+    bleu: float
+    signature: str
+    parameters: int
+    seconds: float
+    settings: dict[str, Any]
+    minutes: float | None
+    data: list[str]
+
+    @classmethod
+    def read(cls, run: PathLike) -> RowResult | None:
+        """The result in a run directory; None if the row has not finished."""
+        path = pathlib.Path(run, RESULT)
+        if not path.is_file():
+            return None
+        try:
+            return cls(**json.loads(path.read_text("utf-8")))
+        except (ValueError, TypeError) as error:
+            raise UserInputError(
+                f"{path} is damaged. Remove it: the row is then scored again"
+            ) from error
+
+
+def finished_rows(runs: PathLike) -> list[RowResult]:
+    """The finished rows in a folder of runs, in the order of the paper's table."""
+    found = [RowResult.read(pathlib.Path(runs, name)) for name in ROWS]
+    return [result for result in found if result is not None]
+
+
+def fingerprints(texts: TranslationData) -> list[str]:
+    """What identifies the training and the dev text."""
+    return [text.fingerprint() for text in (*texts.train, texts.dev_text)]
+
+
+def write_result(row: RowRun, texts: TranslationData, run: TrainingRun) -> None:
+    """Measure the perplexity of a trained row, and write what the table shows of it.
+
+    Args:
+        row: the row.
+        texts: its training and its dev text.
+        run: its training, at its end, with `scores.json`.
+    """
+    settings = row.options.settings
+    translator = Translator.load(row.path, long_sentences="cut")
+    sources, targets = map(list, zip(*texts.dev_text, strict=True))
+    log_probabilities = translator.score(sources, targets)
+    tokens = sum(len(ids) + 1 for ids in translator.tokenizer.encode(targets))  # 1: EOS
+    scores = json.loads(run.directory.scores_path.read_text("utf-8"))
+    # `Table3Settings.row` gives every size but those of a head.
+    hidden_dim, num_heads = cast(int, settings.hidden_dim), cast(int, settings.num_heads)
+    head = hidden_dim // num_heads
+    result = RowResult(
+        row=row.name,
+        encoder_layers=cast(int, settings.num_encoder_layers),
+        decoder_layers=cast(int, settings.num_decoder_layers),
+        hidden_dim=hidden_dim,
+        intermediate_dim=cast(int, settings.intermediate_dim),
+        num_heads=num_heads,
+        key_dim=settings.key_dim or head,
+        value_dim=head,
+        dropout=cast(float, settings.dropout),
+        label_smoothing=cast(float, settings.label_smoothing),
+        steps=run.record.steps,
+        perplexity=math.exp(-math.fsum(log_probabilities) / tokens),
+        bleu=scores["bleu"],
+        signature=scores["signature"],
+        parameters=run.directory.load_architecture().count_params(),
+        seconds=run.record.seconds,
+        settings=settings.to_dict(),
+        minutes=row.options.minutes,
+        data=fingerprints(texts),
+    )
+    write_json(row.path / RESULT, dataclasses.asdict(result))

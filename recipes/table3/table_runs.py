@@ -1,0 +1,236 @@
+"""The runs of a table: one folder, one directory for each row, shared settings and text."""
+
+import argparse
+import dataclasses
+import functools
+import math
+import pathlib
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+
+from keras_transformer import RunDirectory
+from keras_transformer.command_line import CommandParser, TrainingOptions
+from keras_transformer.data import ParallelFiles, find_text
+from keras_transformer.errors import UserInputError
+from keras_transformer.translation_training import TranslationData
+from recipes.table3.report import write_table
+from recipes.table3.row_result import RowResult, fingerprints, finished_rows
+from recipes.table3.rows import ROWS
+from recipes.table3.settings import Table3Settings
+
+MODULE = "recipes.table3.train"
+_DEV = ("dev", "val")
+_VOCABULARIES = ("tokenizer", "source_tokenizer")
+
+
+@dataclasses.dataclass(frozen=True)
+class RowRun:
+    """The training of a row.
+
+    Args:
+        name: name of the row in `ROWS`.
+        options: its settings, run directory and time limit.
+        read_text: returns the training and the dev text.
+    """
+
+    name: str
+    options: TrainingOptions[Table3Settings]
+    read_text: Callable[[], TranslationData]
+
+    @property
+    def path(self) -> pathlib.Path:
+        """The run directory."""
+        return pathlib.Path(self.options.run)
+
+    def has_finished(self) -> bool:
+        """Whether the row was trained and scored with these settings and this time limit.
+
+        Settings that an older version did not have do not count.
+        """
+        result = RowResult.read(self.path)
+        if result is None or result.minutes != self.options.minutes:
+            return False
+        wanted = self.options.settings.to_dict()
+        return {**wanted, **result.settings} == wanted
+
+
+def read_arguments(
+    arguments: Sequence[str] | None, description: str | None
+) -> tuple[list[RowRun], pathlib.Path]:
+    """Read the command line of the recipe.
+
+    Args:
+        arguments: the command line. None: that of the process.
+        description: the beginning of `--help`.
+
+    Returns:
+        `(rows, runs)`: the rows to train, and the folder of their runs.
+
+    Raises:
+        UserInputError: a row is unknown or impossible, or the folder holds rows of another table.
+    """
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    values = _parser(description).parse_args(arguments)
+    settings = Table3Settings.from_arguments(values, values.settings)
+    minutes = values.minutes_per_row
+    if minutes is not None and not 0 < minutes < math.inf:
+        raise UserInputError(f"--minutes-per-row must be a number above 0. Received: {minutes}")
+    names = list(dict.fromkeys(values.rows.split(",")))
+    rows = {name: settings.row(name) for name in names}
+    _check_same_settings(settings, values.runs)
+    source, target = values.languages
+    read_text = functools.partial(_read_text, values.data, source, target, values.runs)
+    command = shlex.join(["python", "-m", MODULE, *arguments])
+    return [
+        RowRun(
+            name,
+            TrainingOptions(
+                settings=row,
+                run=values.runs / name,
+                overwrite=False,
+                resume=True,
+                minutes=minutes,
+                origin=None,
+                command=command,
+            ),
+            read_text,
+        )
+        for name, row in rows.items()
+    ], values.runs
+
+
+def train_rows(
+    rows: Sequence[RowRun], runs: pathlib.Path, train_row: Callable[[RowRun], int | None]
+) -> int | None:
+    """Train the rows that have not finished, and write the table after each of them.
+
+    Args:
+        rows: the rows to train.
+        runs: the folder of their runs, which gets the table.
+        train_row: trains a row; returns the exit code of a signal that stopped it, else None.
+
+    Returns:
+        The exit code of a signal, else None.
+    """
+    for number, row in enumerate(rows, 1):
+        row = _with_vocabulary(row)
+        says = f"Row {row.name}, {number} of {len(rows)}: {row.path}"
+        if row.has_finished():
+            print(f"{says} has finished", flush=True)
+            continue
+        print(f"\n{says}", flush=True)
+        keras.utils.clear_session()  # frees the model of the row before
+        exit_code = train_row(row)
+        if exit_code is not None:
+            return exit_code
+        write_table(runs)
+    write_table(runs, show=True)
+    return None
+
+
+def _parser(description: str | None) -> argparse.ArgumentParser:
+    parser = CommandParser(prog=f"python -m {MODULE}", description=description)
+    add = parser.add_argument
+    add(
+        "--data",
+        type=pathlib.Path,
+        required=True,
+        metavar="DIR",
+        help="folder with train and dev (or val), each in both languages: train.en, .gz or not",
+    )
+    add(
+        "--languages",
+        nargs=2,
+        default=["en", "de"],
+        metavar=("SOURCE", "TARGET"),
+        help="endings of the files (default: en de)",
+    )
+    add(
+        "--rows",
+        default=",".join(ROWS),
+        metavar="A1,A2",
+        help=f"rows to train, in this order (default: {','.join(ROWS)})",
+    )
+    add(
+        "--runs",
+        type=pathlib.Path,
+        default=pathlib.Path("runs", "table3"),
+        metavar="DIR",
+        help="folder of the runs and the table (default: runs/table3); rows in it that have "
+        "finished are skipped, and a row that was broken off goes on",
+    )
+    add(
+        "--minutes-per-row",
+        type=float,
+        metavar="M",
+        help="end the training of each row after M minutes (default: all --steps)",
+    )
+    add("--settings", type=pathlib.Path, metavar="FILE", help="JSON or TOML file of settings")
+    Table3Settings.add_arguments(parser)
+    return parser
+
+
+def _read_text(
+    directory: pathlib.Path, source: str, target: str, runs: pathlib.Path
+) -> TranslationData:
+    """The training and the dev text in a folder, which must be those of the rows in `runs`."""
+
+    def has(part: str) -> bool:
+        return any((directory / f"{part}.{source}{end}").is_file() for end in ("", ".gz"))
+
+    dev_part = next(filter(has, _DEV), _DEV[0])
+    train, dev = (
+        ParallelFiles(
+            find_text(directory, f"{part}.{source}"), find_text(directory, f"{part}.{target}"), part
+        )
+        for part in ("train", dev_part)
+    )
+    texts = TranslationData([train], dev=dev)
+    for result in finished_rows(runs):
+        if result.data != fingerprints(texts):
+            raise UserInputError(
+                "The rows of a table share their text: give another --runs. "
+                f"{runs / result.row} was trained on another text"
+            )
+    return texts
+
+
+def _check_same_settings(settings: Table3Settings, runs: pathlib.Path) -> None:
+    """Refuse to mix rows of other settings into a table."""
+    may_differ = {*settings.may_change, *_VOCABULARIES}
+    for run in (RunDirectory(runs / name) for name in ROWS):
+        if not run.is_run():
+            continue
+        recorded = run.settings()
+        for setting, value in settings.row(run.path.name).to_dict().items():
+            if setting not in may_differ and recorded.get(setting, value) != value:
+                raise UserInputError(
+                    "The rows of a table share their settings: give another --runs. In "
+                    f"{run.path} `{setting}` is {recorded[setting]!r}. Received: {value!r}"
+                )
+
+
+def _with_vocabulary(row: RowRun) -> RowRun:
+    """The row with the vocabulary of the row that was begun first."""
+    settings, run = row.options.settings, RunDirectory(row.path)
+    if settings.tokenizer:
+        return row
+    files: dict[str, Any] = {}
+    if run.is_run():
+        recorded = run.settings()
+        files = {name: recorded[name] for name in _VOCABULARIES}
+    else:
+        begun = (RunDirectory(row.path.with_name(name)) for name in ROWS)
+        first = next((other for other in begun if other.is_run()), None)
+        if first is not None:
+            source = first.source_tokenizer_path
+            files = {
+                "tokenizer": str(first.tokenizer_path),
+                "source_tokenizer": str(source) if source.is_file() else None,
+            }
+    options = dataclasses.replace(row.options, settings=dataclasses.replace(settings, **files))
+    return dataclasses.replace(row, options=options)
