@@ -15,7 +15,7 @@ TESTS = pathlib.Path(__file__).parent
 LONG = ["test_litert.py", "recipes", "training", "translation_training", "export", "pages"]
 # What runs on every backend: ranks 0 to 3 of the import order (see test_architecture.py).
 CORE = {"layers", "losses", "metrics", "schedules", "optimizers", "decoding", "models"}
-SOME_CORE = {"inference"}  # marks those tests itself
+SOME_CORE = {"inference", "interpretation"}  # mark those tests themselves
 CORE_IN_FULL = {"interop"}  # runs on every backend with `make test-full`
 
 

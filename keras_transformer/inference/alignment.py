@@ -23,6 +23,8 @@ class Alignment:
         >>> alignment = Alignment(["▁ja", "▁nein", "</s>"], ["▁no", "▁yes"], weights)
         >>> alignment.word_pairs(), alignment.pharaoh()
         ([(0, 1), (1, 0)], '0-1 1-0')
+        >>> alignment.words()
+        (['ja', 'nein'], ['no', 'yes'])
     """
 
     source_pieces: list[str]
@@ -48,6 +50,13 @@ class Alignment:
         weights = from_target @ self.weights[:, :-1] @ from_source.T / pieces
         return sorted((int(source), target) for target, source in enumerate(weights.argmax(axis=1)))
 
+    def words(self) -> tuple[list[str], list[str]]:
+        """The words of the source and of the target, whose numbers `word_pairs` has.
+
+        They are spelled as the pieces are, bytes such as `<0xF0>` too.
+        """
+        return _spelled(self.source_pieces[:-1]), _spelled(self.target_pieces)
+
     def pharaoh(self) -> str:
         """The word pairs in the Pharaoh format, such as `"0-0 2-1"`."""
         return " ".join(f"{source}-{target}" for source, target in self.word_pairs())
@@ -55,6 +64,15 @@ class Alignment:
 
 def _membership(pieces: Sequence[str]) -> np.ndarray:
     """Which pieces belong to which word: float array (words, pieces) of zeros and ones."""
+    words = _word_pieces(pieces)
+    membership = np.zeros((len(words), len(pieces)))
+    for row, indices in zip(membership, words, strict=True):
+        row[indices] = 1
+    return membership
+
+
+def _word_pieces(pieces: Sequence[str]) -> list[list[int]]:
+    """The indices of each word's pieces."""
     words: list[list[int]] = []
     is_open = False
     for index, piece in enumerate(pieces):
@@ -64,7 +82,10 @@ def _membership(pieces: Sequence[str]) -> np.ndarray:
                 words.append([])
             words[-1].append(index)
             is_open = not piece.endswith(SPACE)
-    membership = np.zeros((len(words), len(pieces)))
-    for row, indices in zip(membership, words, strict=True):
-        row[indices] = 1
-    return membership
+    return words
+
+
+def _spelled(pieces: Sequence[str]) -> list[str]:
+    """The words of pieces."""
+    words = _word_pieces(pieces)
+    return ["".join(pieces[i] for i in indices).strip(SPACE) for indices in words]

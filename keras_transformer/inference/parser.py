@@ -14,7 +14,7 @@ from keras_transformer.decoding.tree_constraint import TreeTokens
 from keras_transformer.errors import SCORES_NOT_FINITE, SentenceTooLong, UserInputError
 from keras_transformer.inference.compiled_tree_generator import CompiledTreeGenerator
 from keras_transformer.inference.graph_compilation import pad_ids
-from keras_transformer.parsing import Tree, repair, source_text
+from keras_transformer.parsing import Tree, linearize, repair, source_text
 from keras_transformer.parsing.leaf import WHITE_SPACE
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer, tree_tokens
 from keras_transformer.runs.run_directory import RunDirectory
@@ -192,6 +192,31 @@ class Parser(HasSearchOptions):
         if not all(math.isfinite(found.score) for found in parses):
             self._check_weights()
         return parses
+
+    def encode_pairs(
+        self, sentences: Iterable[str | Iterable[str]], trees: Iterable[Tree | None]
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """The ids of sentences and their trees as the model reads them, without BOS and EOS.
+
+        Args:
+            sentences: as in `parse`.
+            trees: one tree of each sentence; None for no tokens.
+
+        Returns:
+            Two lists of rows of ids.
+
+        Raises:
+            SentenceTooLong: a sentence or a tree has more tokens than the model may read.
+        """
+        rows = self._encode([_words(sentence) for sentence in sentences])
+        texts = [" ".join(linearize(tree)) if tree is not None else "" for tree in trees]
+        tree_rows = self.tokenizer.encode(texts)
+        positions = self._generator.max_length
+        for i, row in enumerate(tree_rows):
+            if positions is not None and len(row) >= positions:
+                fault = f"must fit into the model's {positions} positions, BOS counted"
+                raise SentenceTooLong("trees", i, fault)
+        return rows, tree_rows
 
     def _check_weights(self) -> None:
         if not all(np.isfinite(weight).all() for weight in self.model.get_weights()):

@@ -144,7 +144,7 @@ class SentenceTranslator(HasSearchOptions):
         Returns:
             The log-probabilities in the order of `sources`.
         """
-        source_rows, target_rows = self._encode_pairs(sources, targets)
+        source_rows, target_rows = self.encode_pairs(sources, targets)
         found = dict(self._generator.score(source_rows, target_rows, progress))
         return [found[i] / (len(row) + 1 if normalize else 1) for i, row in enumerate(target_rows)]
 
@@ -165,7 +165,7 @@ class SentenceTranslator(HasSearchOptions):
             Garg et al., "Jointly Learning to Align and Translate with Transformer Models", 2019,
             section 4.2: the attention of the penultimate layer, averaged over its heads.
         """
-        source_rows, target_rows = self._encode_pairs(sources, targets)
+        source_rows, target_rows = self.encode_pairs(sources, targets)
         found = dict(self._generator.alignment(source_rows, target_rows, progress))
         eos = self.source_tokenizer.special_tokens.eos
         return [
@@ -176,6 +176,20 @@ class SentenceTranslator(HasSearchOptions):
             )
             for i, (source, target) in enumerate(zip(source_rows, target_rows, strict=True))
         ]
+
+    def encode_pairs(self, sources: Iterable[str], targets: Iterable[str]) -> tuple[Rows, Rows]:
+        """The ids of pairs as the model reads them, without begin and end of sentence.
+
+        Args:
+            sources: the source sentences.
+            targets: one translation of each source.
+
+        Returns:
+            Two lists of rows of ids, of the sources with the tags of their target languages and of
+            the targets.
+        """
+        rows = self._encode_sources("sources", sources)
+        return rows, self._encode_beside(rows, "sources", "targets", targets)
 
     def check_lengths(self, sources: Iterable[str], targets: Iterable[str] = ()) -> None:
         """Raise `SentenceTooLong` if a source or a target is too long.
@@ -241,10 +255,6 @@ class SentenceTranslator(HasSearchOptions):
 
     def _encode(self, name: str, sentences: Iterable[str]) -> list[list[int]]:
         return encode_sentences(name, sentences, self.tokenizer, self._most_tokens())
-
-    def _encode_pairs(self, sources: Iterable[str], targets: Iterable[str]) -> tuple[Rows, Rows]:
-        rows = self._encode_sources("sources", sources)
-        return rows, self._encode_beside(rows, "sources", "targets", targets)
 
     def _encode_beside(
         self, source_rows: Rows, source_name: str, name: str, texts: Iterable[str]

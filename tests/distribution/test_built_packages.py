@@ -79,8 +79,12 @@ def test_the_wheel_holds_the_package_alone(built):
         metadata = wheel.read(f"{STEM}.dist-info/METADATA").decode()
     assert {name.split("/")[0] for name in names} == {"keras_transformer", f"{STEM}.dist-info"}
     assert {"keras_transformer/py.typed", f"{STEM}.dist-info/licenses/LICENSE"} <= names
-    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "keras_transformer").rglob("*.py")}
-    assert modules <= names
+    needed = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "keras_transformer").rglob("*")
+        if path.suffix in (".py", ".js", ".css", ".html")
+    }
+    assert needed <= names
     assert "Project-URL: Repository, https://github.com/" in metadata
 
 

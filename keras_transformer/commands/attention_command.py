@@ -1,0 +1,157 @@
+"""`keras-transformer attention`: what a model attends to, as a page or a figure."""
+
+import argparse
+import importlib.util
+import io
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.command_line.command_errors import Verbs, positive_int
+from keras_transformer.commands.arguments.model_arguments import (
+    add_run_arguments,
+    add_target_language,
+    load_translator,
+)
+from keras_transformer.distribution import pip_install
+from keras_transformer.errors import SentenceTooLong, UserInputError
+from keras_transformer.files.standard_streams import tell
+from keras_transformer.files.whole_files import write_bytes, write_text
+
+if TYPE_CHECKING:
+    from keras_transformer.interpretation import AttentionMaps
+
+PAGE = ".html"
+FIGURES = (".png", ".pdf", ".svg")
+OF_FIGURES = ("kind", "layer", "heads", "style")
+# Those of `interpretation`, which takes too long to import for `--help`.
+KINDS = ("encoder", "decoder", "cross")
+STYLES = ("lines", "matrix")
+_DOTS_AN_INCH = 150
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "attention",
+        help="show what a model attends to, as a page or a figure",
+        description="Write the attention of every layer and head for one sentence and its "
+        "translation as a page, one file to open in a browser; or that of a layer as a figure. "
+        "Of an ensemble it is the first model's. A parser's run works too.",
+    )
+    parser.set_defaults(verb=attention)
+    add_run_arguments(parser)
+    add_target_language(parser)
+    add = parser.add_argument
+    add("--source", required=True, metavar="TEXT", help="the source sentence")
+    add(
+        "--target",
+        metavar="TEXT",
+        help="its translation, or a parser's bracketed tree (default: the best that the search "
+        "finds)",
+    )
+    add(
+        "--output",
+        required=True,
+        metavar="FILE",
+        help="file to write: .html for the page; .png, .pdf or .svg for a figure",
+    )
+    figure = parser.add_argument_group("figures").add_argument
+    figure("--kind", choices=KINDS, help="which attention (default: cross)")
+    figure(
+        "--layer",
+        type=positive_int,
+        metavar="N",
+        help="number of the layer, from 1 (default: the last but one)",
+    )
+    figure(
+        "--heads",
+        type=positive_int,
+        nargs="+",
+        metavar="N",
+        help="numbers of the heads, from 1 (default: all)",
+    )
+    figure(
+        "--style",
+        choices=STYLES,
+        help="lines between the two sentences, or a matrix for each head (default: lines)",
+    )
+
+
+def attention(options: argparse.Namespace) -> None:
+    """Run the verb."""
+    ending = Path(options.output).suffix.lower()
+    _check(options, ending)
+    start_backend_quietly()
+    from keras_transformer.interpretation import attention_maps, attention_page
+
+    try:
+        maps = attention_maps(_load(options), options.source, options.target)
+    except SentenceTooLong as error:
+        flag = "source" if error.name in ("sentences", "sources") else "target"
+        message = str(error).replace(f"{error.name}[{error.index}]", f"--{flag}", 1)
+        raise UserInputError(message) from error
+    if ending == PAGE:
+        write_text(options.output, attention_page(maps, options.source))
+    else:
+        write_bytes(options.output, _figure(options, maps, ending))
+
+
+def _check(options: argparse.Namespace, ending: str) -> None:
+    """What can be known before a model is loaded."""
+    if ending not in (PAGE, *FIGURES):
+        raise UserInputError(
+            f"`--output` must end in one of {', '.join((PAGE, *FIGURES))}. "
+            f"Received: --output {options.output}"
+        )
+    if ending == PAGE:
+        for name in OF_FIGURES:
+            if getattr(options, name) is not None:
+                raise UserInputError(
+                    f"`--{name}` is for figures; a page lets its reader choose. "
+                    f"Received: --output {options.output}"
+                )
+    elif importlib.util.find_spec("matplotlib") is None:
+        raise UserInputError(f"A figure needs matplotlib: {pip_install('plots')}")
+
+
+def _load(options: argparse.Namespace) -> Any:
+    """The `Translator` of the runs, or the `Parser` of a run whose outputs are trees."""
+    from keras_transformer.inference.parser import Parser
+    from keras_transformer.runs.run_directory import RunDirectory
+
+    checkpoints = options.checkpoint or [None]
+    is_one = len(options.runs) == len(checkpoints) == 1
+    if is_one and RunDirectory.open(options.runs[0]).record().output == "trees":
+        return Parser.load(options.runs[0], checkpoints[0])
+    return load_translator(options)
+
+
+def _figure(options: argparse.Namespace, maps: "AttentionMaps", ending: str) -> bytes:
+    """The file of the figure that the options ask for."""
+    from keras_transformer.interpretation import attention_figure
+
+    kind: Any = options.kind or KINDS[-1]
+    style: Any = options.style or STYLES[0]
+    num_layers, num_heads = maps.weights(kind).shape[:2]
+    layer = options.layer or max(1, num_layers - 1)
+    _check_number("layer", layer, num_layers)
+    for head in options.heads or ():
+        _check_number("heads", head, num_heads)
+    heads = options.heads and [head - 1 for head in options.heads]
+    file = io.BytesIO()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        figure = attention_figure(maps, kind, layer - 1, heads, style=style)
+        figure.savefig(file, format=ending[1:], dpi=_DOTS_AN_INCH)
+    if any("missing from font" in str(warning.message) for warning in found):
+        tell("warning: the fonts of this machine lack characters of the text: they are boxes.")
+    return file.getvalue()
+
+
+def _check_number(name: str, number: int, count: int) -> None:
+    if number > count:
+        raise UserInputError(
+            f"`--{name}` must be at most {count}, the model's number. Received: --{name} {number}"
+        )

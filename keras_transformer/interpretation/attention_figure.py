@@ -1,0 +1,199 @@
+"""The figure of a pair's attention, for notebooks and papers."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from keras_transformer.argument_checks import check_non_negative_int, check_one_of
+from keras_transformer.distribution import pip_install
+from keras_transformer.errors import UserInputError
+from keras_transformer.interpretation.attention_maps import AttentionMaps, Kind
+from keras_transformer.text.subword_sampler import SPACE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Style = Literal["lines", "matrix"]
+STYLES: tuple[Style, ...] = ("lines", "matrix")
+# The page's colours of heads on white, of which heads beyond the last begin again.
+COLORS = (
+    "#1d66d0", "#c2520c", "#16803f", "#c62b3a", "#7443c4", "#0a7c89",
+    "#b8308f", "#80591d", "#4a5a70", "#5d7a10", "#a03a5c", "#35439c",
+)  # fmt: skip
+# Sizes are in inches.
+_MOST = 60.0  # of a side: longer sentences are drawn smaller
+_TOKEN = 0.25  # from one token to the next
+_BETWEEN = 2.0  # from one sentence to the other
+_LETTER = 0.085  # of a token's name, about
+_LONGEST = 24  # letters of a token's name; the rest is cut off
+_MARGIN = 0.15
+_LEGEND = 0.7
+_TITLE = 0.3
+_POINTS = 72  # of an inch
+_LEAST_WEIGHT = 0.01  # of a line
+_MOST_ACROSS = 4  # matrices beside each other
+
+
+def attention_figure(
+    maps: AttentionMaps,
+    kind: Kind,
+    layer: int,
+    heads: Iterable[int] | None = None,
+    *,
+    style: Style = "lines",
+) -> "Figure":
+    """Draw one layer's attention with matplotlib.
+
+    Args:
+        maps: the `AttentionMaps` of a pair.
+        kind: "encoder", "decoder" or "cross".
+        layer: index of the layer, from 0.
+        heads: indices of the heads, from 0; None: all of them.
+        style: "lines", as in figures 3 to 5 of the paper: the tokens that look above, those that
+            are looked at below, and between them lines in the heads' colours, as strong as the
+            weights. Or "matrix": one for each head, with a row for each token that looks.
+
+    Returns:
+        A `matplotlib.figure.Figure`; its `savefig` writes PNG, PDF and SVG. The legend and the
+        titles number the heads from 1, as the page does.
+
+    Raises:
+        ValueError: an argument breaks its rule, or there is no such layer or head.
+        UserInputError: the model has no such attention, or matplotlib is not installed.
+
+    Example:
+        >>> weights = np.eye(3, dtype="float32")[None, None]  # one layer, one head
+        >>> maps = AttentionMaps(
+        ...     ["▁a", "▁b", "</s>"], ["<s>", "▁c", "▁d"], ["▁c", "▁d", "</s>"], *3 * [weights]
+        ... )
+        >>> figure = attention_figure(maps, "cross", layer=0)
+        >>> [text.get_text() for text in figure.axes[0].texts]
+        ['c', 'd', '</s>', 'a', 'b', '</s>']
+
+    Reference: Vaswani et al. (2017), figures 3 to 5.
+    """
+    check_one_of("style", style, STYLES)
+    weights = maps.weights(kind)
+    _check_index("layer", layer, len(weights))
+    chosen = list(range(weights.shape[1])) if heads is None else list(heads)
+    for head in chosen:
+        _check_index("heads", head, weights.shape[1])
+    if not chosen:
+        raise ValueError("`heads` must be one head or several. Received: heads=[]")
+    columns = maps.target_tokens if kind == "decoder" else maps.source_tokens
+    rows = maps.source_tokens if kind == "encoder" else maps.output_tokens
+    draw = _draw_lines if style == "lines" else _draw_matrices
+    return draw(weights[layer], chosen, _names(rows), _names(columns))
+
+
+def _check_index(name: str, index: int, count: int) -> None:
+    check_non_negative_int(name, index)
+    if index >= count:
+        raise ValueError(
+            f"`{name}` must be less than the model's {count}. Received: {name}={index}"
+        )
+
+
+def _names(tokens: Sequence[str]) -> list[str]:
+    """What a reader sees of tokens: words without the mark of their beginning."""
+    names = [token.replace(SPACE, " ").strip() or "␣" for token in tokens]
+    return [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for name in names]
+
+
+def _room(names: Sequence[str]) -> float:
+    """What the longest of some names takes."""
+    return _MARGIN + _LETTER * max(map(len, names))
+
+
+def _new_figure(width: float, height: float) -> "Figure":
+    try:
+        from matplotlib.figure import Figure  # without pyplot, which would keep every figure
+    except ImportError as error:
+        raise UserInputError(f"A figure needs matplotlib: {pip_install('plots')}") from error
+    return Figure(figsize=(width, height))
+
+
+def _add_axes(figure: "Figure", left: float, bottom: float, width: float, height: float) -> "Axes":
+    """Axes at a place that is given in inches."""
+    across, up = figure.get_size_inches()
+    return figure.add_axes((left / across, bottom / up, width / across, height / up))
+
+
+def _draw_lines(
+    weights: np.ndarray, heads: Sequence[int], rows: Sequence[str], columns: Sequence[str]
+) -> "Figure":
+    length = max(len(rows), len(columns))
+    token = min(_TOKEN, _MOST / length)
+    above, below = _room(rows), _room(columns)
+    figure = _new_figure(
+        token * length + 2 * _MARGIN + _LEGEND, above + _BETWEEN + below + 2 * _MARGIN
+    )
+    axes = _add_axes(figure, _MARGIN, _MARGIN + below, token * length, _BETWEEN)
+    axes.set_xlim(-0.5, length - 0.5)
+    axes.set_ylim(0, 1)
+    axes.set_axis_off()
+    spread = min(0.07, 0.6 / len(heads))  # so that heads that agree do not hide each other
+    for place, head in enumerate(heads):
+        shift = (place - (len(heads) - 1) / 2) * spread
+        axes.add_collection(_lines(weights[head], COLORS[head % len(COLORS)], shift))
+    size = min(9.0, 0.8 * token * _POINTS)
+    for names, height, side in ((rows, 1.03, "bottom"), (columns, -0.03, "top")):
+        for place, name in enumerate(names):
+            # A dollar sign in a text begins no formula.
+            axes.text(
+                place, height, name, rotation=90, fontsize=size, ha="center", va=side,
+                parse_math=False,
+            )  # fmt: skip
+    _add_legend(figure, heads)
+    return figure
+
+
+def _lines(weights: np.ndarray, color: str, shift: float) -> Any:
+    """The lines of one head, from (row + shift, 1) to (column + shift, 0)."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgb
+
+    pairs = np.argwhere(weights >= _LEAST_WEIGHT)  # (lines, 2)
+    heights = np.broadcast_to([1, 0], pairs.shape)
+    ends = np.stack([pairs + shift, heights], axis=-1)  # (lines, 2, 2): of each end its x and y
+    colors = np.empty((len(pairs), 4))
+    colors[:, :3] = to_rgb(color)
+    colors[:, 3] = weights[tuple(pairs.T)].clip(0, 1)
+    return LineCollection(list(ends), colors=colors, linewidths=1.5)
+
+
+def _add_legend(figure: "Figure", heads: Sequence[int]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=COLORS[head % len(COLORS)], label=str(head + 1)) for head in heads
+    ]
+    figure.legend(
+        handles=handles, title="Head", loc="center right", frameon=False, fontsize=8,
+        title_fontsize=8, handlelength=1.2, ncols=1 + len(heads) // 13,
+    )  # fmt: skip
+
+
+def _draw_matrices(
+    weights: np.ndarray, heads: Sequence[int], rows: Sequence[str], columns: Sequence[str]
+) -> "Figure":
+    across = min(_MOST_ACROSS, len(heads))
+    down = -(-len(heads) // across)
+    left, below = _room(rows), _room(columns)
+    cell = min(_TOKEN, _MOST / (across * len(columns)), _MOST / (down * len(rows)))
+    width, height = cell * len(columns), cell * len(rows)
+    step_across, step_down = left + width + _MARGIN, below + height + _TITLE
+    figure = _new_figure(across * step_across, down * step_down)
+    size = min(8.0, 0.8 * cell * _POINTS)
+    for place, head in enumerate(heads):
+        row, column = divmod(place, across)
+        bottom = (down - 1 - row) * step_down + below
+        axes = _add_axes(figure, column * step_across + left, bottom, width, height)
+        axes.imshow(weights[head], vmin=0, vmax=1, cmap="Blues", aspect="auto")
+        axes.set_title(f"Head {head + 1}", fontsize=9)
+        axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=size, parse_math=False)
+        axes.set_yticks(range(len(rows)), rows, fontsize=size, parse_math=False)
+        axes.tick_params(length=0)
+    return figure

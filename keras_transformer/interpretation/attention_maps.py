@@ -1,0 +1,249 @@
+"""The attention of every layer and head for one pair of a source and its translation."""
+
+import base64
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from keras_transformer.argument_checks import check_non_negative_int, check_one_of
+from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
+from keras_transformer.text import SentencePieceTokenizer
+
+if TYPE_CHECKING:
+    import keras
+
+    from keras_transformer.inference.parser import Parser
+    from keras_transformer.inference.translator import Translator
+    from keras_transformer.parsing import Tree
+
+Kind: TypeAlias = Literal["encoder", "decoder", "cross"]
+KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
+_BYTE = 255
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AttentionMaps:
+    """The attention weights of a model for one pair. Every row of a map sums to 1.
+
+    Args:
+        source_tokens: pieces of the source and the end of sentence: S of them.
+        target_tokens: what the decoder reads, the begin of sentence and pieces: T of them.
+        output_tokens: what each position of the decoder is to predict, pieces and the end of
+            sentence: T of them.
+        encoder: float32 (layers, heads, S, S), of the encoder's self-attention.
+        decoder: float32 (layers, heads, T, T), of the decoder's self-attention.
+        cross: float32 (layers, heads, T, S), of the attention to the encoder's output.
+
+    A row is what one position pays to each of the others: `cross[layer, head, i, j]` is the weight
+    of source token j when `output_tokens[i]` is predicted.
+
+    Example:
+        >>> weights = np.array([[[[0.5, 0.5], [0.0, 1.0]]]], "float32")  # one layer, one head
+        >>> maps = AttentionMaps(
+        ...     ["▁a", "</s>"], ["<s>", "▁b"], ["▁b", "</s>"], weights, weights, weights
+        ... )
+        >>> maps.entropies("cross").round(3), maps.mean_distances("cross")
+        (array([[0.347]]), array([[0.25]]))
+    """
+
+    source_tokens: list[str]
+    target_tokens: list[str]
+    output_tokens: list[str]
+    encoder: np.ndarray
+    decoder: np.ndarray
+    cross: np.ndarray
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """The kinds of attention that the model has; a language model has "decoder" alone."""
+        return [kind for kind in KINDS if getattr(self, kind).size]
+
+    def weights(self, kind: Kind) -> np.ndarray:
+        """The map of a kind, "encoder", "decoder" or "cross"; see the class.
+
+        Raises:
+            ValueError: there is no such kind.
+            UserInputError: the model has no such attention.
+        """
+        check_one_of("kind", kind, KINDS)
+        if kind not in self.kinds:
+            raise UserInputError(
+                f"`kind` must be an attention that the model has, one of {self.kinds}. "
+                f"Received: kind={kind!r}"
+            )
+        return getattr(self, kind)
+
+    def entropies(self, kind: Kind) -> np.ndarray:
+        """How much each head spreads its attention.
+
+        Args:
+            kind: "encoder", "decoder" or "cross".
+
+        Returns:
+            float64 (layers, heads): the entropy of a row in nats, the mean over the rows; 0 where
+            each row has all its weight in one place.
+        """
+        weights = self.weights(kind).astype("float64")
+        logarithms = np.log(np.where(weights > 0, weights, 1))
+        return -(weights * logarithms).sum(axis=-1).mean(axis=-1)
+
+    def mean_distances(self, kind: Kind) -> np.ndarray:
+        """How far each head looks.
+
+        Args:
+            kind: "encoder", "decoder" or "cross".
+
+        Returns:
+            float64 (layers, heads): |i - j| in tokens for row i and column j, the mean by the
+            attention weights of a row and over the rows.
+        """
+        weights = self.weights(kind).astype("float64")
+        rows, columns = np.indices(weights.shape[-2:])
+        return (weights * abs(rows - columns)).sum(axis=-1).mean(axis=-1)
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as JSON-compatible values, for the page and the JSON interface.
+
+        Returns:
+            The lists of tokens by their names, and "maps", which has for each kind that the model
+            has: "layers", "heads", "rows" and "columns", the sizes; "weights", base64 of one byte
+            for each weight in this order of axes, `round(255 * sqrt(weight))`, so that small
+            weights keep two digits; "entropies" and "mean_distances", (layers, heads).
+        """
+        return {
+            "source_tokens": list(self.source_tokens),
+            "target_tokens": list(self.target_tokens),
+            "output_tokens": list(self.output_tokens),
+            "maps": {kind: self._map(kind) for kind in self.kinds},
+        }
+
+    def _map(self, kind: Kind) -> dict[str, Any]:
+        weights = self.weights(kind)
+        layers, heads, rows, columns = weights.shape
+        levels = np.rint(_BYTE * np.sqrt(weights.clip(0, 1))).astype("uint8")
+        return {
+            "layers": layers,
+            "heads": heads,
+            "rows": rows,
+            "columns": columns,
+            "weights": base64.b64encode(levels.tobytes()).decode("ascii"),
+            "entropies": self.entropies(kind).round(4).tolist(),
+            "mean_distances": self.mean_distances(kind).round(4).tolist(),
+        }
+
+
+def attention_maps(
+    translator: "Translator | Parser", source: str, target: str | None = None, *, index: int = 0
+) -> AttentionMaps:
+    """The attention of every layer and head for one pair.
+
+    The weights come from the layers and the forward pass that give the model's probabilities.
+
+    Args:
+        translator: the model with its tokenizers; or a `Parser`.
+        source: the source sentence.
+        target: its translation, or a parser's bracketed tree; None: the best that the search finds.
+        index: which model of an ensemble, from 0.
+
+    Returns:
+        The `AttentionMaps` of the pair.
+
+    Raises:
+        UserInputError: there is no such model, `target` is no tree, a sentence is too long, or the
+            model's numbers are not finite.
+
+    Example:
+
+    ```python
+    maps = attention_maps(Translator.load("runs/en_de"), "A small house.")
+    maps.cross.shape  # (6, 8, 6, 5): layers, heads, tokens of the output, of the source
+    ```
+    """
+    from keras_transformer.inference.parser import Parser
+
+    models = [translator.model] if isinstance(translator, Parser) else translator.models
+    check_non_negative_int("index", index)
+    if index >= len(models):
+        raise UserInputError(
+            f"`index` must be less than the number of models, {len(models)}. "
+            f"Received: index={index}"
+        )
+    rows: tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]
+    if isinstance(translator, Parser):
+        trees = translator.parse([source]) if target is None else [_tree(target)]
+        rows = translator.encode_pairs([source], trees)
+    else:
+        targets = translator.translate([source]) if target is None else [target]
+        rows = translator.encode_pairs([source], targets)
+    (source_row,), (target_row,) = rows
+    source_ids = [*source_row, translator.source_tokenizer.special_tokens.eos]
+    source_tokens = translator.source_tokenizer.pieces(source_ids)
+    return _maps(models[index], translator.tokenizer, target_row, source_ids, source_tokens)
+
+
+def text_attention_maps(
+    model: "keras.Model", tokenizer: SentencePieceTokenizer, text: str
+) -> AttentionMaps:
+    """The attention of every layer and head of a language model that reads a text.
+
+    Args:
+        model: a model from `build_language_model`, or a reloaded one.
+        tokenizer: the tokenizer that it was trained with.
+        text: the text.
+
+    Returns:
+        The `AttentionMaps` of the text, with the decoder's attention alone.
+
+    Raises:
+        ValueError: the model is of another kind.
+        UserInputError: the text is too long, or the model's numbers are not finite.
+
+    Example:
+        >>> from keras_transformer.models import build_language_model
+        >>> tokenizer = SentencePieceTokenizer.train(["a small house"], vocabulary_size=20)
+        >>> model = build_language_model("tiny", vocabulary_size=20, num_decoder_layers=1)
+        >>> maps = text_attention_maps(model, tokenizer, "a house")
+        >>> maps.kinds, maps.decoder.shape[:2], maps.target_tokens[0]
+        (['decoder'], (1, 4), '<s>')
+    """
+    from keras_transformer.models import CausalStack
+
+    (row,) = tokenizer.encode([text])
+    positions = CausalStack.of(model).max_length
+    if positions is not None and len(row) >= positions:
+        raise UserInputError(
+            f"`text` must fit into the model's {positions} positions, BOS counted. "
+            f"Received: {len(row)} tokens"
+        )
+    return _maps(model, tokenizer, row)
+
+
+def _tree(text: str) -> "Tree | None":
+    """The tree of a text as parsers are trained with it: without function tags and traces."""
+    from keras_transformer.parsing import Tree, clean
+
+    try:
+        return clean(Tree.fromstring(text))
+    except ValueError as error:
+        raise UserInputError(f"`target` must be a bracketed tree: {error}") from error
+
+
+def _maps(
+    model: "keras.Model",
+    tokenizer: SentencePieceTokenizer,
+    row: Sequence[int],
+    source_ids: Sequence[int] | None = None,
+    source_tokens: Sequence[str] = (),
+) -> AttentionMaps:
+    """The maps of a model that reads a row of ids, and a source if it has an encoder."""
+    from keras_transformer.interpretation.recorded_attention import recorded_attention
+
+    special = tokenizer.special_tokens
+    target_ids, output_ids = [special.bos, *row], [*row, special.eos]
+    arrays = recorded_attention(model, source_ids, target_ids, padding_id=special.pad)
+    if not all(np.isfinite(weights).all() for weights in arrays):
+        raise UserInputError(f"The {SCORES_NOT_FINITE}")
+    pieces = tokenizer.pieces
+    return AttentionMaps(list(source_tokens), pieces(target_ids), pieces(output_ids), *arrays)

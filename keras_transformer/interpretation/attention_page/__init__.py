@@ -1,0 +1,5 @@
+"""The page to look at attention with: its component, `attention.js` and `attention.css`."""
+
+from keras_transformer.interpretation.attention_page.attention_page import attention_page
+
+__all__ = ["attention_page"]

@@ -1,0 +1,22 @@
+/* Puts the component into the page, and turns the page light or dark. */
+(function () {
+  "use strict";
+
+  const root = document.documentElement;
+  const button = document.getElementById("theme");
+  const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme || (prefersDark.matches ? "dark" : "light")) === "dark";
+  const name = () => {
+    button.textContent = isDark() ? "Light" : "Dark";
+    button.setAttribute("aria-label", isDark() ? "Light colours" : "Dark colours");
+  };
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    name();
+  });
+  prefersDark.addEventListener("change", name);
+  name();
+
+  const data = JSON.parse(document.getElementById("data").textContent);
+  KerasTransformerAttention.mount(document.getElementById("attention"), data);
+})();

@@ -1,0 +1,103 @@
+"""The attention weights of a Transformer, computed by NumPy in float64 from its variables."""
+
+import numpy as np
+from keras import ops
+
+from keras_transformer.models import CausalStack, TransformerStacks
+from tests.layers.numpy_layers import layer_norm, multi_head_attention, position
+
+
+def attention_weights(model, source_ids, target_ids):
+    """The weights (layers, heads, rows, columns) of encoder, decoder and cross-attention.
+
+    The model has sinusoidal positions, no biases in its attention and ReLU.
+    """
+    stacks = TransformerStacks.of(model)
+    memory = embed(stacks.source_embedding, source_ids)
+    everything = np.ones((len(source_ids), len(source_ids)), bool)
+    encoder = []
+    for layer in stacks.encoder_layers:
+        kernels = fused_kernels(layer.attention)
+
+        def attend(x, kernels=kernels, layer=layer):
+            return multi_head_attention(x, x, kernels, layer.num_heads, everything)
+
+        memory, weights = in_block(layer.attention_block, memory, attend)
+        memory = feed(layer, memory)
+        encoder.append(weights)
+    if stacks.encoder_norm:
+        memory = norm(stacks.encoder_norm, memory)
+    decoder, cross = decoder_weights(stacks, target_ids, memory)
+    return np.stack(encoder), np.stack(decoder), np.stack(cross)
+
+
+def language_model_weights(model, ids):
+    """The weights (layers, heads, rows, columns) of a model without encoder."""
+    stack = CausalStack.of(model)
+    return np.stack(decoder_weights(stack, ids, None)[0])
+
+
+def decoder_weights(stacks, ids, memory):
+    """Of every layer, the weights of the self-attention and of the attention to the memory."""
+    embedding = stacks.embedding if memory is None else stacks.target_embedding
+    hidden = embed(embedding, ids)
+    causal = np.tril(np.ones((len(ids), len(ids)), bool))
+    own, cross = [], []
+    for layer in stacks.decoder_layers:
+        kernels = fused_kernels(layer.self_attention)
+
+        def attend(x, kernels=kernels, layer=layer):
+            return multi_head_attention(x, x, kernels, layer.num_heads, causal)
+
+        hidden, weights = in_block(layer.self_attention_block, hidden, attend)
+        own.append(weights)
+        if memory is not None:
+            kernels = memory_kernels(layer.cross_attention)
+            to_all = np.ones((len(ids), len(memory)), bool)
+
+            def attend_memory(x, kernels=kernels, layer=layer, to_all=to_all):
+                return multi_head_attention(x, memory, kernels, layer.num_heads, to_all)
+
+            hidden, weights = in_block(layer.cross_attention_block, hidden, attend_memory)
+            cross.append(weights)
+        hidden = feed(layer, hidden)
+    return own, cross
+
+
+def numbers(variable):
+    return ops.convert_to_numpy(variable).astype("float64")
+
+
+def embed(embedding, ids):
+    matrix = numbers(embedding.token_embedding.matrix)
+    width = matrix.shape[1]
+    places = [[position(pos, i, width) for i in range(width)] for pos in range(len(ids))]
+    return matrix[list(ids)] * np.sqrt(width) + places
+
+
+def fused_kernels(attention):
+    fused = numbers(attention.query_key_value_kernel)
+    return (*np.split(fused, 3, axis=1), numbers(attention.output_kernel))
+
+
+def memory_kernels(attention):
+    key_value = np.split(numbers(attention.key_value_kernel), 2, axis=1)
+    return numbers(attention.query_kernel), *key_value, numbers(attention.output_kernel)
+
+
+def norm(layer, x):
+    return layer_norm(x, *map(numbers, layer.weights))
+
+
+def in_block(block, x, attend):
+    """The output of a residual block around an attention, and the attention's weights."""
+    outputs, weights = attend(norm(block.norm, x) if block.normalize_first else x)
+    return (x + outputs if block.normalize_first else norm(block.norm, x + outputs)), weights
+
+
+def feed(layer, x):
+    w1, b1, w2, b2 = map(numbers, layer.feed_forward.weights)
+    block = layer.feed_forward_block
+    inputs = norm(block.norm, x) if block.normalize_first else x
+    outputs = np.maximum(inputs @ w1 + b1, 0) @ w2 + b2
+    return x + outputs if block.normalize_first else norm(block.norm, x + outputs)
