@@ -28,6 +28,17 @@ def check_positive_int(name: str, value: object) -> None:
         raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value!r}")
 
 
+def check_window(name: str, value: object) -> None:
+    """Require an odd integer of at least 1 that fits into int32, or None."""
+    if value is None:
+        return
+    is_int = isinstance(value, int) and not isinstance(value, bool)
+    if not is_int or value not in range(1, 2**31, 2):
+        raise ValueError(
+            f"`{name}` must be an odd positive integer, or None. Received: {name}={value!r}"
+        )
+
+
 def check_non_negative_int(name: str, value: object) -> None:
     """Require a Python or NumPy integer >= 0."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 0:

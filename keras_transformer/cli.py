@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from keras_transformer.command_line.command_errors import CommandParser, run_command
 from keras_transformer.commands import (
     align_command,
+    app_command,
+    attention_command,
     average_command,
     check_command,
+    cost_command,
     evalb_command,
     evaluate_command,
     export_command,
@@ -28,12 +31,15 @@ COMMANDS = (
     evalb_command,
     score_command,
     align_command,
+    attention_command,
     average_command,
     check_command,
+    cost_command,
     export_command,
     import_command,
     serve_command,
     parse_command,
+    app_command,
 )
 
 

@@ -18,14 +18,20 @@ def write_new_directory(directory: PathLike, write: Callable[[Path], None]) -> P
     path = Path(directory).resolve()  # gives "." a name, and keeps links
 
     def name() -> str:
-        if path.is_dir():
-            _check_replaceable(directory, path)
-        elif path.exists():
-            raise UserInputError(f"{directory} is a file: name another directory.")
+        check_new_directory(directory)
         return path.name
 
     write_directory(path.parent, name, write)
     return Path(directory)
+
+
+def check_new_directory(directory: PathLike) -> None:
+    """Require a directory that `write_new_directory` would write, before what takes long."""
+    path = Path(directory).resolve()
+    if path.is_dir():
+        _check_replaceable(directory, path)
+    elif path.exists():
+        raise UserInputError(f"{directory} is a file: name another directory.")
 
 
 def _check_replaceable(directory: PathLike, path: Path) -> None:

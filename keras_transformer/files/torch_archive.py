@@ -117,9 +117,9 @@ def read_state_dict(content: bytes | PickleReader) -> dict[str, TorchTensor]:
 
 
 def read_value(content: bytes | PickleReader) -> Any:
-    """Return what a pickle holds: numbers, texts, tuples, lists, dicts, tensors; errors as above.
+    """Return what a pickle holds: numbers, texts, tuples, lists, dicts, storages and tensors.
 
-    A list or a dict may contain itself.
+    A list or a dict may contain itself. Errors are those of `read_state_dict`.
     """
     return _Machine().run(content)
 

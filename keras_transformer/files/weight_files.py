@@ -39,15 +39,18 @@ class WeightFile(io.BytesIO):
 class _FileOnDisk(WeightFile):
     """An open file, which is read where it is used: Keras takes files in memory alone."""
 
-    def __init__(self, file: io.BufferedReader) -> None:
+    def __init__(self, path: PathLike, file: io.BufferedReader) -> None:
         super().__init__()
+        self._path = path
         self._file = file
 
     def read(self, size: int | None = -1) -> bytes:
-        return self._file.read(-1 if size is None else size)
+        with _reading(self._path):
+            return self._file.read(-1 if size is None else size)
 
     def readinto(self, buffer: Any) -> int:
-        return self._file.readinto(buffer)
+        with _reading(self._path):
+            return self._file.readinto(buffer)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         return self._file.seek(offset, whence)
@@ -57,20 +60,28 @@ class _FileOnDisk(WeightFile):
 
 
 @contextlib.contextmanager
+def _reading(path: PathLike) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserInputError(f"Cannot read the weights {path}: {reason}.") from error
+
+
+@contextlib.contextmanager
 def weight_file(path: PathLike) -> Iterator[WeightFile]:
     """Open a file of weights for several readings, which all see the same content.
 
     Raises:
         UserInputError: the file cannot be read, or it changed in the meantime.
     """
-    try:
-        with open_ordinary(path) as file:
+    with contextlib.ExitStack() as stack:
+        with _reading(path):
+            file = stack.enter_context(open_ordinary(path))
             before = os.fstat(file.fileno())
-            yield _FileOnDisk(file)
+        yield _FileOnDisk(path, file)
+        with _reading(path):
             after = os.fstat(file.fileno())
-    except OSError as error:
-        reason = error.strerror or error
-        raise UserInputError(f"Cannot read the weights {path}: {reason}.") from error
     if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
         raise UserInputError(f"The weights {path} changed while they were read. Try again.")
 

@@ -208,20 +208,17 @@ def read_native(
         path: the file, for errors.
         config: the configuration, values as texts.
         decoder: the content of decoder.yml, values as texts; empty without one.
-        source_pieces, pieces: the ids of the pieces of both sides.
+        source_pieces, pieces: the ids of the pieces of both sides, the end of a sentence among
+            them.
     """
-    for name, expected in _NATIVE.items():
-        if str(config.get(name, expected)).lower() != str(expected):
-            _refuse(path, name, repr(expected), config[name])
     decoder_path = path.parent / "decoder.yml"
-    if _number(decoder_path, decoder, "word-penalty", 0) != 0:
-        _refuse(decoder_path, "word-penalty", "0", decoder["word-penalty"])
+    _check_native(path, config, decoder_path, decoder)
     tied = [
         name for name in ("tied-embeddings-all", "tied-embeddings-src") if _is_true(config, name)
     ]
     if tied and source_pieces != pieces:
         _refuse(path, tied[0], "false with two vocabularies", config[tied[0]])
-    pad = len(pieces)
+    pad, source_eos = len(pieces), source_pieces[EOS]
     return Architecture(
         options={
             "vocabulary_size": pad + 1,
@@ -243,8 +240,8 @@ def read_native(
         },
         pad=pad,
         start=pad,
-        eos=pieces.get(EOS, 0),
-        source_eos=source_pieces.get(EOS, 0),
+        eos=pieces[EOS],
+        source_eos=source_eos + (source_eos >= pad),  # padding lies before it
         source_rows=len(source_pieces),
         target_rows=len(pieces),
         search=_search(
@@ -255,6 +252,16 @@ def read_native(
             max_source_length=("", 512),
         ),
     )
+
+
+def _check_native(
+    path: Path, config: Mapping[str, Any], decoder_path: Path, decoder: Mapping[str, Any]
+) -> None:
+    for name, expected in _NATIVE.items():
+        if str(config.get(name, expected)).lower() != str(expected):
+            _refuse(path, name, repr(expected), config[name])
+    if _number(decoder_path, decoder, "word-penalty", 0) != 0:
+        _refuse(decoder_path, "word-penalty", "0", decoder["word-penalty"])
 
 
 def _search(origins: Mapping[str, Path], **given: tuple[str, Any]) -> dict[str, Any]:

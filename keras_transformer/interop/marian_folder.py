@@ -1,13 +1,12 @@
 """A Marian model on disk, in Hugging Face's form or in Marian's own."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.input_files import read_input
 from keras_transformer.files.json_files import read_record
 from keras_transformer.files.tensor_files import open_tensors
 from keras_transformer.interop.marian_architecture import (
@@ -15,15 +14,18 @@ from keras_transformer.interop.marian_architecture import (
     read_hugging_face,
     read_native,
 )
+from keras_transformer.interop.marian_vocabulary import (
+    make_tokenizer,
+    read_vocabulary,
+    with_padding,
+)
+from keras_transformer.interop.marian_yaml import MOST_BYTES, parse_yaml, read_yaml
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.piece_vocabulary import PieceVocabulary
 from keras_transformer.types import PathLike
 
 MODEL_YML = "special:model.yml"
-_MOST_BYTES = 1 << 26  # of a vocabulary
-_MOST_PADDING = 7  # rows of a matrix beyond the vocabulary
-_DEEPEST = 20  # collections of a YAML within each other
-PAD, UNK, EOS = "<pad>", "<unk>", "</s>"
+_DECODER = "decoder.yml"
+_OLD_WEIGHTS = "pytorch_model.bin"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,12 +61,17 @@ def open_marian(directory: PathLike) -> MarianFolder:
             lacks.
     """
     path = Path(directory)
+    if path.is_file():
+        raise UserInputError(f"{path} is a file: unpack it, and name the folder with the model.")
     if not path.is_dir():
         raise UserInputError(f"There is no folder {path} with a model of Marian.")
     if (path / "config.json").exists():
         return _open_hugging_face(path)
-    if list(path.glob("*.npz")) or (path / "decoder.yml").exists():
+    if any(path.glob("*.npz")) or (path / _DECODER).exists():
         return _open_native(path)
+    for file in path.glob("*.bin"):
+        if file.name != _OLD_WEIGHTS:
+            _refuse_binary(file)
     raise UserInputError(
         f"The folder {path} holds no model of Marian: neither config.json nor decoder.yml and a "
         "model.npz."
@@ -73,146 +80,141 @@ def open_marian(directory: PathLike) -> MarianFolder:
 
 def _open_hugging_face(path: Path) -> MarianFolder:
     architecture = read_hugging_face(path)
-    tensors = [path / name for name in ("model.safetensors", "pytorch_model.bin")]
+    tensors = [path / name for name in ("model.safetensors", _OLD_WEIGHTS)]
     found = next((file for file in tensors if file.exists()), None)
     if found is None:
-        raise UserInputError(f"The folder {path} lacks model.safetensors or pytorch_model.bin.")
-    pieces = read_record(path / "vocab.json", dict[str, int])
+        raise UserInputError(f"The folder {path} lacks model.safetensors or {_OLD_WEIGHTS}.")
+    source_path = path / "vocab.json"
     target_path = path / "target_vocab.json"  # of a target with a vocabulary of its own
-    target_pieces = read_record(target_path, dict[str, int]) if target_path.exists() else pieces
-    options = architecture.options
-    target_size = options["vocabulary_size"]
-    sides = (
-        ("source.spm", path / "vocab.json", pieces, options["source_vocabulary_size"]),
-        (
-            "target.spm",
-            target_path if target_path.exists() else path / "vocab.json",
-            target_pieces,
-            target_size,
-        ),
+    if not target_path.exists():
+        target_path = source_path
+    pieces = read_record(source_path, dict[str, int])
+    target_pieces = read_record(target_path, dict[str, int])
+    return _with_tokenizers(
+        path, architecture, found, (source_path, pieces), (target_path, target_pieces)
     )
-    tokenizers = [
-        _tokenizer(path / spm, file, vocabulary, size or target_size, architecture)
-        for spm, file, vocabulary, size in sides
-    ]
-    source_tokenizer, tokenizer = tokenizers
-    return MarianFolder(path, architecture, found, source_tokenizer, tokenizer, is_native=False)
 
 
 def _open_native(path: Path) -> MarianFolder:
-    decoder_path = path / "decoder.yml"
-    decoder = _read_yaml(decoder_path) if decoder_path.exists() else {}
-    model = _named(path, decoder, "models", "*.npz", "model.npz")
-    vocabulary_path = _named(path, decoder, "vocabs", "*vocab.yml", "vocab.yml")
-    numbers = _read_yaml(vocabulary_path)
-    try:
-        pieces = {piece: int(number) for piece, number in numbers.items()}
-    except (TypeError, ValueError) as error:
-        raise UserInputError(f"{vocabulary_path} is damaged: an id is no number.") from error
-    if PAD in pieces:
+    decoder_path = path / _DECODER
+    decoder = read_yaml(decoder_path) if decoder_path.exists() else {}
+    if not (path / "source.spm").exists() and any(path.glob("*.bpe")):
         raise UserInputError(
-            f"The vocabulary {vocabulary_path} must not have the piece {PAD}, which comes after it."
+            f"The model of {path} is not supported: its text is segmented by BPE ("
+            f"{min(path.glob('*.bpe')).name}). Models with source.spm and target.spm are."
         )
+    model = _find_model(path, decoder)
+    source_path, target_path = _find_vocabularies(path, decoder)
+    source_pieces, pieces = read_vocabulary(source_path), read_vocabulary(target_path)
+    architecture = read_native(model, _read_model_yml(model), decoder, source_pieces, pieces)
+    return _with_tokenizers(
+        path,
+        architecture,
+        model,
+        (source_path, with_padding(source_pieces, architecture.pad)),
+        (target_path, with_padding(pieces, architecture.pad)),
+        is_native=True,
+    )
+
+
+def _with_tokenizers(
+    path: Path,
+    architecture: Architecture,
+    tensors_path: Path,
+    source: tuple[Path, Mapping[str, int]],
+    target: tuple[Path, Mapping[str, int]],
+    *,
+    is_native: bool = False,
+) -> MarianFolder:
+    """The folder with the tokenizers of both sides, whose vocabularies have a file and ids."""
+    size = architecture.options["vocabulary_size"]
+    source_size = architecture.options["source_vocabulary_size"] or size
+    source_tokenizer = make_tokenizer(
+        path / "source.spm", *source, source_size, architecture, architecture.source_eos
+    )
+    tokenizer = make_tokenizer(path / "target.spm", *target, size, architecture, architecture.eos)
+    return MarianFolder(path, architecture, tensors_path, source_tokenizer, tokenizer, is_native)
+
+
+def _find_model(path: Path, decoder: Mapping[str, Any]) -> Path:
+    """The file of the tensors."""
+    named = _named(path, decoder, "models")
+    if len(named) > 1:
+        raise UserInputError(
+            f"The model of {path / _DECODER} cannot be imported: `models` must be one file, not "
+            f"an ensemble. Received: {len(named)} files"
+        )
+    if not named:
+        named = sorted(path.glob("*.npz"))
+        if len(named) != 1:
+            raise _ambiguous(path, "model.npz", named)
+    (model,) = named
+    _refuse_binary(model)
+    if model.suffix != ".npz":
+        raise UserInputError(
+            f"The model of {path / _DECODER} cannot be imported: `models` must be a .npz file. "
+            f"Received: {model.name}"
+        )
+    return model
+
+
+def _refuse_binary(model: Path) -> None:
+    if model.suffix == ".bin":
+        raise UserInputError(
+            f"The model {model} is not supported: it has Marian's binary format. model.npz is."
+        )
+
+
+def _find_vocabularies(path: Path, decoder: Mapping[str, Any]) -> tuple[Path, Path]:
+    """The files of the source's and of the target's vocabulary, which may be one."""
+    named = _named(path, decoder, "vocabs")
+    if len(named) > 2:
+        raise UserInputError(
+            f"The model of {path / _DECODER} cannot be imported: `vocabs` must be a file for the "
+            f"source and one for the target. Received: {len(named)} files"
+        )
+    if named:
+        return named[0], named[-1]
+    found: list[Path] = []
+    for ending in ("vocab.yml", "vocab"):  # a list of pieces is the newer form
+        found = sorted(path.glob(f"*{ending}"))
+        if len(found) == 1:
+            return found[0], found[0]
+        source, target = (list(path.glob(f"*{side}.{ending}")) for side in ("src", "trg"))
+        if len(found) == 2 and len(source) == len(target) == 1:
+            return source[0], target[0]
+        if found:
+            break
+    raise _ambiguous(path, "vocab.yml, or one src.vocab.yml and one trg.vocab.yml", found)
+
+
+def _named(path: Path, decoder: Mapping[str, Any], key: str) -> list[Path]:
+    """The files that decoder.yml names; none if it says nothing."""
+    names = decoder.get(key, [])
+    names = [names] if isinstance(names, str) else names
+    if not isinstance(names, list) or not all(
+        isinstance(name, str) and name and name.isprintable() for name in names
+    ):
+        raise UserInputError(f"{path / _DECODER} is damaged: `{key}` must name files.")
+    # Models are moved: the name counts, not the folder.
+    return [path / Path(name).name for name in names]
+
+
+def _ambiguous(path: Path, usual: str, found: list[Path]) -> UserInputError:
+    names = ", ".join(file.name for file in found) or "none"
+    return UserInputError(f"The folder {path} must have one file {usual}. Received: {names}")
+
+
+def _read_model_yml(model: Path) -> dict[str, Any]:
+    """Marian's configuration, which it keeps as the bytes of a tensor."""
     with open_tensors(model) as tensors:
         if MODEL_YML not in tensors.names:
             raise UserInputError(f"The file {model} lacks Marian's configuration, {MODEL_YML}.")
-        content = tensors.read(MODEL_YML).astype("uint8").tobytes().rstrip(b"\0")
-    config = _parse_yaml(model, content)
-    eos = pieces.get(EOS, 0)
-    architecture = read_native(model, config, decoder, len(pieces), eos)
-    pieces[PAD] = len(pieces)
-    size = architecture.options["vocabulary_size"]
-    tokenizers = [
-        _tokenizer(path / name, vocabulary_path, pieces, size, architecture)
-        for name in ("source.spm", "target.spm")
-    ]
-    source_tokenizer, tokenizer = tokenizers
-    return MarianFolder(path, architecture, model, source_tokenizer, tokenizer, is_native=True)
-
-
-def _named(path: Path, decoder: Mapping[str, Any], key: str, pattern: str, usual: str) -> Path:
-    """The file that decoder.yml names first, or the only one of its kind."""
-    named = decoder.get(key)
-    if isinstance(named, list) and named and isinstance(named[0], str):
-        if not named[0].isprintable():
-            raise UserInputError(f"{path / 'decoder.yml'} is damaged: `{key}` names no file.")
-        # Models are moved: the name counts, not the folder.
-        return path / Path(named[0]).name
-    found = sorted(path.glob(pattern))
-    if len(found) != 1:
-        raise UserInputError(
-            f"The folder {path} must have one file {usual}. Received: "
-            f"{', '.join(file.name for file in found) or 'none'}"
-        )
-    return found[0]
-
-
-def _tokenizer(
-    spm: Path, file: Path, pieces: Mapping[str, int], size: int, architecture: Architecture
-) -> SentencePieceTokenizer:
-    """The tokenizer of one side: SentencePiece's pieces with the vocabulary's ids."""
-    by_id = {number: piece for piece, number in pieces.items()}
-    missing = next((name for name in (PAD, UNK, EOS) if name not in pieces), None)
-    if missing is not None:
-        raise UserInputError(f"The vocabulary {file} lacks the piece {missing}.")
-    if sorted(by_id) != list(range(len(pieces))):
-        raise UserInputError(f"The ids of the vocabulary {file} must be 0, 1, 2 and so on.")
-    if not size - _MOST_PADDING <= len(pieces) <= size:
-        raise UserInputError(
-            f"The vocabulary {file} must have the {size:,} tokens of the model. "
-            f"Received: {len(pieces):,} pieces"
-        )
-    expected = {PAD: architecture.pad, EOS: architecture.eos}
-    for name, number in expected.items():
-        if pieces[name] != number:
+        shape, dtype = tensors.shape(MODEL_YML), tensors.dtype(MODEL_YML)
+        if math.prod(shape) > MOST_BYTES or dtype not in ("int8", "uint8"):
             raise UserInputError(
-                f"The piece {name} in {file} must have the model's id {number}. "
-                f"Received: {pieces[name]}"
+                f"Marian's configuration in {model}, {MODEL_YML}, must be a text of at most "
+                f"{MOST_BYTES:,} bytes. Received: shape={shape}, dtype={dtype}"
             )
-    if architecture.start not in by_id:
-        raise UserInputError(
-            f"The vocabulary {file} lacks the decoder's first input, id {architecture.start}."
-        )
-    vocabulary = PieceVocabulary(
-        tuple(by_id[number] for number in range(len(pieces))),
-        pad=architecture.pad,
-        eos=architecture.eos,
-        unk=pieces[UNK],
-        bos=None if architecture.start == architecture.pad else architecture.start,
-    )
-    model_bytes = read_input(spm, _MOST_BYTES)
-    try:
-        return SentencePieceTokenizer(vocabulary.within(model_bytes))
-    except UnicodeEncodeError as error:  # JSON can spell half a character
-        raise UserInputError(f"The vocabulary {file} has a piece that is no text.") from error
-    except UserInputError as error:
-        raise UserInputError(f"{spm}: {error}") from error
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    return _parse_yaml(path, read_input(path, _MOST_BYTES))
-
-
-def _parse_yaml(path: Path, content: bytes) -> dict[str, Any]:
-    """The mapping in a YAML text, all of its values as texts; it may be hostile."""
-    try:
-        import yaml
-    except ImportError as error:
-        raise UserInputError(
-            f"Reading Marian's files needs the package PyYAML: {pip_install('interop')}"
-        ) from error
-    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-    depth = 0
-    try:
-        for event in yaml.parse(content, Loader=loader):
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            # Deep nesting crashes PyYAML, and a few lines of aliases mean a billion values.
-            if depth > _DEEPEST or isinstance(event, yaml.AliasEvent):
-                raise ValueError("it is no configuration and no vocabulary")
-        value = yaml.load(content, Loader=loader)  # makes texts alone
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise UserInputError(f"{path} is damaged: its YAML cannot be read.") from error
-    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
-        raise UserInputError(f"{path} is damaged: it must hold names and values.")
-    return value
+        content = tensors.read(MODEL_YML).astype("uint8").tobytes().rstrip(b"\0")
+    return parse_yaml(model, content)

@@ -1,6 +1,7 @@
 """Models of Marian, such as OPUS-MT's, as models of ours."""
 
 import dataclasses
+import math
 from typing import Any
 
 import keras
@@ -9,8 +10,9 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.interop.marian_folder import MarianFolder, open_marian
 from keras_transformer.interop.marian_tensors import copies, entries
 from keras_transformer.interop.marian_weights import MarianTensors
-from keras_transformer.interop.presets import save_preset
-from keras_transformer.models import TransformerStacks, build_transformer
+from keras_transformer.interop.presets import check_new_preset, save_preset
+from keras_transformer.models import TransformerStacks, build_transformer, check_model_fits
+from keras_transformer.models.model_size import count_weights
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.types import PathLike
@@ -68,14 +70,16 @@ def import_marian(directory: PathLike, *, dtype: str = "float32") -> ImportedMod
     """
     folder = open_marian(directory)
     options = folder.architecture.options
-    try:
-        if options["hidden_dim"] % 2:
-            raise ValueError("`hidden_dim` must be even")
-        model = build_transformer("base", dtype=dtype, **options)
-    except (ValueError, OverflowError) as error:  # sizes that do not go together
-        path = folder.tensors_path if folder.is_native else folder.path / "config.json"
-        raise UserInputError(f"The model of {path} cannot be imported: {error}") from error
-    _fill(model, folder)
+    with MarianTensors(folder) as tensors:
+        try:
+            if options["hidden_dim"] % 2:
+                raise ValueError("`hidden_dim` must be even")
+            _check_size(folder, tensors)
+            model = build_transformer("base", dtype=dtype, **options)
+        except (ValueError, OverflowError) as error:  # sizes that do not go together
+            path = folder.tensors_path if folder.is_native else folder.path / "config.json"
+            raise UserInputError(f"The model of {path} cannot be imported: {error}") from error
+        _fill(model, tensors)
     source_tokenizer, tokenizer = folder.source_tokenizer, folder.tokenizer
     if source_tokenizer.fingerprint == tokenizer.fingerprint:
         source_tokenizer = tokenizer
@@ -107,6 +111,7 @@ def import_marian_run(
     translator = Translator.load("runs/opus_en_de")
     ```
     """
+    check_new_preset(run_directory)
     imported = import_marian(directory)
     save_preset(
         run_directory,
@@ -120,26 +125,46 @@ def import_marian_run(
     return RunDirectory(run_directory)
 
 
-def _fill(model: keras.Model, folder: MarianFolder) -> None:
+def _check_size(folder: MarianFolder, tensors: MarianTensors) -> None:
+    """Refuse a model far larger than its tensors before it takes memory.
+
+    A tensor that is missing is named later, so there may be somewhat fewer than the model has.
+    """
+    architecture = folder.architecture
+    options = check_model_fits("base", **architecture.options)
+    is_shared = options.source_vocabulary_size is None
+    options = dataclasses.replace(
+        options,
+        vocabulary_size=architecture.target_rows,
+        source_vocabulary_size=None if is_shared else architecture.source_rows,
+    )
+    wanted = count_weights(options)
+    found = sum(math.prod(tensors.shape(name)) for name in tensors.names)
+    found = min(found, tensors.path.stat().st_size // 2)  # tensors may share their numbers
+    if wanted > 2 * found:
+        raise ValueError(
+            f"it would have {wanted:,} weights, and {folder.tensors_path} has {found:,}"
+        )
+
+
+def _fill(model: keras.Model, tensors: MarianTensors) -> None:
     """Give the model its weights, one tensor after the other."""
     layers = TransformerStacks.of(model)
     known = entries(layers)
     repeated = copies(layers)
-    with MarianTensors(folder) as tensors:
-        expected = {tensors.own_name(part) for entry in known for part in entry.parts}
-        left_over = [name for name in tensors.names if name not in expected | repeated.keys()]
-        if left_over:
-            raise UserInputError(
-                f"The file {folder.tensors_path} has a tensor that this model lacks: "
-                f"{left_over[0][:100]!r}"
-            )
-        shapes = {part: entry.shape() for entry in known for part in entry.parts}
-        for name, original in repeated.items():
-            if original is not None and name in tensors.names:
-                tensors.check_repeats(name, original, shapes[original])
-        for entry in known:
-            values = [tensors.read(part, entry.shape()) for part in entry.parts]
-            entry.variable.assign(entry.ours(values))
+    expected = {tensors.own_name(part) for entry in known for part in entry.parts}
+    left_over = [name for name in tensors.names if name not in expected | repeated.keys()]
+    if left_over:
+        raise UserInputError(
+            f"The file {tensors.path} has a tensor that this model lacks: {left_over[0][:100]!r}"
+        )
+    shapes = {part: entry.shape() for entry in known for part in entry.parts}
+    for name, original in repeated.items():
+        if original is not None and name in tensors.names:
+            tensors.check_repeats(name, original, shapes[original])
+    for entry in known:
+        values = [tensors.read(part, entry.shape()) for part in entry.parts]
+        entry.variable.assign(entry.ours(values))
 
 
 def _settings(options: dict[str, Any]) -> dict[str, Any]:

@@ -10,14 +10,22 @@ from pathlib import Path, PurePosixPath
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import whole_file
+from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER
 from keras_transformer.types import PathLike
 
 HUB = "hf://"
 ARCHIVE = ".zip"
-# What is taken of a hub's repository: no code, and no weights of other frameworks.
-_PATTERNS = ("*.json", "*.spm", "*.safetensors", "*.npz", "*.yml", "*.model", "*.h5")
+# What is taken of a hub's repository: no code, no weights of other frameworks, no subfolders.
+_PATTERNS = (
+    *("*.json", "*.spm", "*.npz", "*.yml", "*.vocab", TOKENIZER, SOURCE_TOKENIZER),
+    *("model.safetensors", "model.weights.h5"),
+)
+_SUBFOLDERS = "*/*"  # such as onnx
 _OLD_WEIGHTS = "pytorch_model.bin"
 _MOST_FILES = 1000
+_RECORD = "run.json"  # of a preset
+_FOREIGN = ("config.json", "decoder.yml", "*.npz")  # of a model of Marian
+_LOCAL_HEADER = 30  # bytes before an entry's name and its content, at least
 
 
 @contextlib.contextmanager
@@ -41,7 +49,8 @@ def preset_folder(name: PathLike) -> Iterator[Path]:
     elif path.is_file():
         with tempfile.TemporaryDirectory() as folder:
             _unpack(path, Path(folder))
-            yield Path(folder)
+            with _naming(path, folder):
+                yield Path(folder)
     else:
         hint = f" A model of the Hugging Face hub is {HUB}{text}." if text.count("/") == 1 else ""
         raise UserInputError(f"There is no preset {text}: no folder and no archive.{hint}")
@@ -55,16 +64,23 @@ def pack(folder: Path, archive: PathLike) -> None:
                 made.write(path, path.relative_to(folder).as_posix())
 
 
+@contextlib.contextmanager
+def _naming(archive: Path, folder: str) -> Iterator[None]:
+    """Name the archive in errors, whose folder is gone when the user reads them."""
+    try:
+        yield
+    except UserInputError as error:
+        if folder not in str(error):
+            raise
+        raise UserInputError(str(error).replace(folder, str(archive))) from error
+
+
 def _unpack(archive: Path, folder: Path) -> None:
     """Write the files of an archive, which may be hostile, into an empty folder."""
     try:
         with zipfile.ZipFile(archive) as opened:
             entries = [entry for entry in opened.infolist() if not entry.is_dir()]
-            size = archive.stat().st_size
-            for entry in entries:
-                _check_entry(archive, entry, size)
-            if len(entries) > _MOST_FILES:
-                raise UserInputError(f"The archive {archive} has more than {_MOST_FILES:,} files.")
+            _check_entries(archive, entries)
             for entry in entries:
                 opened.extract(entry, folder)
     except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, RuntimeError) as error:
@@ -75,12 +91,36 @@ def _unpack(archive: Path, folder: Path) -> None:
         raise UserInputError(f"Cannot unpack {archive}: {error.strerror or error}.") from error
 
 
-def _check_entry(archive: Path, entry: zipfile.ZipInfo, size: int) -> None:
-    """Refuse a file that would lie elsewhere, be a link, or be larger than the archive."""
+def _check_entries(archive: Path, entries: list[zipfile.ZipInfo]) -> None:
+    """Refuse an archive that is no preset's, or that would fill the disk or another folder."""
+    names = [entry.filename for entry in entries]
+    foreign = [name for name in names if any(PurePosixPath(name).match(p) for p in _FOREIGN)]
+    if _RECORD not in names and foreign:
+        raise UserInputError(
+            f"The archive {archive} is no preset, but has {foreign[0][:100]!r}: unpack it, and "
+            "name the folder with the model."
+        )
+    if len(entries) > _MOST_FILES:
+        raise UserInputError(f"The archive {archive} has more than {_MOST_FILES:,} files.")
+    end = 0
+    for entry in sorted(entries, key=lambda entry: entry.header_offset):
+        _check_entry(archive, entry)
+        if entry.header_offset < end:
+            raise UserInputError(
+                f"The archive {archive} is refused: {entry.filename[:100]!r} overlaps another file."
+            )
+        end = entry.header_offset + _LOCAL_HEADER + entry.file_size
+    if end > archive.stat().st_size:  # as they do not overlap, all files together are smaller
+        raise UserInputError(f"{archive} is no archive of a preset, or damaged: it ends early.")
+
+
+def _check_entry(archive: Path, entry: zipfile.ZipInfo) -> None:
+    """Refuse a file that would lie elsewhere, be a link, or be larger than in the archive."""
     name = PurePosixPath(entry.filename)
     is_link = stat.S_ISLNK(entry.external_attr >> 16)
     is_outside = name.is_absolute() or ".." in name.parts or "\\" in entry.filename
-    if is_outside or is_link or entry.compress_type != zipfile.ZIP_STORED or entry.file_size > size:
+    is_stored = entry.compress_type == zipfile.ZIP_STORED and entry.file_size == entry.compress_size
+    if is_outside or is_link or not is_stored:
         raise UserInputError(
             f"The archive {archive} is refused: {entry.filename[:100]!r} is compressed, a link or "
             "outside of it."
@@ -100,13 +140,17 @@ def _download(name: str) -> Path:
     def fetch(*patterns: str) -> Path:
         return Path(
             huggingface_hub.snapshot_download(
-                repository, revision=revision or None, allow_patterns=list(patterns)
+                repository,
+                revision=revision or None,
+                allow_patterns=list(patterns),
+                ignore_patterns=[_SUBFOLDERS],
             )
         )
 
     try:
         folder = fetch(*_PATTERNS)
-        if not any(folder.glob("*.safetensors")) and (folder / "config.json").exists():
+        has_weights = (folder / "model.safetensors").exists()
+        if not has_weights and (folder / "config.json").exists():
             folder = fetch(*_PATTERNS, _OLD_WEIGHTS)
     except Exception as error:  # the hub's, its HTTP library's and the operating system's
         reason = " ".join(str(error).split())[:200]

@@ -7,7 +7,8 @@ from typing import Any
 
 import keras
 
-from keras_transformer.files.new_directory import write_new_directory
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.new_directory import check_new_directory, write_new_directory
 from keras_transformer.interop.preset_folders import ARCHIVE, pack
 from keras_transformer.runs.model_weights import save_weights
 from keras_transformer.runs.run_directory import RunDirectory
@@ -30,7 +31,8 @@ def save_preset(
     """Write a preset, whole or not at all.
 
     Args:
-        path: folder that must not exist or be empty, or a file with the ending ".zip".
+        path: folder that must not exist or be empty, or a file with the ending ".zip" that must
+            not exist.
         model: a functional model.
         source_tokenizer, tokenizer: its tokenizers, one object or equal ones if they are shared.
         search: fields of `SearchOptions`.
@@ -40,7 +42,11 @@ def save_preset(
 
     Returns:
         The path.
+
+    Raises:
+        UserInputError: something is there, or the files cannot be written.
     """
+    check_new_preset(path)
 
     def write(folder: Path) -> None:
         run = RunDirectory(folder)
@@ -64,3 +70,11 @@ def save_preset(
         write(Path(folder))
         pack(Path(folder), path)
     return Path(path)
+
+
+def check_new_preset(path: PathLike) -> None:
+    """Require a path that `save_preset` would write to, before what takes long."""
+    if Path(path).suffix != ARCHIVE:
+        check_new_directory(path)
+    elif Path(path).exists():
+        raise UserInputError(f"{path} exists: name another archive.")

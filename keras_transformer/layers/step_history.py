@@ -29,6 +29,18 @@ class FixedHistory(NamedTuple):
         """The positions that are written, `index` among them: bool (length,)."""
         return ops.less_equal(ops.arange(ops.shape(self.values)[2]), index)
 
+    def recent(self, index: Tensor, size: int) -> tuple["FixedHistory", "FixedHistory"]:
+        """What to keep and what to read where a step sees the last `size` positions up to `index`.
+
+        Early on there are unwritten positions among what is read.
+        """
+        batch, heads, length, *rest = ops.shape(self.values)
+        start = ops.maximum(index + 1 - size, 0)
+        size = min(size, length) if isinstance(length, int) else ops.minimum(size, length)
+        shape = (batch, heads, size, *rest)
+        starts = (0, 0, start, *(0 for _ in rest))
+        return self, FixedHistory(ops.slice(self.values, starts, shape))
+
 
 class GrowingHistory(NamedTuple):
     """As many positions as are written; `index` counts nothing here.
@@ -45,6 +57,11 @@ class GrowingHistory(NamedTuple):
 
     def written(self, index: Tensor) -> None:
         """None: all positions are."""
+
+    def recent(self, index: Tensor, size: int) -> tuple["GrowingHistory", "GrowingHistory"]:
+        """As of `FixedHistory`; no more than what is read is kept."""
+        recent = GrowingHistory(self.values[:, :, -size:])
+        return recent, recent
 
 
 History: TypeAlias = FixedHistory | GrowingHistory
@@ -86,3 +103,22 @@ def ancestor_mask(ancestors: History) -> Tensor:
     batch_size, beams, length = ops.shape(values)
     is_own = ops.equal(ops.expand_dims(values, 3), ops.arange(beams))
     return ops.reshape(is_own, (batch_size, beams, length * beams))
+
+
+def recent_entries(mask: Tensor, history: History, index: Tensor, size: int) -> Tensor:
+    """The part of a mask that is for what `history.recent` reads.
+
+    Args:
+        mask: bool (..., length * beams) of the entries of a whole cache, or None.
+        history: of the cache, values (batch, heads, length, beams, dim).
+        index, size: as of `recent`.
+
+    Returns:
+        Bool (batch or 1, beams or 1, entries), or None.
+    """
+    if mask is None:
+        return None
+    beams = ops.shape(history.values)[3]
+    rows, targets = ops.shape(mask)[:-1] if len(mask.shape) == 3 else (1, 1)
+    entries = type(history)(ops.reshape(mask, (rows, targets, -1, beams)))
+    return ops.reshape(entries.recent(index, size)[1].values, (rows, targets, -1))

@@ -35,6 +35,8 @@ class TransformerDecoderLayer(TransformerLayer):
         normalize_first: pre-norm instead of the paper's post-norm. After a stack of such layers
             goes a `keras.layers.LayerNormalization`.
         use_bias: whether the attention's projections have biases.
+        attention_window: number of positions that a position sees in the self-attention, itself
+            counted, odd, as of `MultiHeadAttention`; None: all.
         **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
@@ -74,7 +76,7 @@ class TransformerDecoderLayer(TransformerLayer):
     """
 
     def build(self, inputs_shape: Shape, memory_shape: Shape | None = None) -> None:
-        self.self_attention = self.create_attention(inputs_shape)
+        self.self_attention = self.create_attention(inputs_shape, self.attention_window)
         self.self_attention_block = self.create_block()
         self.cross_attention: Any = None
         if memory_shape is not None:

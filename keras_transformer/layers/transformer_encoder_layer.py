@@ -28,6 +28,8 @@ class TransformerEncoderLayer(TransformerLayer):
         normalize_first: pre-norm instead of the paper's post-norm. After a stack of such layers
             goes a `keras.layers.LayerNormalization`.
         use_bias: whether the attention's projections have biases.
+        attention_window: number of positions that a position sees in the self-attention, itself
+            counted, odd, as of `MultiHeadAttention`; None: all.
         **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
@@ -57,7 +59,7 @@ class TransformerEncoderLayer(TransformerLayer):
     """
 
     def build(self, inputs_shape: Shape) -> None:
-        self.attention = self.create_attention(inputs_shape)
+        self.attention = self.create_attention(inputs_shape, self.attention_window)
         self.attention_block = self.create_block()
         for layer in (
             self.attention,

@@ -9,6 +9,7 @@ from keras_transformer.argument_checks import (
     check_bool,
     check_positive_int,
     check_rate,
+    check_window,
     known_width,
 )
 from keras_transformer.layers.feed_forward import FeedForward
@@ -40,6 +41,7 @@ class TransformerLayer(keras.layers.Layer):
         bias_initializer: Any = "zeros",
         normalize_first: bool = False,
         use_bias: bool = False,
+        attention_window: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -50,6 +52,7 @@ class TransformerLayer(keras.layers.Layer):
         check_rate("attention_dropout", attention_dropout)
         check_rate("activation_dropout", activation_dropout)
         check_bool("use_bias", use_bias)
+        check_window("attention_window", attention_window)
         self.supports_masking = True
         self.intermediate_dim = intermediate_dim
         self.num_heads = num_heads
@@ -64,6 +67,7 @@ class TransformerLayer(keras.layers.Layer):
         self.bias_initializer = checked_initializer("bias_initializer", bias_initializer)
         self.normalize_first = normalize_first
         self.use_bias = use_bias
+        self.attention_window = attention_window
         self.feed_forward = FeedForward(
             intermediate_dim,
             dropout=activation_dropout,
@@ -74,7 +78,9 @@ class TransformerLayer(keras.layers.Layer):
         )
         self.feed_forward_block = self.create_block()
 
-    def create_attention(self, inputs_shape: Shape) -> MultiHeadAttention:
+    def create_attention(
+        self, inputs_shape: Shape, attention_window: int | None = None
+    ) -> MultiHeadAttention:
         """A `MultiHeadAttention` with the layer's options, for inputs of some width."""
         hidden_dim = known_width("inputs", inputs_shape)
         if self.key_dim is None and hidden_dim % self.num_heads:
@@ -88,6 +94,7 @@ class TransformerLayer(keras.layers.Layer):
             value_dim=self.value_dim,
             dropout=self.attention_dropout,
             use_bias=self.use_bias,
+            attention_window=attention_window,
             kernel_initializer=fresh(self.kernel_initializer),
             bias_initializer=fresh(self.bias_initializer),
             dtype=self.dtype_policy,
@@ -155,4 +162,5 @@ class TransformerLayer(keras.layers.Layer):
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "normalize_first": self.normalize_first,
             "use_bias": self.use_bias,
+            "attention_window": self.attention_window,
         }

@@ -21,6 +21,7 @@ _LAYER_OPTIONS = (
     "bias_initializer",
     "normalize_first",
     "use_bias",
+    "attention_window",
     "dtype",
 )
 _EMBEDDING_OPTIONS = ("hidden_dim", "positions", "max_length", "dropout", "dtype")

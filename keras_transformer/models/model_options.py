@@ -9,6 +9,7 @@ from keras_transformer.argument_checks import (
     check_one_of,
     check_positive_int,
     check_positive_number,
+    check_window,
 )
 from keras_transformer.layers.positions import positions_class
 from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
@@ -40,6 +41,7 @@ class ModelOptions(Sizes):
     normalize_first: bool = False
     final_norm: bool | None = None
     use_bias: bool = False
+    attention_window: int | None = None
     tie_weights: bool = True
     use_logits_bias: bool = False
     max_length: int = 1024
@@ -80,6 +82,7 @@ class ModelOptions(Sizes):
         for name in _COUNTS_OR_NONE:
             if getattr(self, name) is not None:
                 check_positive_int(name, getattr(self, name))
+        check_window("attention_window", self.attention_window)
         check_positive_number("layer_norm_epsilon", self.layer_norm_epsilon)
         if self.final_norm is not None:
             check_bool("final_norm", self.final_norm)

@@ -46,6 +46,7 @@ def build_transformer(
     normalize_first: bool = False,
     final_norm: bool | None = None,
     use_bias: bool = False,
+    attention_window: int | None = None,
     tie_weights: bool = True,
     use_logits_bias: bool = False,
     max_length: int = 1024,
@@ -84,6 +85,9 @@ def build_transformer(
             (post-norm, the paper's).
         final_norm: whether each stack ends with a layer normalization. None: with pre-norm only.
         use_bias: whether the projections of attention have biases.
+        attention_window: the paper's restricted self-attention: number of positions that a position
+            of either stack sees, itself counted, odd. In the decoder they end with its own. All of
+            the source is seen. None: no restriction.
         tie_weights: whether the logits use the matrix of the target's embeddings; False gives them
             a matrix of their own.
         use_logits_bias: whether a bias is added to the logits.

@@ -51,13 +51,33 @@ def load_safetensors(model: keras.Model, path: Path) -> None:
     """
     variables = _by_name(model)
     with open_tensors(path) as tensors:
-        shapes = {name: tuple(tensors.shape(name)) for name in tensors.names}
-        if shapes != {name: tuple(variable.shape) for name, variable in variables.items()}:
-            raise UserInputError(f"The weights {path} are of another model.")
+        _check_shapes(
+            path,
+            {name: tuple(tensors.shape(name)) for name in tensors.names},
+            {name: tuple(variable.shape) for name, variable in variables.items()},
+        )
         for name, variable in variables.items():
             variable.assign(tensors.read(name))
     if not weights_are_finite(model):
         raise UserInputError(f"The weights {path} are not finite numbers: they are damaged.")
+
+
+def _check_shapes(
+    path: Path, found: dict[str, tuple[int, ...]], expected: dict[str, tuple[int, ...]]
+) -> None:
+    """Require the tensors of a model; the error names the first that is of another one."""
+    for name in [*expected, *found]:
+        if found.get(name) == expected.get(name):
+            continue
+        fault = f"has the shape {found.get(name)} instead of {expected.get(name)}"
+        if name not in found:
+            fault = "is missing"
+        elif name not in expected:
+            fault = "is left over"
+        shown = "".join(c if c.isprintable() else " " for c in name[:200])
+        raise UserInputError(
+            f"The weights {path} are of another model: the tensor `{shown}` {fault}."
+        )
 
 
 def count_safetensors(path: Path) -> int:

@@ -76,6 +76,12 @@ class TrainingSettings(Settings):
         None, "of a head's values; none: the preset's, or hidden-dim / num-heads", minimum=1
     )
     use_bias: bool = setting(False, "biases in the attention's projections: the paper has none")
+    attention_window: int | None = setting(
+        None,
+        "positions that one sees in self-attention, an odd number, for long texts; none: all",
+        minimum=1,
+        below=2**31,
+    )
     activation: str | None = setting(
         None, "of the feed-forward networks; none: relu, the paper's", choices=_ACTIVATIONS
     )
@@ -186,6 +192,11 @@ class TrainingSettings(Settings):
         for name, value in self.preset_values(self.preset).items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
+        if self.attention_window is not None and self.attention_window % 2 == 0:
+            raise UserInputError(
+                "`attention_window` must be odd: a position and as many on each side. Received: "
+                f"attention_window={self.attention_window}"
+            )
         ModelOptions.of(self.preset, vocabulary_size=1, **self.architecture_options())
         if self.accumulate is not None and self.device_tokens is not None:
             raise UserInputError(

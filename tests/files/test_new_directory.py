@@ -5,7 +5,7 @@ import os
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.new_directory import write_new_directory
+from keras_transformer.files.new_directory import check_new_directory, write_new_directory
 
 
 def write(path):
@@ -53,3 +53,7 @@ def test_a_file_and_a_directory_with_files_are_refused(tmp_path):
         write_new_directory(tmp_path / "file", never)
     with pytest.raises(UserInputError, match="holds files already: name another directory.$"):
         write_new_directory(tmp_path, never)
+    with pytest.raises(UserInputError, match="holds files already: name another directory.$"):
+        check_new_directory(tmp_path)
+    check_new_directory(tmp_path / "new")
+    assert os.listdir(tmp_path) == ["file"]

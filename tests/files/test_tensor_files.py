@@ -13,14 +13,19 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files import old_torch_file as old_torch_file_module
 from keras_transformer.files import tensor_files, torch_archive
 from keras_transformer.files.tensor_files import open_tensors
 from tests.interop.torch_archives import (
     ORDERED_DICT,
     PARAMETER,
     REBUILD,
+    SYSTEM,
     Call,
+    OldStorage,
     Storage,
+    old_content,
+    old_torch_file,
     pickled,
     tensor,
     torch_file,
@@ -60,6 +65,7 @@ def npz_file(path, arrays):
 WRITERS = {
     "model.safetensors": safetensors_file,
     "pytorch_model.bin": torch_file,
+    "old.bin": old_torch_file,
     "model.npz": npz_file,
 }
 
@@ -113,7 +119,7 @@ def test_every_format_gives_the_same_arrays(tmp_path, name):
         assert tensors.dtype("ids") == "int64"
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin", "old.bin"])
 def test_all_floats_become_float32(tmp_path, name):
     values = np.array([[1.5, -0.25], [3e38, np.inf]])
     halves = values.astype("float32").view("uint32") >> 16
@@ -199,8 +205,11 @@ def test_what_pytorch_writes(tmp_path):
     for name, value in state.items():
         expected = value.float() if value.is_floating_point() else value
         np.testing.assert_array_equal(found[name], expected.numpy())
-    torch.save(state, path, _use_new_zipfile_serialization=False)
-    assert "before 1.6" in refusal(path)
+    torch.save(state, tmp_path / "old.bin", _use_new_zipfile_serialization=False)
+    again = read_all(tmp_path / "old.bin")
+    assert again.keys() == found.keys()
+    for name, value in found.items():
+        np.testing.assert_array_equal(again[name], value)
 
 
 def text(value):
@@ -376,10 +385,6 @@ ARCHIVES = {
     ),
     "a byte order": (lambda path: write_torch(path, pickled({}), (), b"middle"), "middle"),
     "no archive": (lambda path: path.write_bytes(b"text" * 99), "not a zip file"),
-    "before 1.6": (
-        lambda path: path.write_bytes(pickle.dumps(0x1950A86A20F9469CFC6C, 2) + b"more"),
-        "safetensors.torch.save_file",
-    ),
 }
 
 
@@ -388,6 +393,105 @@ def test_a_malformed_archive_is_refused(tmp_path, name):
     write_archive, reason = ARCHIVES[name]
     write_archive(tmp_path / "m.bin")
     assert reason in refusal(tmp_path / "m.bin")
+
+
+def old_tensor(size=4, key="7", shape=(4,), dtype="float32", view=None):
+    return tensor(OldStorage(dtype, key, size, view), 0, shape, (1,))
+
+
+OLD = {"7": (4, bytes(16))}
+TWO = OLD | {"8": (1, bytes(4))}
+RECURSIVE = b"\x80\x02]q\x00h\x00a."  # a list in itself
+OLD_FILES = {
+    "fewer numbers": (old_content({"w": old_tensor()}, {"7": (3, bytes(12))}), "7 has 3 numbers"),
+    "more numbers": (
+        old_content({"w": old_tensor()}, {"7": (5, bytes(20))}),
+        "7 has 5 numbers, and its pickle says 4",
+    ),
+    "a negative count": (old_content({"w": old_tensor()}, {"7": (-4, bytes(16))}), "-4 numbers"),
+    "a huge count": (
+        old_content({"w": old_tensor(HUGE)}, {"7": (HUGE, bytes(16))}),
+        "7 is cut off",
+    ),
+    "a count cut off": (old_content({"w": old_tensor()}, OLD)[:-20], "not readable"),
+    "numbers cut off": (old_content({"w": old_tensor()}, OLD)[:-1], "7 is cut off"),
+    "bytes at the end": (
+        old_content({"w": old_tensor()}, OLD) + b"0",
+        "does not end with the file",
+    ),
+    "a tensor beyond": (old_content({"w": old_tensor(shape=(5,))}, OLD), "the tensor `w`"),
+    "a storage of its own twice": (
+        old_content({"w": old_tensor(), "v": old_tensor(2)}, OLD),
+        "7 has two types or sizes",
+    ),
+    "a storage of two types": (
+        old_content({"w": old_tensor(), "v": old_tensor(dtype="int32")}, OLD),
+        "7 has two types or sizes",
+    ),
+    "a part of a storage": (
+        old_content({"w": old_tensor(view=("7", 0, 4))}, OLD),
+        "malformed storage",
+    ),
+    "a key twice": (old_content({"w": old_tensor()}, OLD, ["7", "7"]), "each once"),
+    "a key missing": (old_content({"w": old_tensor()}, OLD, []), "each once"),
+    "another key": (old_content({"w": old_tensor()}, OLD, ["8"]), "each once"),
+    "a key left over": (old_content({"w": old_tensor()}, TWO), "each once"),
+    "keys that are numbers": (old_content({"w": old_tensor()}, OLD, [7]), "have no names"),
+    "keys that are no list": (old_content({"w": old_tensor()}, OLD, {"7": 1}), "have no names"),
+    "keys in themselves": (old_content({"w": old_tensor()}, OLD, RECURSIVE), "have no names"),
+    "an append to a dict": (
+        old_content({"w": old_tensor()}, OLD, b"}" + b"K\x01a."),
+        "other than a list",
+    ),
+    "no keys": (old_content({"w": old_tensor()}, {}, b""), "before seeing STOP"),
+    "another version": (old_content({}, {}, version=1000), "not of version 1001"),
+    "a version of a list": (old_content({}, {}, version=RECURSIVE), "not of version 1001"),
+    "big-endian": (old_content({}, {}, system=SYSTEM | {"little_endian": False}), "little-endian"),
+    "no system": (old_content({}, {}, system=1001), "little-endian"),
+    "a list as the dict": (old_content(RECURSIVE, {}), "must be a dict of tensors"),
+    "a list in the dict": (old_content({"w": [1]}, {}), "`w` is of type list"),
+    "code": (old_content(RUNNING["os.system"], {}), "asks for os.system, which is refused"),
+    "code as the version": (old_content({}, {}, version=RUNNING["os.system"]), "os.system"),
+    "code in the keys": (old_content({}, {}, RUNNING["os.system"]), "os.system"),
+    "a long string": (old_content(b"X\xff\xff\xff\xff.", {}), "more than"),
+    "a long line": (old_content(b"c" + bytes(1000), {}), "not readable"),
+    "long bytes": (old_content(b"\x8e" + b"\xff" * 7 + b"\x7f}.", {}), "not readable"),
+    "nothing more": (old_content({}, {})[:15], "before seeing STOP"),
+}
+
+
+@pytest.mark.parametrize("name", OLD_FILES)
+def test_a_malformed_file_of_old_versions_is_refused(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    content, reason = OLD_FILES[name]
+    (tmp_path / "m.bin").write_bytes(content)
+    tracemalloc.start()
+    message = refusal(tmp_path / "m.bin")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert reason in message
+    assert peak < 1_000_000
+    assert not os.path.exists("harm")
+
+
+def test_long_pickles_of_old_versions_are_refused(tmp_path, monkeypatch):
+    (tmp_path / "m.bin").write_bytes(old_content({}, {}))
+    assert read_all(tmp_path / "m.bin") == {}
+    monkeypatch.setattr(old_torch_file_module, "MOST_BYTES", 100)
+    assert "more than 100 bytes" in refusal(tmp_path / "m.bin")
+
+
+def test_tensors_of_old_versions_share_storages(tmp_path):
+    whole = OldStorage("float32", "7", 4)
+    state = {"w": tensor(whole, 0, (2, 2), (2, 1)), "t": tensor(whole, 0, (2, 2), (1, 2))}
+    state["none"] = tensor(OldStorage("float32", "8", 0), 0, (0, 3), (3, 1))
+    values = np.arange(4, dtype="float32").reshape(2, 2)
+    content = old_content(state, {"7": (4, values.tobytes()), "8": (0, b"")})
+    (tmp_path / "m.bin").write_bytes(content)
+    found = read_all(tmp_path / "m.bin")
+    np.testing.assert_array_equal(found["w"], values)
+    np.testing.assert_array_equal(found["t"], values.T)
+    assert found["none"].shape == (0, 3)
 
 
 def member(path, name, shape, data=b"", version=(1, 0), descr="<f4"):

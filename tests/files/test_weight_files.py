@@ -1,6 +1,8 @@
 """Files of weights from strangers: what HDF5 could make of them is refused."""
 
+import errno
 import os
+import types
 
 import h5py
 import numpy as np
@@ -142,6 +144,26 @@ def test_a_file_made_in_memory_has_the_same_arrays_and_marks(tmp_path):
                 assert made[name][...].tobytes() == dataset[...].tobytes()
             assert made["layers/a/vars/2"].attrs["dtype"] == "bfloat16"
             assert made["layers/a/vars/2"].parent.attrs["name"] == "a"
+
+
+def test_only_faults_of_the_file_itself_are_reported_as_such(tmp_path, monkeypatch):
+    path = tmp_path / "x.weights.h5"
+    message = "Cannot read the weights .*x.weights.h5: No such file"
+    with pytest.raises(UserInputError, match=message), weight_file(path):
+        pass
+    path.write_bytes(b"content")
+    with pytest.raises(FileNotFoundError, match="other"), weight_file(path):
+        raise FileNotFoundError("other")
+
+    def broken(_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    for name in ("read", "readinto"):
+        with weight_file(path) as content:
+            file = types.SimpleNamespace(**{name: broken})
+            monkeypatch.setattr(content, "_file", file)
+            with pytest.raises(UserInputError, match="Cannot read the weights .*x.weights.h5: In"):
+                getattr(content, name)(bytearray(4) if name == "readinto" else 4)
 
 
 def test_a_file_that_changes_between_two_readings_is_refused(tmp_path):

@@ -175,7 +175,7 @@ def write_hugging_face(path, *, weights="safetensors", **changes):
 def native_names(tensors):
     """Hugging Face's name of each tensor -> Marian's."""
     names = {SHARED: "Wemb", SOURCE: "encoder_Wemb", TARGET: "decoder_Wemb"}
-    names |= {HEAD: "decoder_ff_logit_out_W", BIAS: "decoder_ff_logit_out_b"}
+    names |= {HEAD: "decoder_ff_logit_out_Wt", BIAS: "decoder_ff_logit_out_b"}
     blocks = {"self_attn": "self", "encoder_attn": "context"}
     kinds, letters = {"weight": "scale", "bias": "bias"}, {"weight": "W", "bias": "b"}
     for name in tensors:
@@ -199,10 +199,8 @@ def native_arrays(tensors):
     arrays = {}
     for name, own in native_names(tensors).items():
         array = tensors[name]
-        if name in (SHARED, SOURCE, TARGET):
+        if name in (SHARED, SOURCE, TARGET, HEAD):
             arrays[own] = array[:-1]
-        elif name == HEAD:
-            arrays[own] = array[:-1].T
         elif name == BIAS:
             arrays[own] = array[:, :-1]
         else:

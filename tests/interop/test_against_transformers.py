@@ -11,7 +11,14 @@ from keras_transformer.export import export_marian
 from keras_transformer.interop.marian_import import import_marian
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
-from tests.interop.marian_folders import ENGLISH, make_config, vocabulary, write_json, write_texts
+from tests.interop.marian_folders import (
+    ENGLISH,
+    make_config,
+    vocabulary,
+    write_hugging_face,
+    write_json,
+    write_texts,
+)
 from tests.interop.test_marian_exports import ours
 
 pytestmark = pytest.mark.slow
@@ -200,3 +207,27 @@ def test_a_model_of_ours_in_transformers(separate, peers, tmp_path):
         output = [token for token in np.asarray(found)[0, 0].tolist() if token != special.pad]
         assert [special.bos, *output] == ids["target"]
     assert len(set(answers["texts"])) > 2
+
+
+OLD_FILE = """
+import sys, safetensors.torch, torch
+tensors = safetensors.torch.load_file(sys.argv[1])
+tensors["model.encoder.embed_tokens.weight"] = tensors["model.shared.weight"]
+name = "model.encoder.layers.0.fc1.weight"
+tensors[name] = tensors[name].T.contiguous().T
+torch.save(tensors, sys.argv[2], _use_new_zipfile_serialization=False)
+"""
+
+
+def test_the_format_of_pytorch_before_1_6(peers, tmp_path):
+    new, old = tmp_path / "new", tmp_path / "old"
+    for path in (new, old):
+        write_hugging_face(path)
+    (old / "model.safetensors").unlink()
+    files = [new / "model.safetensors", old / "pytorch_model.bin"]
+    run = subprocess.run([peers, "-c", OLD_FILE, *files], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-3000:]
+    assert files[1].read_bytes()[:2] == b"\x80\x02"  # a pickle, no archive
+    weights = zip(import_marian(old).model.weights, import_marian(new).model.weights, strict=True)
+    for found, expected in weights:
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(expected), found.path)

@@ -168,7 +168,7 @@ def test_untied_and_separate_matrices_of_marian(is_old, tmp_path):
     write_native(tmp_path, tensors)
     if is_old:
         arrays = native_arrays(tensors)
-        arrays["decoder_ff_logit_out_Wt"] = arrays.pop("decoder_ff_logit_out_W").T
+        arrays["decoder_ff_logit_out_W"] = arrays.pop("decoder_ff_logit_out_Wt").T
         write_npz(tmp_path / "model.npz", arrays, native_config(tensors))
     found = import_marian(tmp_path)
     assert largest_difference(found, tensors, config) < 1e-4
@@ -297,10 +297,11 @@ def message_of(path, *expected):
 
 SMALL = {"encoder_layers": 1, "decoder_layers": 1}
 SMALL_TENSORS = make_tensors(make_config(**SMALL))
+SMALL_SIZE = sum(tensor.size for tensor in SMALL_TENSORS.values())
 
 
-def removed(name):
-    return lambda path: (path / name).unlink(), (name,)
+def removed(name, *expected):
+    return lambda path: (path / name).unlink(), (name, *expected)
 
 
 def config(*expected, **changes):
@@ -371,7 +372,21 @@ DAMAGES = {
     "a config of another model": config("model_type", model_type="bart"),
     "a config without its model": config("model_type", model_type=None),
     "a size that is a text": config("d_model", d_model="16"),
-    "a broken generation_config": text("generation_config.json", "{"),
+    "a broken generation_config": text("generation_config.json", "{", "not JSON"),
+    "a beam of half in it": text(
+        "generation_config.json", '{"num_beams": 1.5}', "is damaged", "`$.num_beams`"
+    ),
+    "no beam in it": text(
+        "generation_config.json", '{"num_beams": 0}', "`num_beams` must be a positive integer"
+    ),
+    "a negative penalty in it": text(
+        "generation_config.json",
+        '{"length_penalty": -1}',
+        "`length_penalty` must be a number >= 0. Received: length_penalty=-1",
+    ),
+    "forbidden tokens in it": text(
+        "generation_config.json", '{"bad_words_ids": [[7]]}', "`bad_words_ids` must be"
+    ),
     "norms before": config(normalize_before=True),
     "a norm of the embeddings": config(normalize_embedding=True),
     "a final norm": config(add_final_layer_norm=True),
@@ -396,12 +411,24 @@ DAMAGES = {
     "a forbidden phrase": config(bad_words_ids=[[7, 8]]),
     "no hidden size": config("0", d_model=0),
     "negative layers": config("-1", encoder_layers=-1),
-    "a beam of no size": config("-1", num_beams=-1),
+    "a beam of no size": config("`num_beams` must be a positive integer", num_beams=-1),
+    "no beam": config("`num_beams` must be a positive integer", num_beams=0),
+    "a beam too large": config(
+        "`num_beams` must be at most 1,000. Received: num_beams=1001", num_beams=1001
+    ),
+    "a huge beam": config("`num_beams` must be at most 10,000", num_beams=10**30),
     "an endless beam": config("num_beams", num_beams=float("inf")),
-    "a negative penalty": config("-2", length_penalty=-2.0),
+    "a negative penalty": config("`length_penalty` must be a number >= 0", length_penalty=-2.0),
     "no number as penalty": config("nan", length_penalty=float("nan")),
     "a huge vocabulary": (config(vocab_size=HUGE, decoder_vocab_size=HUGE)[0], ("vocab.json",)),
     "a million layers": config("layers", encoder_layers=10**6),
+    "a width beyond the tensors": config(
+        # Each of the units has 16 inputs, a bias and 16 outputs.
+        f"it would have {SMALL_SIZE + 2 * 33 * (8_000_000 - 24):,} weights",
+        f"model.safetensors has {SMALL_SIZE:,}",
+        encoder_ffn_dim=8_000_000,
+        decoder_ffn_dim=8_000_000,
+    ),
     "a huge width": config("too large", encoder_ffn_dim=HUGE, decoder_ffn_dim=HUGE),
     "an endless width": config("large", encoder_ffn_dim=10**4000, decoder_ffn_dim=10**4000),
     "another end": (config(eos_token_id=5)[0], ("vocab.json", "</s>", "5")),
@@ -488,7 +515,7 @@ def native(*expected, **changes):
         write_npz(path / "model.npz", native_arrays(SMALL_TENSORS), config)
 
     names = [name.replace("_", "-") for name in changes]
-    return damage, ("model.npz", *(expected or names))
+    return damage, ("model.npz", *(expected or [f"`{name}` must be" for name in names[:1]]))
 
 
 def arrays(change, *expected):
@@ -501,14 +528,14 @@ def arrays(change, *expected):
     return damage, ("model.npz", *expected)
 
 
-def model_yml(content):
+def model_yml(content, *expected):
     """A model.npz with this text as its configuration."""
 
     def damage(path):
         extra = {"special:model.yml": np.frombuffer(content.encode(), "int8")}
         write_npz(path / "model.npz", native_arrays(SMALL_TENSORS) | extra, None)
 
-    return damage, ("model.npz",)
+    return damage, ("model.npz", *expected)
 
 
 BOMB = "b0: &b0 [x, x]\n" + "".join(
@@ -516,15 +543,13 @@ BOMB = "b0: &b0 [x, x]\n" + "".join(
 )
 RUN = '!!python/object/apply:os.system ["touch harm"]'
 NATIVE_DAMAGES = {
-    "no model.npz": removed("model.npz"),
-    "no vocab.yml": removed("vocab.yml"),
-    "no source.spm": removed("source.spm"),
-    "no target.spm": removed("target.spm"),
+    "no model.npz": removed("model.npz", "No such file"),
+    "no vocab.yml": removed("vocab.yml", "No such file"),
+    "no source.spm": removed("source.spm", "No such file"),
+    "no target.spm": removed("target.spm", "No such file"),
     "no configuration": (
-        lambda path: write_npz(
-            path / "model.npz", native_arrays(SMALL_TENSORS), None
-        ),
-        ("model.npz", "special:model.yml"),
+        lambda path: write_npz(path / "model.npz", native_arrays(SMALL_TENSORS), None),
+        ("model.npz", "lacks Marian's configuration, special:model.yml"),
     ),
     "averages as attention": native(transformer_decoder_autoreg="average-attention"),
     "a recurrent decoder": native(transformer_decoder_autoreg="rnn"),
@@ -537,76 +562,103 @@ NATIVE_DAMAGES = {
     "factors": native(lemma_dim_emb=8),
     "a deep feed-forward": native(transformer_ffn_depth=3),
     "an unknown activation": native(transformer_ffn_activation="tanh"),
-    "a size that is no number": native(dim_emb="wide"),
-    "a size of halves": native(dim_emb=16.5),
-    "an endless size": native(enc_depth=".inf"),
-    "a size of infinity": native(enc_depth="inf"),
-    "a size that is not there": native(dim_emb="nan"),
-    "a size of 300 digits": native("large", transformer_dim_ffn="1e300"),
-    "a million layers": native("layers", dec_depth=10**6),
-    "an odd hidden size": native("even", dim_emb=15, transformer_heads=3),
-    "heads that do not divide it": native("3", transformer_heads=3),
-    "a list as a size": native(dim_emb=[16]),
+    "a size that is no number": native("`dim-emb` must be a number", dim_emb="wide"),
+    "a size of halves": native("`dim-emb` must be a positive integer", dim_emb=16.5),
+    "an endless size": native("`enc-depth` must be a number", enc_depth=".inf"),
+    "a size of infinity": native("`enc-depth` must be a positive integer", enc_depth="inf"),
+    "a size that is not there": native("`dim-emb` must be a positive integer", dim_emb="nan"),
+    "a size of 300 digits": native("The model is too large", transformer_dim_ffn="1e300"),
+    "a million layers": native("at most 1,000 layers", dec_depth=10**6),
+    "an odd hidden size": native("`hidden_dim` must be even", dim_emb=15, transformer_heads=3),
+    "heads that do not divide it": native("a multiple of `num_heads`", transformer_heads=3),
+    "a list as a size": native("`dim-emb` must be a number", dim_emb=[16]),
     "a tensor missing": arrays(
         lambda found: {name: found[name] for name in found if name != "encoder_l1_ffn_W1"},
-        "encoder_l1_ffn_W1",
+        "lacks the tensor encoder_l1_ffn_W1",
     ),
     "a tensor left over": arrays(
-        lambda found: found | {"encoder_l2_ffn_W1": np.ones(2, "f4")}, "encoder_l2_ffn_W1"
+        lambda found: found | {"encoder_l2_ffn_W1": np.ones(2, "f4")},
+        "a tensor that this model lacks: 'encoder_l2_ffn_W1'",
     ),
     "a tensor of another shape": arrays(
         lambda found: found | {"encoder_l1_ffn_W1": found["encoder_l1_ffn_W1"].T},
-        "encoder_l1_ffn_W1",
-        "(16, 24)",
+        "The tensor encoder_l1_ffn_W1",
+        "must have the shape (16, 24). Received: shape=(24, 16)",
     ),
     "a table with a row for padding": arrays(
         lambda found: found | {"Wemb": np.pad(found["Wemb"], [(0, 1), (0, 0)])},
-        "Wemb",
-        f"({PAD}, 16)",
+        "The tensor Wemb",
+        f"must have the shape ({PAD}, 16)",
     ),
     "a tensor of integers": arrays(
-        lambda found: found | {"Wemb": found["Wemb"].astype("int8")}, "Wemb", "int8"
+        lambda found: found | {"Wemb": found["Wemb"].astype("int8")},
+        "The tensor Wemb",
+        "must hold floating-point numbers. Received: dtype=int8",
     ),
     "a tensor with NaN": arrays(
-        lambda found: found | {"Wemb": np.full_like(found["Wemb"], np.nan)}, "Wemb", "finite"
+        lambda found: found | {"Wemb": np.full_like(found["Wemb"], np.nan)},
+        "The tensor Wemb",
+        "has values that are not finite",
     ),
     "a cut model.npz": (
         lambda path: os.truncate(path / "model.npz", 5000),
-        ("model.npz",),
+        ("model.npz", "is not readable as .npz"),
     ),
-    "a configuration that is no YAML": model_yml("a: [\n\0"),
-    "a configuration that runs": model_yml(f"type: {RUN}\n\0"),
-    "a configuration that grows": model_yml(f"{BOMB}type: *b11\n\0"),
-    "a size that grows": model_yml(f"{BOMB}dim-emb: *b11\n\0"),
+    "a configuration that is no YAML": model_yml("a: [\n\0", "its YAML cannot be read"),
+    "a configuration that runs": model_yml(f"type: {RUN}\n\0", "`type` must be 'transformer'"),
+    "a configuration that grows": model_yml(f"{BOMB}type: *b11\n\0", "it has aliases"),
+    "a size that grows": model_yml(f"{BOMB}dim-emb: *b11\n\0", "it has aliases"),
     "a decoder.yml that names another model": text(
         "decoder.yml", "models: [/train/other.npz]\nvocabs: [vocab.yml]\n"
     ),
     "a decoder.yml that names another vocabulary": text(
         "decoder.yml", "models: [model.npz]\nvocabs: [other.yml]\n"
     ),
-    "a decoder.yml that names the folder": text("decoder.yml", "models: ['..']\n"),
-    "a decoder.yml that names no file": text("decoder.yml", 'models: ["a\\0.npz"]\n'),
-    "a decoder.yml that names no vocabulary": text("decoder.yml", 'vocabs: ["a\\0.yml"]\n'),
-    "a decoder.yml that is a list": text("decoder.yml", "- 1\n"),
-    "a decoder.yml that is nested deep": text("decoder.yml", "[" * 100_000),
-    "a decoder.yml that runs": text("decoder.yml", f"beam-size: {RUN}\n"),
-    "a decoder.yml that grows": text("decoder.yml", f"{BOMB}normalize: *b11\n"),
-    "a beam of no size": text("decoder.yml", "beam-size: 0\n", "beam-size"),
-    "a negative penalty": text("decoder.yml", "normalize: -1\n", "-1"),
-    "a vocab.yml that is a list": text("vocab.yml", "- </s>\n- <unk>\n"),
-    "a vocab.yml that is a word": text("vocab.yml", "word"),
-    "a vocab.yml with words as ids": text("vocab.yml", "</s>: 0\n<unk>: one\n"),
-    "a vocab.yml with lists as ids": text("vocab.yml", "</s>: 0\n<unk>: [1]\n"),
-    "a vocab.yml that runs": text("vocab.yml", f"</s>: {RUN}\n"),
-    "a vocab.yml with padding": text("vocab.yml", "</s>: 0\n<unk>: 1\n<pad>: 2\n", "<pad>"),
-    "a vocab.yml with a hole": text("vocab.yml", "</s>: 0\n<unk>: 1\na: 3\n"),
-    "a vocab.yml without <unk>": text("vocab.yml", "</s>: 0\na: 1\n", "<unk>"),
-}  # fmt: skip
+    "a decoder.yml that names the folder": text(
+        "decoder.yml", "models: ['..']\n", "`models` must be a .npz file"
+    ),
+    "a decoder.yml that names no file": text(
+        "decoder.yml", 'models: ["a\\0.npz"]\n', "`models` must name files"
+    ),
+    "a decoder.yml that names no vocabulary": text(
+        "decoder.yml", 'vocabs: ["a\\0.yml"]\n', "`vocabs` must name files"
+    ),
+    "a decoder.yml that is a list": text("decoder.yml", "- 1\n", "must hold names and values"),
+    "a decoder.yml that is nested deep": text("decoder.yml", "[" * 100_000, "nested deep"),
+    "a decoder.yml that runs": text(
+        "decoder.yml", f"beam-size: {RUN}\n", "`beam-size` must be a number"
+    ),
+    "a decoder.yml that grows": text("decoder.yml", f"{BOMB}normalize: *b11\n", "it has aliases"),
+    "a huge beam": text("decoder.yml", "beam-size: 200000\n", "`beam-size` must be at most 10,000"),
+    "a beam of no size": text(
+        "decoder.yml", "beam-size: 0\n", "`beam-size` must be a positive integer"
+    ),
+    "a negative penalty": text(
+        "decoder.yml", "normalize: -1\n", "`normalize` must be a number >= 0"
+    ),
+    "a vocab.yml that is a list": text(
+        "vocab.yml", "- </s>\n- <unk>\n", "must hold names and values"
+    ),
+    "a vocab.yml that is a word": text("vocab.yml", "word", "must hold names and values"),
+    "a vocab.yml with words as ids": text(
+        "vocab.yml", "</s>: 0\n<unk>: one\n", "an id is no number"
+    ),
+    "a vocab.yml with lists as ids": text(
+        "vocab.yml", "</s>: 0\n<unk>: [1]\n", "an id is no number"
+    ),
+    "a vocab.yml that runs": text("vocab.yml", f"</s>: {RUN}\n", "an id is no number"),
+    "a vocab.yml with padding": text(
+        "vocab.yml", "</s>: 0\n<unk>: 1\n<pad>: 2\n", "the piece <pad>"
+    ),
+    "a vocab.yml with a hole": text(
+        "vocab.yml", "</s>: 0\n<unk>: 1\na: 3\n", "must be 0, 1, 2 and so on"
+    ),
+    "a vocab.yml without <unk>": text("vocab.yml", "</s>: 0\na: 1\n", "lacks the piece <unk>"),
+}
 # Faults that another file shows.
 ELSEWHERE = {
-    "a decoder.yml that names another model": "other.npz",
-    "a decoder.yml that names another vocabulary": "other.yml",
-    "a decoder.yml that names the folder": "..",
+    "a decoder.yml that names another model": ("other.npz", "No such file"),
+    "a decoder.yml that names another vocabulary": ("other.yml", "No such file"),
 }
 
 
@@ -617,7 +669,7 @@ def test_a_damaged_folder_of_marian_is_refused(damage, tmp_path, monkeypatch):
     write_native(tmp_path, SMALL_TENSORS)
     change(tmp_path)
     tracemalloc.start()
-    message_of(tmp_path, *([ELSEWHERE[damage]] if damage in ELSEWHERE else expected))
+    message_of(tmp_path, *ELSEWHERE.get(damage, expected))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 150_000_000

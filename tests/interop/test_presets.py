@@ -1,10 +1,13 @@
 """Presets: written, read again, from archives and the hub; hostile archives are refused."""
 
 import dataclasses
+import struct
 import sys
+import tempfile
 import types
 import zipfile
 
+import keras
 import numpy as np
 import pytest
 
@@ -12,6 +15,7 @@ from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import read_input
 from keras_transformer.interop import import_marian_run
+from keras_transformer.runs.safetensors_weights import load_safetensors, save_safetensors
 from tests.interop.marian_folders import write_hugging_face
 
 SENTENCES = ["a small house", "", "the green tree stands"]
@@ -70,6 +74,10 @@ def test_a_folder_is_a_run(translator, tmp_path):
 
 
 def test_a_preset_does_not_replace_files(translator, tmp_path):
+    (tmp_path / "mine.zip").write_text("mine")
+    with pytest.raises(UserInputError, match="mine.zip exists: name another archive"):
+        translator.save_to_preset(tmp_path / "mine.zip")
+    assert (tmp_path / "mine.zip").read_text() == "mine"
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
     with pytest.raises(UserInputError, match="holds files already"):
@@ -98,7 +106,8 @@ def test_what_does_not_exist_is_told(name, message):
 def fake_hub(monkeypatch, folder, calls, name="org/opus"):
     """A hub that has one repository, in `folder`."""
 
-    def snapshot_download(repository, revision, allow_patterns):
+    def snapshot_download(repository, revision, allow_patterns, ignore_patterns):
+        assert ignore_patterns == ["*/*"]
         calls.append((repository, revision, tuple(allow_patterns)))
         if repository != name:
             raise ConnectionError(f"no repository\n{repository}")
@@ -132,6 +141,39 @@ def test_old_weights_of_the_hub_are_fetched_only_where_there_are_no_others(tmp_p
     assert [call[-1][-1] == "pytorch_model.bin" for call in calls] == [False, True]
 
 
+# What repositories of OPUS-MT and of Keras hold beside a preset or a model.
+HUB_FILES = """.gitattributes README.md benchmark_results.txt config.json flax_model.msgpack
+generation_config.json metadata.json model.safetensors opus.vocab.yml pytorch_model.bin
+rust_model.ot source.spm special_tokens_map.json target.spm tf_model.h5 tokenizer_config.json
+vocab.json target_vocab.json onnx/config.json onnx/model.onnx onnx/decoder_model.safetensors
+coreml/model.weights.h5 checkpoints/step-1.weights.h5 adapter_model.safetensors
+translation.py decoder.yml model.npz opus.src.vocab run.json settings.json model.json
+checksums.json tokenizer.model source_tokenizer.model sentencepiece.bpe.model
+model.weights.h5""".split()
+TAKEN = """checksums.json config.json decoder.yml generation_config.json metadata.json model.json
+model.npz model.safetensors model.weights.h5 opus.src.vocab opus.vocab.yml run.json settings.json
+source.spm source_tokenizer.model special_tokens_map.json target.spm target_vocab.json
+tokenizer.model tokenizer_config.json vocab.json""".split()
+
+
+def test_of_a_repository_only_what_is_needed_is_downloaded(monkeypatch, tmp_path):
+    utilities = pytest.importorskip("huggingface_hub.utils")
+    taken = []
+
+    def snapshot_download(repository, revision, **patterns):
+        taken.append(sorted(utilities.filter_repo_objects(HUB_FILES, **patterns)))
+        return str(tmp_path)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
+    with pytest.raises(UserInputError, match="holds no model"):
+        Translator.from_preset("hf://org/opus")
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(UserInputError, match="config.json must be of a Marian model"):
+        Translator.from_preset("hf://org/opus")
+    old = sorted([*TAKEN, "pytorch_model.bin"])
+    assert taken == [TAKEN, TAKEN, old]
+
+
 def test_without_the_hubs_package_the_command_that_installs_it_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(UserInputError, match=r"huggingface_hub: pip install '.*\[interop\]'"):
@@ -163,6 +205,82 @@ def test_a_hostile_archive_is_refused(bad, translator, tmp_path):
     with pytest.raises(UserInputError, match="preset.zip is refused"):
         Translator.from_preset(path)
     assert {file.name for file in tmp_path.iterdir()} == {"preset.zip"}
+
+
+def archive_of(path, *names, size=10_000):
+    """An archive of a preset's record and of files with these names; returns its content."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("run.json", *names):
+            archive.writestr(name, "0" * size)
+    return bytearray(path.read_bytes())
+
+
+CENTRAL = struct.Struct("<4s16xII14xI")  # compressed size, size, and where the entry begins
+
+
+def entries_of(content):
+    """The places of the entries in the archive's directory."""
+    place, found = content.find(b"PK\x01\x02"), []
+    while place >= 0:
+        found.append(place)
+        place = content.find(b"PK\x01\x02", place + 1)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda stored, size, start: (stored, size, 0), "'b' overlaps another file"),
+        (lambda stored, size, start: (stored, size, start - 2), "overlaps another file"),
+        (lambda stored, size, start: (stored, size + 1, start), "'b' is compressed"),
+        (lambda stored, size, start: (1 << 30, 1 << 30, start), "it ends early"),
+        (lambda stored, size, start: (stored + 999, size + 999, start), "it ends early"),
+    ],
+)
+def test_entries_that_share_bytes_are_refused(change, message, tmp_path):
+    path = tmp_path / "preset.zip"
+    content = archive_of(path, "a", "b")
+    *_, last = entries_of(content)
+    signature, *numbers = CENTRAL.unpack_from(content, last)
+    for place, number in zip((20, 24, 42), change(*numbers), strict=True):
+        struct.pack_into("<I", content, last + place, number)
+    assert signature == b"PK\x01\x02"
+    path.write_bytes(content)
+    with pytest.raises(UserInputError, match=f"preset.zip .*{message}"):
+        Translator.from_preset(path)
+
+
+def test_a_fault_in_an_archive_names_the_archive(translator, tmp_path):
+    path = translator.save_to_preset(tmp_path / "whole.zip", weights="safetensors")
+    for left_out in ("tokenizer.model", "model.safetensors", "run.json"):
+        with zipfile.ZipFile(path) as whole, zipfile.ZipFile(tmp_path / "cut.zip", "w") as cut:
+            for name in whole.namelist():
+                if name != left_out:
+                    cut.writestr(name, whole.read(name))
+        with pytest.raises(UserInputError) as refused:
+            Translator.from_preset(tmp_path / "cut.zip")
+        assert str(tmp_path / "cut.zip") in str(refused.value)
+        assert tempfile.gettempdir() not in str(refused.value).replace(str(tmp_path), "")
+
+
+def test_the_tensor_that_does_not_fit_is_named(tmp_path):
+    from safetensors.numpy import load_file, save_file
+
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, keras.layers.Dense(2, name="dense")(inputs))
+    path = tmp_path / "model.safetensors"
+    save_safetensors(model, path)
+    tensors = load_file(path)
+    assert tensors.keys() == {"dense.0.kernel", "dense.1.bias"}
+    kernel, bias = tensors["dense.0.kernel"], tensors["dense.1.bias"]
+    for changed, message in (
+        ({"dense.0.kernel": kernel}, "the tensor `dense.1.bias` is missing"),
+        (tensors | {"more": bias}, "the tensor `more` is left over"),
+        (tensors | {"dense.1.bias": bias[:1]}, r"`dense.1.bias` has the shape \(1,\) instead of"),
+    ):
+        save_file(changed, path)
+        with pytest.raises(UserInputError, match=f"are of another model: .*{message}"):
+            load_safetensors(model, path)
 
 
 def test_a_damaged_archive_is_refused_or_has_the_same_weights(translator, tmp_path):

@@ -22,6 +22,7 @@ EVERYTHING = {
     "layer_norm_epsilon": 1e-5,
     "normalize_first": True,
     "use_bias": True,
+    "attention_window": 3,
 }
 CASES = {
     "FeedForward": (

@@ -29,6 +29,7 @@ VARIANTS = {
     "post-norm": {},
     "pre-norm": {"normalize_first": True, "use_bias": True},
     "learned positions": {"positions": "learned", "max_length": 9, "final_norm": True},
+    "restricted attention": {"attention_window": 3},
     "positions of words": {"positions": "words", "word_starts": (5, 6)},
     "all that is new": {"activation": "swish", "layer_norm_epsilon": 1e-2, "tie_weights": False},
 }

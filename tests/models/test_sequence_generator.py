@@ -60,7 +60,9 @@ def to_numpy(tensors):
     return keras.tree.map_structure(ops.convert_to_numpy, tensors)
 
 
-def test_greedy_takes_the_argmax_of_whole_passes(model):
+@pytest.mark.parametrize("window", [None, 3])
+def test_greedy_takes_the_argmax_of_whole_passes(model, window):
+    model = model if window is None else build(attention_window=window)
     options = SearchOptions(beam_size=1, alpha=0.0, extra_length=3)
     ids, scores = to_numpy(SequenceGenerator(model).search(SOURCE_IDS, options=options))
     for source_row, row, score, limit in zip(
@@ -78,7 +80,13 @@ def test_greedy_takes_the_argmax_of_whole_passes(model):
 
 @pytest.mark.parametrize(
     ("overrides", "most_sharing"),
-    [({}, 8), ({}, 2), ({"normalize_first": True, "positions": "learned"}, 8)],
+    [
+        ({}, 8),
+        ({}, 2),
+        ({"normalize_first": True, "positions": "learned"}, 8),
+        ({"attention_window": 3}, 8),
+        pytest.param({"attention_window": 3}, 2, marks=pytest.mark.slow(backend="jax")),
+    ],
 )
 def test_beam_search_equals_the_reference_on_whole_passes(overrides, most_sharing, monkeypatch):
     monkeypatch.setattr(decoder_stack, "MOST_SHARING", most_sharing)

@@ -21,6 +21,7 @@ VARIANTS = {
     "pre-norm": {"normalize_first": True},
     "learned positions": {"positions": "learned", "max_length": 9},
     "attention biases": {"use_bias": True},
+    "restricted attention": {"attention_window": 3},
     "free head sizes": {"num_heads": 3, "key_dim": 4, "value_dim": 5},
     "separate vocabularies": {"source_vocabulary_size": 29},
     "every other option": {
@@ -29,6 +30,7 @@ VARIANTS = {
         "kernel_initializer": "he_uniform",
         "bias_initializer": "ones",
         "final_norm": True,
+        "attention_window": 5,
         "tie_weights": False,
         "use_logits_bias": True,
     },
@@ -132,6 +134,7 @@ def test_every_layer_has_the_options():
     for layer in (*layers.encoder_layers, *layers.decoder_layers):
         config = layer.get_config()
         assert (config["activation"], config["layer_norm_epsilon"]) == ("gelu", 1e-2)
+        assert config["attention_window"] == 5
         assert (ops.convert_to_numpy(layer.feed_forward.expand.bias) == 1).all()
     for norm in (layers.encoder_norm, layers.decoder_norm):
         assert norm.epsilon == 1e-2
@@ -266,6 +269,7 @@ def test_training_values_of_table_3():
         ({"final_norm": "no"}, r"`final_norm` must be True or False"),
         ({"attention_dropout": None}, r"`attention_dropout` must be a number .*=None"),
         ({"kernel_initializer": None}, r"`kernel_initializer` must be an initializer.*=None"),
+        ({"attention_window": 4}, r"`attention_window` must be an odd positive .*=4"),
         ({"dropout": 2}, r"`dropout` must be a number in \[0, 1\)"),
         ({"positions": "words"}, r"`positions=\"words\"` needs all of .*source_word_starts"),
         (

@@ -46,7 +46,7 @@ def test_what_is_not_given_is_the_presets():
         "dtype": "float32",
     }
     new = {"activation": "gelu", "final_norm": False, "layer_norm_epsilon": 1e-5}
-    new |= {"tie_weights": False, "use_logits_bias": True}
+    new |= {"tie_weights": False, "use_logits_bias": True, "attention_window": 5}
     options = TrainingSettings(num_layers=2, num_decoder_layers=3, **new).model_options()
     assert options.items() > new.items()
     assert (options["num_encoder_layers"], options["num_decoder_layers"]) == (2, 3)
@@ -62,14 +62,17 @@ def test_flags_of_the_model_reach_the_model():
     parser = argparse.ArgumentParser()
     TrainingSettings.add_arguments(parser)
     flags = ["--activation", "swish", "--layer-norm-epsilon", "1e-5", "--final-norm"]
+    flags += ["--attention-window", "7"]
     arguments = parser.parse_args([*flags, "--no-tie-weights", "--num-layers", "1"])
     options = TrainingSettings.from_arguments(arguments).model_options()
     model = models.build_transformer("tiny", vocabulary_size=9, **options)
     config = model.get_layer("decoder_layer_1").get_config()
     assert (config["activation"], config["layer_norm_epsilon"]) == ("silu", 1e-5)
+    assert config["attention_window"] == 7
     assert model.get_layer("encoder_norm").epsilon == 1e-5
     assert model.get_layer("embedding").tie_weights is False
-    for name, value in (("activation", "relu6"), ("layer_norm_epsilon", 0)):
+    wrong = {"activation": "relu6", "layer_norm_epsilon": 0, "attention_window": 4}
+    for name, value in wrong.items():
         with pytest.raises(UserInputError, match=f"`{name}` must be"):
             TrainingSettings(**{name: value})
 
