@@ -181,8 +181,8 @@ class Translator(SentenceTranslator):
         """Write the model, the tokenizers and the search as a preset, for `from_preset`.
 
         Args:
-            path: folder to write, which must not exist or be empty; or a file with the ending
-                ".zip", an archive of it. A folder is a run that every verb takes.
+            path: folder to write, which must not exist or be empty; or a new file with the
+                ending ".zip", an archive of it. A folder is a run that every verb takes.
             weights: format of the weights: "keras" for `model.weights.h5`, or "safetensors".
 
         Returns:
