@@ -1,0 +1,1 @@
+"""Table 1 of the paper, measured: time and memory of layers as the sequence grows."""

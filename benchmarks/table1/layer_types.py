@@ -1,0 +1,101 @@
+"""The layers of the paper's Table 1: what it says of them, and how far a signal gets in one."""
+
+import dataclasses
+from collections.abc import Callable
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """What the layers have in common.
+
+    Args:
+        batch_size: number of sequences.
+        hidden_dim: width of inputs and outputs (the paper's d).
+        num_heads: attention heads.
+        window: positions that restricted attention sees, odd (r).
+        kernel_size: positions that the convolution sees, odd (k).
+    """
+
+    batch_size: int = 1
+    hidden_dim: int = 256
+    num_heads: int = 4
+    window: int = 65
+    kernel_size: int = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerType:
+    """A row of the table.
+
+    Args:
+        name: name in this benchmark.
+        title: name in tables and figures.
+        complexity: operations per layer, as in the paper.
+        sequential: sequential operations, as in the paper.
+        path: maximum path length, as in the paper.
+        reach: function of the sizes and the length to how many positions away a signal gets in one
+            layer, or in one step of a recurrent one.
+    """
+
+    name: str
+    title: str
+    complexity: str
+    sequential: str
+    path: str
+    reach: Callable[[Sizes, int], int]
+
+    def maximum_path_length(self, sizes: Sizes, length: int) -> int:
+        """Layers, or steps, that a signal passes between the first and the last position.
+
+        Example:
+            >>> window = next(layer for layer in LAYER_TYPES if layer.name == "windowed")
+            >>> window.maximum_path_length(Sizes(window=65), 1024)
+            32
+        """
+        return max(1, -(-(length - 1) // self.reach(sizes, length)))
+
+
+# Vaswani et al. (2017), Table 1 and section 4. Its log_k(n) is for dilated kernels.
+LAYER_TYPES = (
+    LayerType(
+        name="full",
+        title="full attention",
+        complexity="O(n^2 d)",
+        sequential="O(1)",
+        path="O(1)",
+        reach=lambda sizes, length: max(1, length - 1),
+    ),
+    LayerType(
+        name="fused",
+        title="fused attention",
+        complexity="O(n^2 d)",
+        sequential="O(1)",
+        path="O(1)",
+        reach=lambda sizes, length: max(1, length - 1),
+    ),
+    LayerType(
+        name="windowed",
+        title="windowed attention",
+        complexity="O(r n d)",
+        sequential="O(1)",
+        path="O(n/r)",
+        reach=lambda sizes, length: (sizes.window - 1) // 2,
+    ),
+    LayerType(
+        name="lstm",
+        title="LSTM",
+        complexity="O(n d^2)",
+        sequential="O(n)",
+        path="O(n)",
+        reach=lambda sizes, length: 1,
+    ),
+    LayerType(
+        name="convolution",
+        title="separable convolution",
+        complexity="O(k n d + n d^2)",
+        sequential="O(1)",
+        path="O(n/k)",
+        reach=lambda sizes, length: (sizes.kernel_size - 1) // 2,
+    ),
+)
+NAMES = tuple(layer_type.name for layer_type in LAYER_TYPES)

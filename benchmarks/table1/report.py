@@ -1,0 +1,156 @@
+"""The measurements as text and as JSON."""
+
+import dataclasses
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from benchmarks.table1.growth import FIRST, LAST, exponent
+from benchmarks.table1.layer_types import LAYER_TYPES, LayerType, Sizes
+
+WIDTH = 10  # of a column of figures
+ROW = "{:<22} {:<17} {:<11} {:<8} {:>8} {:>8} {:>8}"
+HEADER = ("layer", "complexity", "sequential", "path", "path at", "time", "memory")
+
+
+@dataclasses.dataclass
+class Measurements:
+    """What was measured.
+
+    Args:
+        layer_types: the rows of the table.
+        sizes: sizes of the layers.
+        seconds: the seconds of all rounds by length, then by name of the layer.
+        peak_bytes: the peak memory in bytes by length, then by name of the layer.
+    """
+
+    layer_types: Sequence[LayerType]
+    sizes: Sizes
+    seconds: dict[int, dict[str, list[float]]] = dataclasses.field(default_factory=dict)
+    peak_bytes: dict[int, dict[str, int]] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, names: Sequence[str], sizes: Sizes) -> "Measurements":
+        """Nothing yet of the layers with these names."""
+        return cls([layer_type for layer_type in LAYER_TYPES if layer_type.name in names], sizes)
+
+    def best_seconds(self, name: str) -> dict[int, float]:
+        """The seconds of the best round by length."""
+        return {length: min(found[name]) for length, found in self.seconds.items()}
+
+    def bytes_of(self, name: str) -> dict[int, int]:
+        """The peak memory by length."""
+        return {length: found[name] for length, found in self.peak_bytes.items()}
+
+
+def heading(measured: Measurements, unit: str) -> str:
+    """The head of a table with a row for each length."""
+    columns = [f"{layer_type.name:>{WIDTH + 2}}" for layer_type in measured.layer_types]
+    return f"{f'n, {unit}':<{WIDTH}}" + "".join(columns)
+
+
+def length_row(length: int, values: Mapping[str, float], digits: int) -> str:
+    """A row of such a table."""
+    cells = [f"{value:>{WIDTH + 2},.{digits}f}" for value in values.values()]
+    return f"{length:<{WIDTH},}" + "".join(cells)
+
+
+def time_row(length: int, seconds: Mapping[str, Sequence[float]]) -> str:
+    """The milliseconds of the best round of each layer."""
+    return length_row(length, {name: 1000 * min(found) for name, found in seconds.items()}, 1)
+
+
+def memory_row(length: int, peak_bytes: Mapping[str, int]) -> str:
+    """The megabytes of each layer."""
+    return length_row(length, {name: found / 1e6 for name, found in peak_bytes.items()}, 1)
+
+
+def summary(measured: Measurements) -> Iterator[str]:
+    """The paper's table with what was measured beside it."""
+    longest = max(measured.seconds)
+    yield ROW.format(*HEADER)
+    yield ROW.format("", "per layer", "operations", "length", f"{longest:,}", "n^", "n^")
+    for layer_type in measured.layer_types:
+        exponents = (
+            exponent(values)
+            for values in (
+                measured.best_seconds(layer_type.name),
+                measured.bytes_of(layer_type.name),
+            )
+        )
+        yield ROW.format(
+            layer_type.title,
+            layer_type.complexity,
+            layer_type.sequential,
+            layer_type.path,
+            f"{layer_type.maximum_path_length(measured.sizes, longest):,}",
+            *("" if slope is None else f"{slope:.2f}" for slope in exponents),
+        ).rstrip()
+    yield (
+        f"The first columns are those of Vaswani et al. (2017), Table 1; exponents are fitted over "
+        f"n = {FIRST:,} to {LAST:,}."
+    )
+    if comparison := compared(measured):
+        yield comparison
+
+
+def compared(measured: Measurements) -> str | None:
+    """Windowed beside full attention at the greatest length, or None where one is missing."""
+    longest = max(measured.seconds)
+    if {"full", "windowed"} - {layer_type.name for layer_type in measured.layer_types}:
+        return None
+    line = (
+        f"At {longest:,} positions windowed attention is {speedup(measured):.1f} x as fast as full"
+    )
+    if longest not in measured.peak_bytes:
+        return f"{line}."
+    return f"{line}, in 1/{saving(measured):.1f} of its memory."
+
+
+def speedup(measured: Measurements) -> float:
+    """How many times as fast windowed attention is as full attention, at the greatest length."""
+    seconds = measured.seconds[max(measured.seconds)]
+    return min(seconds["full"]) / min(seconds["windowed"])
+
+
+def saving(measured: Measurements) -> float:
+    """How many times the memory of windowed attention full attention takes there."""
+    peak_bytes = measured.peak_bytes[max(measured.seconds)]
+    return peak_bytes["full"] / max(1, peak_bytes["windowed"])
+
+
+def record(measured: Measurements, **circumstances: Any) -> dict[str, Any]:
+    """Everything that was measured, for a JSON file.
+
+    Args:
+        measured: the measurements.
+        **circumstances: entries to begin with, such as the command.
+    """
+    return {
+        **circumstances,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "sizes": dataclasses.asdict(measured.sizes),
+        "fitted_over": [FIRST, LAST],
+        "layers": [_layer(measured, layer_type) for layer_type in measured.layer_types],
+    }
+
+
+def _layer(measured: Measurements, layer_type: LayerType) -> dict[str, Any]:
+    name = layer_type.name
+    return {
+        "name": name,
+        "complexity": layer_type.complexity,
+        "sequential_operations": layer_type.sequential,
+        "maximum_path_length": layer_type.path,
+        "time_exponent": exponent(measured.best_seconds(name)),
+        "memory_exponent": exponent(measured.bytes_of(name)),
+        "lengths": [
+            {
+                "length": length,
+                "path_length": layer_type.maximum_path_length(measured.sizes, length),
+                "seconds": found[name],
+                "peak_bytes": measured.peak_bytes.get(length, {}).get(name),
+            }
+            for length, found in measured.seconds.items()
+        ],
+    }

@@ -1,0 +1,114 @@
+"""Results of a queue as they come, for the request that waits for them."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from starlette.requests import Request
+
+from keras_transformer.app.engine import Engine, Work
+from keras_transformer.app.request_errors import RequestRefused
+from keras_transformer.app.work_queue import Job, QueueClosed, QueueFull
+from keras_transformer.errors import SentenceTooLong, UserInputError, is_out_of_memory
+
+FAILED = RequestRefused(500, "internal_error", "The app has failed; its log says more.")
+LOG = logging.getLogger("keras_transformer.app")
+
+
+class ClientGone(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class Answers:
+    """The results of a request's items; what was not computed is dropped when they are closed.
+
+    Args:
+        request: the request.
+        engine: what computes.
+        work: what to compute.
+        items: of what.
+
+    Raises:
+        RequestRefused: too many requests wait already.
+    """
+
+    def __init__(self, request: Request, engine: Engine, work: Work, items: Sequence[Any]) -> None:
+        loop = asyncio.get_running_loop()
+        self._arrived: asyncio.Queue[Any] = asyncio.Queue()
+        self._engine = engine
+        self._request = request
+        self._number = len(items)
+
+        def deliver(result: Any) -> None:  # in the thread that computes
+            loop.call_soon_threadsafe(self._arrived.put_nowait, result)
+
+        self._job = Job(work, items, deliver)
+        try:
+            engine.queue.submit(self._job)
+        except (QueueFull, QueueClosed) as error:
+            raise refusal(error) from error
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        """Yield the results in the order of the items.
+
+        Raises:
+            RequestRefused: an item cannot be computed.
+            ClientGone: the client has closed the connection.
+        """
+        gone = asyncio.ensure_future(_disconnected(self._request))
+        try:
+            for index in range(self._number):
+                yield await self._next(index, gone)
+        finally:
+            gone.cancel()
+            self._engine.queue.cancel(self._job)
+
+    async def all(self) -> list[Any]:
+        """The results of all items; raises as the iteration does."""
+        return [result async for result in self]
+
+    async def _next(self, index: int, gone: asyncio.Future[None]) -> Any:
+        arrival = asyncio.ensure_future(self._arrived.get())
+        try:
+            await asyncio.wait((arrival, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not arrival.done():
+                raise ClientGone
+            result = arrival.result()
+        finally:
+            arrival.cancel()
+        if isinstance(result, Exception):
+            raise refusal(result, index) from result
+        return result
+
+
+async def _disconnected(request: Request) -> None:
+    """Wait until the client closes the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def refusal(error: Exception, index: int = 0) -> RequestRefused:
+    """What to answer where computing an item failed.
+
+    Args:
+        error: what was raised.
+        index: the item's index.
+    """
+    if isinstance(error, QueueFull):
+        return RequestRefused(
+            503,
+            "busy",
+            f"{error} Please try again then.",
+            {"Retry-After": str(error.seconds)},
+        )
+    if isinstance(error, QueueClosed):
+        return RequestRefused(503, "ending", "The app is ending.", {"Retry-After": "5"})
+    if isinstance(error, SentenceTooLong):
+        return RequestRefused(422, "sentence_too_long", f"Sentence {index + 1} {error.fault}")
+    if isinstance(error, UserInputError):
+        return RequestRefused(422, "refused", str(error))
+    if is_out_of_memory(error):
+        return RequestRefused(503, "out_of_memory", "The memory does not suffice for this text.")
+    LOG.error("An item could not be computed.", exc_info=error)
+    return FAILED

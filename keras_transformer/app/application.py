@@ -1,0 +1,143 @@
+"""The app: the JSON interface, its documentation and the page, behind the guard."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+
+from keras_transformer import interpretation
+from keras_transformer.app.answers import FAILED, ClientGone
+from keras_transformer.app.documentation_page import documentation_page
+from keras_transformer.app.engine import Engine
+from keras_transformer.app.json_interface import STREAM_TYPE, STREAMS, JsonInterface
+from keras_transformer.app.limits import AppLimits
+from keras_transformer.app.request_errors import RequestRefused, shown
+from keras_transformer.app.request_guard import RequestGuard
+from keras_transformer.distribution import __version__
+
+PAGE = Path(__file__).with_name("page")
+ATTENTION_PAGE = Path(interpretation.__file__).with_name("attention_page")
+ATTENTION_FILES = ("attention.css", "attention.js")
+_DESCRIPTION = (
+    "Translates and parses texts with the runs that `keras-transformer app` was started with. "
+    "Every request that is refused has the answer "
+    '`{"error": {"code": ..., "message": ...}}`.'
+)
+_CODES = {404: "not_found", 405: "method_not_allowed"}
+
+
+def create_app(
+    engines: Sequence[Engine],
+    *,
+    limits: AppLimits | None = None,
+    host: str = "127.0.0.1",
+    source_language: str = "en",
+) -> RequestGuard:
+    """Make the app as an ASGI application, for uvicorn or another server.
+
+    Args:
+        engines: the runs, of `load_engines`.
+        limits: limits of a request; None: those of `AppLimits`.
+        host: the name or address that the server is bound to.
+        source_language: code of the language whose rules split texts where a request gives none.
+    """
+    limits = limits or AppLimits()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        for engine in engines:
+            engine.queue.close()
+
+    api = _Api(
+        title="keras_transformer",
+        version=__version__,
+        description=_DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        lifespan=lifespan,
+    )
+    _add_error_handlers(api)
+    api.include_router(JsonInterface(engines, limits, source_language).router())
+    _add_pages(api)
+    return RequestGuard(api, limits, host)
+
+
+class _Api(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document, with the type of the streams."""
+        if self.openapi_schema is None:
+            document = super().openapi()
+            for path in STREAMS:
+                answer = document["paths"][path]["post"]["responses"]["200"]
+                answer["content"] = {STREAM_TYPE: answer["content"]["application/json"]}
+        return super().openapi()
+
+
+def _add_error_handlers(api: FastAPI) -> None:
+    """Give every refusal the one form of an answer, whoever raises it."""
+
+    async def refused(request: Request, error: Any) -> Response:
+        return JSONResponse(error.body(), error.status, error.headers)
+
+    async def wrong_fields(request: Request, error: Any) -> Response:
+        return await refused(request, RequestRefused(422, "invalid_request", _fault(error)))
+
+    async def no_such_page(request: Request, error: Any) -> Response:
+        code = _CODES.get(error.status_code, "bad_request")
+        answer = RequestRefused(error.status_code, code, str(error.detail), error.headers)
+        return await refused(request, answer)
+
+    async def failed(request: Request, error: Any) -> Response:  # which is raised and logged then
+        return await refused(request, FAILED)
+
+    async def unheard(request: Request, error: Any) -> Response:
+        return Response(status_code=499)
+
+    api.add_exception_handler(RequestRefused, refused)
+    api.add_exception_handler(RequestValidationError, wrong_fields)
+    api.add_exception_handler(HTTPException, no_such_page)
+    api.add_exception_handler(ClientGone, unheard)
+    api.add_exception_handler(Exception, failed)
+
+
+def _fault(error: RequestValidationError) -> str:
+    """The first of a request's faults, in a line."""
+    first = error.errors()[0]
+    place = [str(part) for part in first["loc"] if part != "body"]
+    name = f"`{'.'.join(place)}`" if place else "The body"
+    if first["type"] == "missing":
+        return f"{name} is missing."
+    if first["type"] == "extra_forbidden":
+        return f"{name[:100]} is not a field of this request."
+    return f"{name} is wrong: {first['msg']}. Received: {shown(first['input'])}"
+
+
+def _add_pages(api: FastAPI) -> None:
+    """Add what a browser opens: the page, the documentation, their files."""
+
+    async def page() -> Response:
+        return FileResponse(PAGE / "index.html")
+
+    async def documentation(request: Request) -> Response:
+        return HTMLResponse(documentation_page(api.openapi(), str(request.base_url)))
+
+    async def attention_file(name: str) -> Response:
+        if name not in ATTENTION_FILES:
+            raise HTTPException(404)
+        return FileResponse(ATTENTION_PAGE / name)
+
+    for path, answer in (
+        ("/", page),
+        ("/api/docs", documentation),
+        ("/attention/{name}", attention_file),
+    ):
+        api.add_api_route(path, answer, methods=["GET", "HEAD"], include_in_schema=False)
+    api.mount("/page", StaticFiles(directory=PAGE))

@@ -1,0 +1,290 @@
+"""The JSON interface: its endpoints, and what each asks of a run."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel
+
+from keras_transformer.app import schemas
+from keras_transformer.app.answer_values import sentence_tree, translations, word_alignment
+from keras_transformer.app.answers import Answers, ClientGone
+from keras_transformer.app.engine import Engine, Kind, Work
+from keras_transformer.app.limits import AppLimits
+from keras_transformer.app.request_errors import RequestRefused, shown
+from keras_transformer.app.request_texts import RequestTexts
+from keras_transformer.app.schemas import ParsingLine, TranslationLine
+from keras_transformer.app.sentence_layout import SentenceLayout
+from keras_transformer.distribution import __version__
+from keras_transformer.search_options import SearchOptions
+
+PREFIX = "/api"
+STREAM_TYPE = "application/x-ndjson"
+STREAMS = ("/api/translate/stream", "/api/parse/stream")
+_LINES = "Lines of JSON: `start`, a `sentence` for each, and `end` or `error`"
+_REFUSALS = {
+    400: "The body is not JSON, or not UTF-8.",
+    403: "Another site asks, or the host is not this app's.",
+    404: "There is no such run.",
+    408: "The body did not arrive in time.",
+    413: "The text has too many characters or sentences, or the body too many bytes.",
+    415: "The body has another type than JSON.",
+    422: "A field is missing, unknown or wrong, or a sentence has too many tokens.",
+    500: "The app has failed.",
+    503: "Too many requests wait; `Retry-After` says for how many seconds.",
+}
+
+
+class JsonInterface:
+    """The endpoints under `/api`.
+
+    Args:
+        engines: the runs; the first one answers requests that name none.
+        limits: the app's limits.
+        source_language: code of the language whose rules split texts where a request gives none.
+    """
+
+    def __init__(self, engines: Sequence[Engine], limits: AppLimits, source_language: str) -> None:
+        self._engines = {engine.name: engine for engine in engines}
+        self._limits = limits
+        self._texts = RequestTexts(limits, source_language)
+
+    def router(self) -> APIRouter:
+        """The routes of the endpoints."""
+        router = APIRouter(prefix=PREFIX)
+        refusals: dict[int | str, dict[str, Any]] = {
+            status: {"model": schemas.ErrorAnswer, "description": text}
+            for status, text in _REFUSALS.items()
+        }
+        router.add_api_route(
+            "/runs", self.runs, summary="Runs and limits", response_description="Answer"
+        )
+        endpoints: tuple[tuple[str, Callable[..., Any], str, Any], ...] = (
+            ("/translate", self.translate, "Translate a text", None),
+            ("/translate/stream", self.translate_stream, "The same as a stream", TranslationLine),
+            ("/align", self.align, "Align words", None),
+            ("/attention", self.attention, "Attention of a pair", None),
+            ("/parse", self.parse, "Parse a text", None),
+            ("/parse/stream", self.parse_stream, "The same as a stream", ParsingLine),
+        )
+        for path, endpoint, summary, line in endpoints:
+            stream: dict[int | str, Any] = (
+                {200: {"model": line, "description": _LINES}} if line else {}
+            )
+            router.add_api_route(
+                path,
+                endpoint,
+                methods=["POST"],
+                summary=summary,
+                response_class=StreamingResponse if line else JSONResponse,
+                response_description="Answer",
+                responses={**stream, **refusals},
+            )
+        return router
+
+    async def runs(self) -> schemas.Runs:
+        """The runs that the app has loaded, and what a request may hold."""
+        return schemas.Runs(
+            runs=[_run(engine) for engine in self._engines.values()],
+            limits=schemas.Limits(
+                characters=self._limits.characters,
+                sentences=self._limits.sentences,
+                tokens=self._limits.tokens,
+            ),
+            version=__version__,
+        )
+
+    async def translate(
+        self, request: Request, asked: schemas.TranslateRequest
+    ) -> schemas.TranslateAnswer:
+        """The whole text, once all of it is translated. Line breaks and blank lines stay."""
+        engine, layout, answers = await self._translation(request, asked)
+        found = await answers.all()
+        return schemas.TranslateAnswer(
+            run=engine.name,
+            text=layout.text(best[0] for best, *_ in found),
+            sentences=[
+                schemas.TranslatedSentence(**sentence._asdict(), translations=translations(one))
+                for sentence, one in zip(layout.sentences, found, strict=True)
+            ],
+        )
+
+    async def translate_stream(
+        self, request: Request, asked: schemas.TranslateRequest
+    ) -> StreamingResponse:
+        """Lines of JSON: the sentences of the text, then the translations of each as soon as they
+        are found, and at the end whether all are. To close the connection ends the work.
+        """
+        engine, layout, answers = await self._translation(request, asked)
+
+        def line(index: int, found: Any) -> schemas.StreamTranslation:
+            return schemas.StreamTranslation(index=index, translations=translations(found))
+
+        return _stream(engine, layout, answers, line)
+
+    async def parse(self, request: Request, asked: schemas.ParseRequest) -> schemas.ParseAnswer:
+        """The trees of all sentences, once all are parsed."""
+        engine, layout, answers = await self._parsing(request, asked)
+        found = await answers.all()
+        return schemas.ParseAnswer(
+            run=engine.name,
+            sentences=[
+                schemas.ParsedSentence(**sentence._asdict(), **sentence_tree(one).model_dump())
+                for sentence, one in zip(layout.sentences, found, strict=True)
+            ],
+        )
+
+    async def parse_stream(
+        self, request: Request, asked: schemas.ParseRequest
+    ) -> StreamingResponse:
+        """Lines of JSON: the sentences of the text, then the tree of each as soon as it is found,
+        and at the end whether all are. To close the connection ends the work.
+        """
+        engine, layout, answers = await self._parsing(request, asked)
+
+        def line(index: int, found: Any) -> schemas.StreamTree:
+            return schemas.StreamTree(index=index, **sentence_tree(found).model_dump())
+
+        return _stream(engine, layout, answers, line)
+
+    async def align(self, request: Request, asked: schemas.AlignRequest) -> schemas.AlignAnswer:
+        """Which words of sentences and their translations belong together, by the model's
+        cross-attention. It was not trained to align: take it as a hint.
+        """
+        engine = self._engine(asked.run, "translation")
+        pairs = [(pair.source, pair.target) for pair in asked.pairs]
+        await self._texts.check_pairs(engine, pairs)
+        work = Work(
+            "align", engine.search_options, target_language=_target(engine, asked.target_language)
+        )
+        found = await Answers(request, engine, work, pairs).all()
+        alignments = [
+            word_alignment(alignment, *pair) for alignment, pair in zip(found, pairs, strict=True)
+        ]
+        return schemas.AlignAnswer(run=engine.name, alignments=alignments)
+
+    async def attention(
+        self, request: Request, asked: schemas.AttentionRequest
+    ) -> schemas.AttentionAnswer:
+        """The attention weights of every layer and head, for one sentence and its translation."""
+        engine = self._engine(asked.run, "translation")
+        await self._texts.check_pairs(engine, [(asked.source, asked.target or "")])
+        work = Work(
+            "attention",
+            engine.search_options,
+            target_language=_target(engine, asked.target_language),
+        )
+        (found,) = await Answers(request, engine, work, [(asked.source, asked.target)]).all()
+        return schemas.AttentionAnswer(**found)
+
+    async def _translation(
+        self, request: Request, asked: schemas.TranslateRequest
+    ) -> tuple[Engine, SentenceLayout, Answers]:
+        engine = self._engine(asked.run, "translation")
+        options = _search(engine, asked.search)
+        if asked.n_best > options.beam_size:
+            raise RequestRefused(
+                422,
+                "invalid_request",
+                "`n_best` must be at most the beam size. "
+                f"Received: n_best={asked.n_best}, beam_size={options.beam_size}",
+            )
+        work = Work("translate", options, asked.n_best, _target(engine, asked.target_language))
+        layout = await self._texts.layout(engine, asked.text, asked.source_language)
+        sources = [sentence.source for sentence in layout.sentences]
+        return engine, layout, Answers(request, engine, work, sources)
+
+    async def _parsing(
+        self, request: Request, asked: schemas.ParseRequest
+    ) -> tuple[Engine, SentenceLayout, Answers]:
+        engine = self._engine(asked.run, "parsing")
+        work = Work("parse", _search(engine, asked.search))
+        layout = await self._texts.layout(engine, asked.text, asked.source_language)
+        sources = [sentence.source for sentence in layout.sentences]
+        return engine, layout, Answers(request, engine, work, sources)
+
+    def _engine(self, name: str | None, kind: Kind) -> Engine:
+        """The run that a request names, or the first one that does what it asks."""
+        of_kind = [engine for engine in self._engines.values() if engine.kind == kind]
+        if name is None and of_kind:
+            return of_kind[0]
+        if name is not None and name not in self._engines:
+            known = ", ".join(self._engines)
+            raise RequestRefused(
+                404, "unknown_run", f"There is no run {shown(name)}. There are: {known}"
+            )
+        engine = self._engines[name] if name is not None else None
+        if engine is None or engine.kind != kind:
+            what = "No run" if engine is None else f"The run {shown(name)} is for {engine.kind}: it"
+            raise RequestRefused(422, "wrong_kind", f"{what} does not do {kind}.")
+        return engine
+
+
+def _search(engine: Engine, given: schemas.Search) -> SearchOptions:
+    try:
+        return engine.search(given.model_dump(exclude_none=True))
+    except ValueError as error:
+        raise RequestRefused(422, "invalid_request", str(error)) from error
+
+
+def _pair_work(task: Literal["align", "attention"], engine: Engine, language: str | None) -> Work:
+    return Work(task, engine.search_options, target_language=_target(engine, language))
+
+
+def _target(engine: Engine, language: str | None) -> str | None:
+    """The language to translate into; by default a model of several takes it from the text."""
+    if language is not None and language not in engine.target_languages:
+        known = ", ".join(engine.target_languages) or "none: it has one target language"
+        raise RequestRefused(
+            422,
+            "invalid_request",
+            f"`target_language` must be one of the run's. Received: {shown(language)}. "
+            f"There are: {known}",
+        )
+    return language
+
+
+def _run(engine: Engine) -> schemas.Run:
+    own = engine.search_options
+    return schemas.Run(
+        name=engine.name,
+        kind=engine.kind,
+        target_languages=list(engine.target_languages),
+        search=schemas.RunSearch(
+            **{name: getattr(own, name) for name in schemas.RunSearch.model_fields}
+        ),
+        most_beam_size=engine.most("beam_size"),
+        most_extra_length=engine.most("extra_length"),
+    )
+
+
+def _stream(
+    engine: Engine,
+    layout: SentenceLayout,
+    answers: Answers,
+    line: Callable[[int, Any], BaseModel],
+) -> StreamingResponse:
+    """An answer in lines, of which `line` makes one from an index and a result."""
+
+    async def events() -> AsyncIterator[BaseModel]:
+        sentences = [schemas.SourceSentence(**one._asdict()) for one in layout.sentences]
+        yield schemas.StreamStart(run=engine.name, sentences=sentences, after=layout.after)
+        index = 0
+        try:
+            async for found in answers:
+                yield line(index, found)
+                index += 1
+        except ClientGone:
+            return
+        except RequestRefused as error:
+            yield schemas.StreamError(**error.body())
+        else:
+            yield schemas.StreamEnd()
+
+    async def lines() -> AsyncIterator[str]:
+        async for event in events():
+            yield event.model_dump_json() + "\n"
+
+    # A proxy that collects an answer would hold its first sentences back.
+    return StreamingResponse(lines(), media_type=STREAM_TYPE, headers={"X-Accel-Buffering": "no"})

@@ -1,0 +1,47 @@
+"""What one request to the app may ask for, so that no user keeps the others waiting."""
+
+import dataclasses
+
+from keras_transformer.argument_checks import check_positive_int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AppLimits:
+    """Limits of the app.
+
+    Args:
+        characters: most characters of a text.
+        sentences: most sentences of a text, and most pairs to align.
+        tokens: most tokens of a sentence, end of sentence counted.
+        beam_size: largest beam, unless a run's own is larger.
+        extra_length: largest `extra_length` of a search, unless a run's own is larger.
+        waiting: most requests that wait for one model; a further one is told to come later.
+        body_seconds: how long a request's body may take to arrive.
+
+    Raises:
+        ValueError: a limit is not a positive integer.
+
+    Example:
+        >>> AppLimits(sentences=10).body_bytes
+        305536
+    """
+
+    characters: int = 10_000
+    sentences: int = 100
+    tokens: int = 256
+    beam_size: int = 32
+    extra_length: int = 400
+    waiting: int = 64
+    body_seconds: int = 30
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            check_positive_int(field.name, getattr(self, field.name))
+
+    @property
+    def body_bytes(self) -> int:
+        """Most bytes of a request's body.
+
+        It has two texts at most, whose characters may be escaped as surrogate pairs.
+        """
+        return 2 * self.characters * len(r"\ud83c\udf89") + (1 << 16)

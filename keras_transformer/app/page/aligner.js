@@ -1,0 +1,68 @@
+// Word alignments of a run: those that are asked for while a request is under way share the next.
+
+import { post, RequestFailed } from "./client.js";
+
+const MOST_PAIRS = 25; // a request: the next sentences wait for it
+
+export class Aligner {
+  constructor(run) {
+    this.run = run;
+    this.language = null;
+    this.waiting = []; // {source, target, resolve}
+    this.isBusy = false;
+    this.known = new Map(); // promises, by source and target
+  }
+
+  /** Forgets what was asked, for another text or language. */
+  reset(language) {
+    for (const { resolve } of this.waiting.splice(0)) resolve(null);
+    if (this.language !== language || this.known.size > 1000) this.known.clear();
+    this.language = language;
+  }
+
+  /** The alignment of a pair, or null where the app refuses it. */
+  align(source, target) {
+    const key = JSON.stringify([source, target]);
+    if (!this.known.has(key)) {
+      this.known.set(
+        key,
+        new Promise((resolve) => this.waiting.push({ source, target, resolve, key })),
+      );
+      this.ask();
+    }
+    return this.known.get(key);
+  }
+
+  async ask() {
+    if (this.isBusy || !this.waiting.length) return;
+    this.isBusy = true;
+    const asked = this.waiting.splice(0, MOST_PAIRS);
+    const pairs = asked.map(({ source, target }) => ({ source, target }));
+    const body = { run: this.run.name, pairs, target_language: this.language };
+    try {
+      const { alignments } = await post("api/align", body);
+      asked.forEach(({ resolve }, index) => resolve(alignments[index]));
+    } catch (error) {
+      if (!(error instanceof RequestFailed)) throw error;
+      for (const { resolve, key } of asked) {
+        this.known.delete(key);
+        resolve(null);
+      }
+    } finally {
+      this.isBusy = false;
+      this.ask();
+    }
+  }
+}
+
+/** The words that belong to a word: {source, target}, sets of indices. */
+export function linkedWords(alignment, side, word) {
+  const source = new Set();
+  const target = new Set();
+  (side === "source" ? source : target).add(word);
+  for (const [from, to] of alignment.pairs) {
+    if (side === "source" && from === word) target.add(to);
+    if (side === "target" && to === word) source.add(from);
+  }
+  return { source, target };
+}

@@ -1,0 +1,61 @@
+// The JSON interface, of which this page is one client.
+
+/** A request that was refused, or not answered; the message is for people. */
+export class RequestFailed extends Error {}
+
+export async function get(path) {
+  return (await answered(fetch(path))).json();
+}
+
+export async function post(path, body, signal) {
+  return (await answered(sent(path, body, signal))).json();
+}
+
+/** Yields the lines of a stream as they come. */
+export async function* stream(path, body, signal) {
+  const response = await answered(sent(path, body, signal));
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  let isComplete = false;
+  for (;;) {
+    const { value, done } = await reader.read().catch((error) => {
+      throw failure(error);
+    });
+    if (done) break;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) {
+      const event = JSON.parse(line);
+      if (event.event === "error") throw new RequestFailed(event.error.message);
+      isComplete = event.event === "end";
+      yield event;
+    }
+  }
+  if (!isComplete) throw new RequestFailed("The answer broke off. Is the app still running?");
+}
+
+function sent(path, body, signal) {
+  return fetch(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+    signal,
+  });
+}
+
+async function answered(promise) {
+  let response;
+  try {
+    response = await promise;
+  } catch (error) {
+    throw failure(error);
+  }
+  if (response.ok) return response;
+  const answer = await response.json().catch(() => null);
+  throw new RequestFailed(answer?.error?.message ?? `The app answers ${response.status}.`);
+}
+
+function failure(error) {
+  if (error.name === "AbortError") return error;
+  return new RequestFailed("The app does not answer. Is it still running?");
+}

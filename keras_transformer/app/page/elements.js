@@ -1,0 +1,51 @@
+// Elements of the page. Text is set as text, never as HTML.
+
+/** An element with classes, attributes and children; strings become text. */
+export function make(tag, classes = "", attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  if (classes) element.className = classes;
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+export function makeSvg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+export function byId(id) {
+  return document.getElementById(id);
+}
+
+/** Says something to users of screen readers, when they have time. */
+export function announce(text) {
+  byId("announcer").textContent = text;
+}
+
+/** A number with its noun: "1 sentence", "5 sentences". */
+export function count(number, noun) {
+  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+export function scoreText(score) {
+  return score === null ? "no score" : score.toFixed(2).replace("-", "−");
+}
+
+/** A button that copies what `text()` gives, and says so. */
+export function makeCopyButton(label, text) {
+  const button = make("button", "quiet", { type: "button" }, label);
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text());
+      button.textContent = "Copied";
+      announce("Copied");
+    } catch {
+      button.textContent = "Cannot copy";
+    }
+    setTimeout(() => (button.textContent = label), 1500);
+  });
+  return button;
+}

@@ -1,0 +1,199 @@
+// The page: a text, a column for each run, and the chosen sentence.
+
+import { get, RequestFailed } from "./client.js";
+import { announce, byId, make } from "./elements.js";
+import { ParsingColumn } from "./parsing_column.js";
+import { SearchForm } from "./search_form.js";
+import { SentencePanel } from "./sentence_panel.js";
+import { locate, SourcePanel } from "./source_panel.js";
+import { TranslationColumn } from "./translation_column.js";
+
+const PAUSE = 500; // milliseconds without a key until a text is sent
+
+class App {
+  constructor({ runs, limits }) {
+    this.runs = runs;
+    this.timer = null;
+    this.chosen = null; // index of a sentence
+    this.source = new SourcePanel(limits, () => this.onInput());
+    this.form = new SearchForm(runs, () => this.onOption());
+    const events = {
+      begin: (column, text, sentences) => this.begin(text, sentences),
+      changed: (column, index) => this.changed(column, index),
+      link: (column, index, words) => this.link(column, index, words),
+      near: (index) => this.near(index),
+      select: (index, byKey, column) => this.select(index, byKey, column),
+    };
+    this.columns = runs.map((run) =>
+      run.kind === "parsing" ? new ParsingColumn(run, events) : new TranslationColumn(run, events),
+    );
+    this.translations = this.columns.filter((column) => column instanceof TranslationColumn);
+    this.panel = new SentencePanel(this.translations, {
+      close: () => this.close(),
+      link: (column, index, words) => this.link(column, index, words),
+      step: (by) => this.select(this.chosen + by, false),
+    });
+    this.arrange();
+    this.listen();
+    if (this.source.text) this.onInput(); // the browser has kept it
+  }
+
+  /** Fits the page to the runs. */
+  arrange() {
+    const { runs } = this;
+    const kinds = new Set(runs.map(({ kind }) => kind));
+    this.verb = kinds.size > 1 ? "Go" : kinds.has("parsing") ? "Parse" : "Translate";
+    byId("go").textContent = this.verb;
+    byId("panels").classList.toggle("beside", runs.length === 1 && !kinds.has("parsing"));
+    byId("columns").append(...this.columns.map(({ element }) => element));
+    byId("text").placeholder = kinds.has("parsing")
+      ? "Type or paste text. For trees, put spaces around punctuation marks , like this ."
+      : "Type or paste text.";
+    const languages = [...new Set(runs.flatMap((run) => run.target_languages))];
+    byId("language").hidden = !languages.length;
+    byId("target-language").append(
+      ...languages.map((code) => make("option", "", { value: code }, code)),
+    );
+  }
+
+  listen() {
+    byId("go").addEventListener("click", () => (this.isBusy ? this.stop() : this.send()));
+    byId("target-language").addEventListener("change", () => this.onOption());
+    byId("typing").addEventListener("change", () => this.onInput());
+    byId("text").addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.send();
+    });
+  }
+
+  get isBusy() {
+    return this.columns.some((column) => column.isBusy);
+  }
+
+  onInput() {
+    clearTimeout(this.timer);
+    if (!this.source.text.trim()) {
+      this.stop();
+      this.close();
+      for (const column of this.columns) column.clear();
+    } else if (byId("typing").checked) {
+      this.timer = setTimeout(() => this.send(), PAUSE);
+    }
+  }
+
+  onOption() {
+    if (this.source.text.trim()) this.send();
+  }
+
+  stop() {
+    clearTimeout(this.timer);
+    for (const column of this.columns) column.halt();
+    this.showBusy();
+  }
+
+  send() {
+    clearTimeout(this.timer);
+    const { text } = this.source;
+    if (!text.trim() || !this.form.isValid) return;
+    for (const column of this.columns) {
+      column.send(text, this.settings(column.run)).finally(() => this.showBusy());
+    }
+    this.showBusy();
+  }
+
+  /** The fields of a request to a run, besides the text. */
+  settings(run) {
+    const settings = this.form.settings(run);
+    const language = byId("target-language").value;
+    if (run.target_languages.includes(language)) settings.target_language = language;
+    return settings;
+  }
+
+  showBusy() {
+    byId("go").textContent = this.isBusy ? "Stop" : this.verb;
+  }
+
+  begin(text, sentences) {
+    this.source.setSentences(text, sentences);
+    if (this.chosen !== null && this.chosen >= sentences.length) this.close();
+  }
+
+  changed(column, index) {
+    if (index !== this.chosen) return;
+    column.select(index);
+    this.panel.refresh(column);
+  }
+
+  select(index, byKey, column) {
+    this.chosen = index;
+    this.from = column ?? this.from;
+    for (const one of this.columns) one.select(index);
+    this.panel.show(index);
+    this.near(null);
+    if (byKey) this.panel.focus();
+    else if (column) announce(`Sentence ${index + 1} is shown below.`);
+  }
+
+  close() {
+    const index = this.chosen;
+    if (index === null) return;
+    const hadFocus = byId("sentence").contains(document.activeElement);
+    this.chosen = null;
+    for (const column of this.columns) column.select(null);
+    this.panel.show(null);
+    this.near(null);
+    if (hadFocus) this.from?.sentences[index]?.element.focus();
+  }
+
+  /** Marks the sentence under the pointer everywhere; without one, the chosen sentence. */
+  near(index) {
+    for (const column of this.columns) column.near(index);
+    this.source.mark(index ?? this.chosen);
+    if (index === null) this.unlink();
+  }
+
+  /** Marks words of a sentence and of its translation by a column: sets of indices, or null. */
+  link(column, index, words) {
+    this.unlink();
+    const { source, alignment } = column.sentences[index] ?? {};
+    if (!words || !alignment) {
+      this.source.mark(index ?? this.chosen);
+      return;
+    }
+    const places = locate(alignment.source_words, source);
+    const linked = [...words.source].sort((a, b) => a - b).map((word) => places[word]);
+    this.source.mark(index, linked.filter(Boolean));
+    column.mark(index, words.target);
+    if (index === this.chosen) this.panel.mark(column, words);
+  }
+
+  unlink() {
+    for (const column of this.translations) {
+      column.mark(null, []);
+      this.panel.mark(column, null);
+    }
+  }
+}
+
+/** The button that turns the page light or dark. */
+function addTheme() {
+  const root = document.documentElement;
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
+  const name = () =>
+    byId("theme").setAttribute("aria-label", isDark() ? "Light colours" : "Dark colours");
+  byId("theme").addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    name();
+  });
+  system.addEventListener("change", name);
+  name();
+}
+
+addTheme();
+try {
+  new App(await get("api/runs"));
+} catch (error) {
+  if (!(error instanceof RequestFailed)) throw error;
+  byId("fault").textContent = error.message;
+  byId("fault").hidden = false;
+}

@@ -1,0 +1,64 @@
+// The trees of a run, one below the other.
+
+import { Column } from "./column.js";
+import { make, makeCopyButton, scoreText } from "./elements.js";
+import { drawTree } from "./tree_drawing.js";
+
+export class ParsingColumn extends Column {
+  /** `events` has begin(column, text, sentences) and near(index). */
+  constructor(run, events) {
+    const copy = makeCopyButton("Copy", () => this.trees.filter(Boolean).join("\n"));
+    super(run, "api/parse/stream", copy);
+    this.events = events;
+    this.trees = []; // in brackets
+    this.body = make("div", "text trees", { "data-empty": "The trees appear here." });
+    this.element.classList.add("wide");
+    this.element.append(this.body, this.fault);
+  }
+
+  clear() {
+    this.stop();
+    this.setFault("");
+    this.trees = [];
+    this.body.replaceChildren();
+  }
+
+  begin(text, sentences) {
+    this.trees = sentences.map(() => null);
+    this.body.replaceChildren(
+      ...sentences.map((_, index) => {
+        const place = make("div", "tree", {}, make("span", "dots", {}, "…"));
+        place.addEventListener("pointerenter", () => this.events.near(index));
+        place.addEventListener("focusin", () => this.events.near(index));
+        place.addEventListener("pointerleave", () => this.events.near(null));
+        return place;
+      }),
+    );
+    this.events.begin(this, text, sentences);
+  }
+
+  add({ index, tree, nodes, score }) {
+    this.trees[index] = tree;
+    const place = this.body.children[index];
+    if (!nodes.length) {
+      place.replaceChildren(make("p", "muted", {}, "No words."));
+      return;
+    }
+    const said =
+      score === null ? "No tree was found: a flat one stands for it." : `Score ${scoreText(score)}`;
+    const brackets = make("pre", "brackets", { tabindex: "0" }, make("code", "", {}, tree));
+    place.replaceChildren(
+      drawTree(nodes, `Tree of sentence ${index + 1}`),
+      make("p", "muted", {}, said),
+      make("details", "", {}, make("summary", "", {}, "In brackets"), brackets),
+    );
+  }
+
+  breakOff() {
+    for (const dots of this.body.querySelectorAll(".dots")) dots.remove();
+  }
+
+  near() {}
+
+  select() {}
+}

@@ -1,0 +1,191 @@
+// The translation by a run: sentences to choose, and words that show where they come from.
+
+import { Aligner, linkedWords } from "./aligner.js";
+import { Column } from "./column.js";
+import { make, makeCopyButton } from "./elements.js";
+import { keepStop, rove } from "./roving.js";
+
+const SENTENCE = ".sentence[role=button]";
+
+export class TranslationColumn extends Column {
+  /** `events` has begin(column, text, sentences), select(index, byKey), near(index),
+      link(column, index, words) and changed(column, index). */
+  constructor(run, events) {
+    const copy = makeCopyButton("Copy", () => this.text);
+    super(run, "api/translate/stream", copy);
+    this.events = events;
+    this.aligner = new Aligner(run);
+    this.sentences = []; // {source, before, translations, chosen, isOld, alignment, element}
+    this.body = make("div", "text", {
+      "aria-label": `Translation by ${run.name}`,
+      "data-empty": "The translation appears here.",
+      dir: "auto",
+      role: "group",
+    });
+    this.element.append(this.body, this.fault);
+    this.listen();
+  }
+
+  get text() {
+    const known = this.sentences.filter((sentence) => sentence.translations);
+    return known.map((sentence) => sentence.before + textOf(sentence)).join("");
+  }
+
+  send(text, settings) {
+    this.aligner.reset(settings.target_language);
+    return super.send(text, settings);
+  }
+
+  clear() {
+    this.stop();
+    this.setFault("");
+    this.sentences = [];
+    this.body.replaceChildren();
+  }
+
+  /** Takes the sentences of a text; what they were translated into before stays for now. */
+  begin(text, sentences) {
+    const old = new Map(this.sentences.map((sentence) => [sentence.source, sentence]));
+    this.sentences = sentences.map(({ source, before }) => ({
+      source,
+      before,
+      translations: old.get(source)?.translations ?? null,
+      chosen: 0,
+      isOld: true,
+      alignment: null,
+      element: make("span", "sentence awaited"),
+    }));
+    this.body.replaceChildren();
+    this.sentences.forEach((sentence, index) => {
+      this.body.append(sentence.before, sentence.element);
+      this.draw(index);
+    });
+    this.events.begin(this, text, sentences);
+  }
+
+  add({ index, translations }) {
+    const sentence = this.sentences[index];
+    sentence.translations = translations;
+    sentence.isOld = false;
+    this.draw(index);
+    keepStop(this.body, SENTENCE);
+    this.align(index);
+    this.events.changed(this, index);
+  }
+
+  /** Forgets the sentences that will not come. */
+  breakOff() {
+    for (const sentence of this.sentences) {
+      if (sentence.isOld) sentence.element.replaceChildren();
+    }
+  }
+
+  /** Takes another of the n best translations. */
+  choose(index, candidate) {
+    this.sentences[index].chosen = candidate;
+    this.draw(index);
+    this.align(index);
+    this.events.changed(this, index);
+  }
+
+  async align(index) {
+    const sentence = this.sentences[index];
+    const target = textOf(sentence);
+    sentence.alignment = null;
+    const alignment = await this.aligner.align(sentence.source, target);
+    if (this.sentences[index] !== sentence || textOf(sentence) !== target) return;
+    sentence.alignment = alignment;
+    this.events.changed(this, index);
+    const word = sentence.element.querySelector(".word:hover");
+    if (word) this.point(index, word);
+  }
+
+  draw(index) {
+    const sentence = this.sentences[index];
+    const { element, translations, isOld } = sentence;
+    element.dataset.index = index;
+    element.classList.toggle("awaited", isOld);
+    if (!isOld && !element.role) {
+      element.role = "button";
+      element.tabIndex = -1;
+      element.setAttribute("aria-pressed", "false");
+    }
+    if (!translations) {
+      element.replaceChildren(make("span", "dots", {}, "…"));
+      return;
+    }
+    const parts = textOf(sentence).split(/(\s+)/u);
+    let word = 0;
+    element.replaceChildren(
+      ...parts.map((part) =>
+        part.trim() ? make("span", "word", { "data-word": word++ }, part) : part,
+      ),
+    );
+    if (!textOf(sentence).trim()) element.append("∅");
+  }
+
+  /** Shows which sentence is chosen, or none. */
+  select(index) {
+    this.sentences.forEach(({ element, isOld }, number) => {
+      if (!isOld) element.setAttribute("aria-pressed", String(number === index));
+    });
+  }
+
+  /** Shows which sentence the pointer is on, in this column or another. */
+  near(index) {
+    this.sentences.forEach(({ element }, number) =>
+      element.classList.toggle("near", number === index),
+    );
+  }
+
+  /** Marks words of a sentence, by their indices. */
+  mark(index, words) {
+    for (const marked of this.body.querySelectorAll(".linked")) marked.classList.remove("linked");
+    const spans = this.sentences[index]?.element.querySelectorAll(".word") ?? [];
+    const known = this.sentences[index]?.alignment?.target_words.length;
+    if (spans.length !== known) return; // the tokenizer sees other words
+    for (const word of words) spans[word].classList.add("linked");
+  }
+
+  listen() {
+    rove(this.body, SENTENCE);
+    const indexOf = (event) => {
+      const found = event.target.closest?.(SENTENCE);
+      return found ? Number(found.dataset.index) : null;
+    };
+    this.body.addEventListener("click", (event) => {
+      const index = indexOf(event);
+      if (index !== null) this.events.select(index, false, this);
+    });
+    this.body.addEventListener("keydown", (event) => {
+      const index = indexOf(event);
+      if (index === null || (event.key !== "Enter" && event.key !== " ")) return;
+      event.preventDefault();
+      this.events.select(index, true, this);
+    });
+    for (const kind of ["pointerover", "focusin"]) {
+      this.body.addEventListener(kind, (event) => this.point(indexOf(event), event.target));
+    }
+    for (const kind of ["pointerleave", "focusout"]) {
+      this.body.addEventListener(kind, () => this.point(null, null));
+    }
+  }
+
+  /** The pointer, or the focus, is on a sentence, and there perhaps on a word. */
+  point(index, target) {
+    this.events.near(index);
+    const word = target?.closest(".word");
+    const alignment = this.sentences[index]?.alignment;
+    const spans = this.sentences[index]?.element.querySelectorAll(".word").length;
+    if (!word || !alignment || alignment.target_words.length !== spans) {
+      if (index !== null) this.events.link(this, index, null);
+      return;
+    }
+    this.events.link(this, index, linkedWords(alignment, "target", Number(word.dataset.word)));
+  }
+}
+
+/** The translation that is shown of a sentence. */
+export function textOf(sentence) {
+  return sentence.translations[sentence.chosen].text;
+}

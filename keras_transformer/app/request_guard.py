@@ -1,0 +1,223 @@
+"""What stands before the app: no other site may use it, and no request may be too large.
+
+It also gives every answer the headers that keep a browser from loading anything from elsewhere.
+"""
+
+import asyncio
+import ipaddress
+import json
+import socket
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from keras_transformer.app.limits import AppLimits
+from keras_transformer.app.request_errors import RequestRefused
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+_READING = ("GET", "HEAD")
+
+
+class RequestGuard:
+    """An ASGI application that passes on requests which are safe to answer.
+
+    Args:
+        application: what answers them.
+        limits: the app's limits.
+        host: the name or address that the app is bound to. If it is a loopback address, requests
+            must name a loopback host; else an address, this machine or `host`. A page of another
+            site, whose name leads here by a trick (DNS rebinding), names its own.
+    """
+
+    def __init__(self, application: Application, limits: AppLimits, host: str) -> None:
+        self._application = application
+        self._limits = limits
+        self._is_local = is_loopback(host)
+        self._hosts = {*_LOOPBACK_NAMES, host.lower()}
+        if not self._is_local:
+            self._hosts |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": _with_headers(message.get("headers", ()), scope)}
+            await send(message)
+
+        try:
+            headers = {name.lower(): value for name, value in scope["headers"]}
+            self._check_host(headers)
+            if scope["method"] not in _READING:
+                _check_origin(headers)
+                body = await self._read_body(headers, receive)
+                if body:
+                    _check_json(headers, body)
+                receive = _replay(body, receive)
+        except RequestRefused as error:
+            await _refuse(error, send_with_headers)
+            return
+        await self._application(scope, receive, send_with_headers)
+
+    def _check_host(self, headers: dict[bytes, bytes]) -> None:
+        host = headers.get(b"host", b"").decode("latin-1")
+        name = _host_name(host)
+        if name in self._hosts or (not self._is_local and _is_address(name)):
+            return
+        raise RequestRefused(
+            403,
+            "host_refused",
+            f"This app does not answer for the host {host[:100]!r}. Use the address that it "
+            "printed when it started.",
+        )
+
+    async def _read_body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+        """The whole body; reading stops where it is too large or takes too long."""
+        length = headers.get(b"content-length", b"")
+        self._check_size(int(length[:20]) if length.isdigit() else 0)
+        body, is_complete = bytearray(), False
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                while not is_complete:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise RequestRefused(400, "disconnected", "The body is not complete.")
+                    body += message.get("body", b"")
+                    self._check_size(len(body))
+                    is_complete = not message.get("more_body", False)
+        except TimeoutError as error:
+            seconds = self._limits.body_seconds
+            raise RequestRefused(
+                408,
+                "too_slow",
+                f"The body did not arrive within {seconds} seconds.",
+                {"Connection": "close"},
+            ) from error
+        return bytes(body)
+
+    def _check_size(self, size: int) -> None:
+        most = self._limits.body_bytes
+        if size > most:
+            raise RequestRefused(
+                413,
+                "body_too_large",
+                f"A request may have at most {most:,} bytes.",
+                {"Connection": "close"},
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address is this machine's own, which no other can reach.
+
+    Example:
+        >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "a.b")]
+        [True, True, True, False, False]
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _host_name(host: str) -> str:
+    """The name in a `Host` header, without its port; empty if it is malformed."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _check_origin(headers: dict[bytes, bytes]) -> None:
+    """Refuse what a page of another site sends."""
+    site = headers.get(b"sec-fetch-site", b"none")
+    origin = headers.get(b"origin")
+    host = headers.get(b"host", b"").lower()
+    is_own = origin is None or origin.lower() in (b"http://" + host, b"https://" + host)
+    if not is_own or site not in (b"same-origin", b"none"):
+        raise RequestRefused(
+            403, "cross_origin", "Pages of other sites may not use this app from a browser."
+        )
+
+
+def _check_json(headers: dict[bytes, bytes], body: bytes) -> None:
+    media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if media_type != b"application/json":
+        raise RequestRefused(
+            415,
+            "not_json",
+            "The body must be JSON, with the header `Content-Type: application/json`.",
+        )
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RequestRefused(
+            400, "not_utf8", f"The body must be UTF-8. Byte {error.start} is not."
+        ) from error
+    try:
+        json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        reason = f"The body is not JSON: {error.msg}, {where}."
+        raise RequestRefused(400, "bad_json", reason) from error
+    except (ValueError, RecursionError) as error:  # of numbers and brackets without end
+        raise RequestRefused(400, "bad_json", f"The body cannot be read: {error}.") from error
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives a body which was read, and then what follows it."""
+    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def replayed() -> Message:
+        return next(messages, None) or await receive()
+
+    return replayed
+
+
+def _with_headers(
+    headers: Iterable[tuple[bytes, bytes]], scope: Scope
+) -> list[tuple[bytes, bytes]]:
+    """An answer's headers and those that every answer has."""
+    # The page's files are asked for each time, and sent if they have changed.
+    caching = "no-store" if scope["path"].startswith("/api") else "no-cache"
+    own = {**HEADERS, "Cache-Control": caching}
+    added = [(name.lower().encode(), value.encode()) for name, value in own.items()]
+    names = {name for name, _ in added}
+    return [*((name, value) for name, value in headers if name.lower() not in names), *added]
+
+
+async def _refuse(error: RequestRefused, send: Send) -> None:
+    body = json.dumps(error.body()).encode()
+    headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+    pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    pairs += [(name.lower().encode(), value.encode()) for name, value in error.headers.items()]
+    await send({"type": "http.response.start", "status": error.status, "headers": pairs})
+    await send({"type": "http.response.body", "body": body})

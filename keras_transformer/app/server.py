@@ -1,0 +1,103 @@
+"""The app's server: one process, which listens until Ctrl-C."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from keras_transformer.app.request_guard import Application
+from keras_transformer.errors import UserInputError
+
+_SECONDS_TO_END = 2  # for answers that are under way when the app ends
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """Bind a socket before the runs are loaded, which takes a while.
+
+    Args:
+        host: name or address of this machine.
+        port: the port; 0 for any that is free.
+
+    Raises:
+        UserInputError: the host is not this machine's, or the port cannot be had.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    except (OSError, UnicodeError) as error:
+        raise UserInputError(f"`--host` {host} is not known: {error}") from error
+    try:
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        raise UserInputError(
+            f"Port {port} of {host} cannot be had ({error.strerror}): choose another with `--port`,"
+            " or 0 for any that is free."
+        ) from error
+    return bound
+
+
+def address_of(bound: socket.socket, host: str) -> str:
+    """The address to open in a browser.
+
+    Example:
+        >>> with bound_socket("127.0.0.1", 0) as bound:
+        ...     address_of(bound, "127.0.0.1") == f"http://127.0.0.1:{bound.getsockname()[1]}/"
+        True
+    """
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{bound.getsockname()[1]}/"
+
+
+def make_server(
+    app: Application, on_start: Callable[[], None], on_end: Callable[[], None]
+) -> uvicorn.Server:
+    """Make the server of an app.
+
+    Args:
+        app: the app.
+        on_start: called when it listens.
+        on_end: called when it is to end, before it waits for the answers that are under way.
+    """
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        date_header=False,
+        http="h11",
+        lifespan="on",
+        log_config=None,  # warnings and errors go to stderr, a line each
+        loop="asyncio",
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=_SECONDS_TO_END,
+        ws="none",
+    )
+    return _Server(config, on_start, on_end)
+
+
+def serve(server: uvicorn.Server, bound: socket.socket) -> None:
+    """Answer requests at a socket until Ctrl-C or SIGTERM."""
+    with contextlib.suppress(KeyboardInterrupt):  # raised again by the server when it has ended
+        asyncio.run(server.serve(sockets=[bound]))
+
+
+class _Server(uvicorn.Server):
+    def __init__(
+        self, config: uvicorn.Config, on_start: Callable[[], None], on_end: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._on_start = on_start
+        self._on_end = on_end
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_end()
+        await super().shutdown(sockets)

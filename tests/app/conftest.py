@@ -1,0 +1,101 @@
+"""Apps that listen on a free port, in a thread of the test's process."""
+
+import contextlib
+import threading
+
+import httpx
+import pytest
+
+from keras_transformer.app.application import create_app
+from keras_transformer.app.limits import AppLimits
+from keras_transformer.app.parsing_engine import ParsingEngine
+from keras_transformer.app.server import address_of, bound_socket, make_server, serve
+from keras_transformer.app.translation_engine import TranslationEngine
+from keras_transformer.inference.parser import Parser
+from keras_transformer.inference.translator import Translator
+from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
+from keras_transformer.text import SentencePieceTokenizer
+from tests.browser import browser, visit  # noqa: F401
+from tests.random_translation import build, sentences
+
+HOST = "127.0.0.1"
+LIMITS = AppLimits(characters=2000, sentences=20, tokens=64)
+
+
+@contextlib.contextmanager
+def listening(engines, **options):
+    """The address of an app with these runs, which ends with the block."""
+    started = threading.Event()
+    app = create_app(engines, host=HOST, **options)
+    server = make_server(app, started.set, lambda: [engine.queue.stop() for engine in engines])
+    bound = bound_socket(HOST, 0)
+    thread = threading.Thread(target=serve, args=(server, bound))
+    thread.start()
+    assert started.wait(60)
+    try:
+        yield address_of(bound, HOST)
+    finally:
+        server.should_exit = True
+        thread.join(60)
+        bound.close()
+    assert not thread.is_alive()
+
+
+@pytest.fixture
+def start():
+    """Start apps; gives a client of each."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*engines, **options):
+            address = stack.enter_context(listening(engines, **options))
+            for engine in engines:  # however the test ends, nothing waits for its turn
+                stack.callback(engine.turns.release, 1_000_000)
+            return stack.enter_context(httpx.Client(base_url=address, timeout=60))
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def translator(trained_run):
+    return Translator.load(trained_run, max_source_length=64)
+
+
+@pytest.fixture(scope="session")
+def parser():
+    """A parser with random weights, whose trees are wild."""
+    target = TreeTokenizer.of(["(NP", "(S", "(VP", ")NP", ")S", ")VP", "XX"])
+    source = SentencePieceTokenizer.train(sentences(50), vocabulary_size=320, byte_fallback=True)
+    model = build(
+        target,
+        source_vocabulary_size=source.vocabulary_size,
+        positions="words",
+        source_word_starts=source.word_starts,
+        target_word_starts=target.word_starts,
+    )
+    return Parser(model, target, source, beam_size=2, extra_length=40, max_source_length=64)
+
+
+@pytest.fixture(scope="session")
+def address(translator, parser):
+    """The address of an app with two runs that translate digits, and one that parses."""
+    engines = [
+        TranslationEngine("digits", translator, LIMITS),
+        TranslationEngine("digits (2)", translator, LIMITS),
+        ParsingEngine("trees", parser, LIMITS),
+    ]
+    with listening(engines, limits=LIMITS) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def one_run(translator):
+    """The address of an app with one run."""
+    engine = TranslationEngine("digits", translator, LIMITS)
+    with listening([engine], limits=LIMITS) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def client(address):
+    with httpx.Client(base_url=address, timeout=120) as client:
+        yield client

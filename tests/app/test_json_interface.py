@@ -1,0 +1,276 @@
+"""Each endpoint of the JSON interface: its answers are those of the Translator and the Parser."""
+
+import json
+import math
+
+import pytest
+
+from keras_transformer.app.limits import AppLimits
+from keras_transformer.distribution import __version__
+from keras_transformer.interpretation import attention_maps
+from tests.app.fake_engine import FakeEngine
+
+TEXT = "one two. three\n\nfour  five six\n"
+SENTENCES = ["one two.", "three", "four  five six"]
+
+
+def post(client, path, **body):
+    response = client.post(f"api/{path}", json=body)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def lines(client, path, **body):
+    with client.stream("POST", f"api/{path}", json=body) as response:
+        assert response.headers["content-type"] == "application/x-ndjson"
+        return [json.loads(line) for line in response.iter_lines()]
+
+
+def error_of(client, path, **body):
+    response = client.post(f"api/{path}", json=body)
+    error = response.json()["error"]
+    return response.status_code, error["code"], error["message"]
+
+
+def test_runs_tells_what_may_be_asked(client, translator, parser):
+    found = client.get("api/runs").json()
+    assert found["version"] == __version__
+    assert found["limits"] == {"characters": 2000, "sentences": 20, "tokens": 64}
+    first, second, third = found["runs"]
+    assert first == {
+        "name": "digits",
+        "kind": "translation",
+        "target_languages": [],
+        "search": {
+            "beam_size": translator.beam_size,
+            "alpha": translator.alpha,
+            "length_penalty": "gnmt",
+            "ending": "any",
+            "extra_length": translator.extra_length,
+        },
+        "most_beam_size": 32,
+        "most_extra_length": 400,
+    }
+    assert second == {**first, "name": "digits (2)"}
+    assert (third["name"], third["kind"]) == ("trees", "parsing")
+    assert third["search"]["beam_size"] == parser.beam_size
+
+
+def test_a_translated_text_keeps_its_lines(client, translator):
+    found = post(client, "translate", text=TEXT, n_best=2)
+    expected = translator.translate_nbest(SENTENCES, 2)
+    best = [candidates[0][0] for candidates in expected]
+    assert found["run"] == "digits"
+    assert found["text"] == f"{best[0]} {best[1]}\n\n{best[2]}\n"
+    assert [(one["before"], one["source"]) for one in found["sentences"]] == list(
+        zip(["", " ", "\n\n"], SENTENCES, strict=True)
+    )
+    for one, candidates in zip(found["sentences"], expected, strict=True):
+        assert [translation["text"] for translation in one["translations"]] == [
+            text for text, _ in candidates
+        ]
+        scores = [translation["score"] for translation in one["translations"]]
+        assert scores == pytest.approx([score for _, score in candidates], rel=1e-5)
+
+
+def test_a_request_may_have_a_search_of_its_own(client, translator):
+    greedy = type(translator)(
+        translator.models, translator.tokenizer, beam_size=1, alpha=0.0, extra_length=3
+    )
+    search = {"beam_size": 1, "alpha": 0, "extra_length": 3}
+    found = post(client, "translate", text="seven eight nine", search=search)
+    ((text, score),) = greedy.translate_nbest(["seven eight nine"], 1)[0]
+    (translation,) = found["sentences"][0]["translations"]
+    assert translation == {"text": text, "score": pytest.approx(score, rel=1e-5)}
+
+
+def test_a_stream_has_the_same_sentence_by_sentence(client):
+    whole = post(client, "translate", text=TEXT, n_best=2, run="digits (2)")
+    start, *found, end = lines(client, "translate/stream", text=TEXT, n_best=2, run="digits (2)")
+    sources = [
+        {"source": sentence["source"], "before": sentence["before"]}
+        for sentence in whole["sentences"]
+    ]
+    assert start == {"event": "start", "run": "digits (2)", "sentences": sources, "after": "\n"}
+    assert [line["index"] for line in found] == [0, 1, 2]
+    assert [[one["text"] for one in line["translations"]] for line in found] == [
+        [one["text"] for one in sentence["translations"]] for sentence in whole["sentences"]
+    ]
+    assert end == {"event": "end"}
+
+
+def test_sentences_come_while_later_ones_are_computed(start):
+    engine = FakeEngine(turns=1)
+    client = start(engine)
+    with client.stream("POST", "api/translate/stream", json={"text": "a\nb\nc\nd"}) as response:
+        arriving = map(json.loads, response.iter_lines())
+        assert next(arriving)["event"] == "start"
+        assert [next(arriving)["translations"][0]["text"] for _ in range(2)] == ["A", "B"]
+        engine.turns.release()
+        assert [line["event"] for line in arriving] == ["sentence", "sentence", "end"]
+
+
+def test_a_stream_that_breaks_off_says_why(start):
+    events = lines(start(FakeEngine()), "translate/stream", text="a\nb\ndamaged\nd")
+    assert [line["event"] for line in events] == ["start", "sentence", "sentence", "error"]
+    assert events[-1]["error"] == {
+        "code": "refused",
+        "message": "The model's scores are not finite numbers.",
+    }
+
+
+def test_a_mistake_in_the_program_is_an_answer_too(start, caplog):
+    client = start(FakeEngine())
+    assert error_of(client, "translate", text="broken") == (
+        500,
+        "internal_error",
+        "The app has failed; its log says more.",
+    )
+    assert "a mistake in the program" in caplog.text
+    assert post(client, "translate", text="a")["text"] == "A"
+
+
+def test_alignments_are_the_translators(client, translator):
+    pairs = [("one  two three", "eins zwei drei"), ("four", "vier fünf"), ("six", "")]
+    found = post(
+        client, "align", pairs=[{"source": source, "target": target} for source, target in pairs]
+    )
+    expected = translator.align(*zip(*pairs, strict=True))
+    assert [[tuple(pair) for pair in one["pairs"]] for one in found["alignments"]] == [
+        one.word_pairs() for one in expected
+    ]
+    assert found["alignments"][0]["source_words"] == ["one", "two", "three"]
+    assert found["alignments"][1]["target_words"] == ["vier", "fünf"]
+    assert found["alignments"][2]["target_words"] == []
+
+
+def test_attention_is_that_of_the_interpretation(client, translator):
+    found = post(client, "attention", source="one two", target="eins zwei")
+    assert found == attention_maps(translator, "one two", "eins zwei").to_json()
+    own = translator.translate(["three four"])[0]
+    assert post(client, "attention", source="three four") == post(
+        client, "attention", source="three four", target=own
+    )
+
+
+def test_trees_are_the_parsers(client, parser):
+    text = "a small house\n\n(the old tree) river"
+    found = post(client, "parse", text=text)
+    expected = parser.parse_with_scores(["a small house", "(the old tree) river"])
+    assert found["run"] == "trees"
+    for one, parse in zip(found["sentences"], expected, strict=True):
+        assert one["tree"] == str(parse.tree)
+        assert one["score"] == pytest.approx(parse.score, rel=1e-4)
+        words = [node["word"] for node in one["nodes"] if node["word"] is not None]
+        assert words == parse.tree.words()
+        assert [node["parent"] is None for node in one["nodes"]].count(True) == 1
+        assert all(
+            node["parent"] is None or one["nodes"][node["parent"]]["word"] is None
+            for node in one["nodes"]
+        )
+
+
+def test_trees_come_as_a_stream_too(client):
+    whole = post(client, "parse", text="a tree\nold bread")
+    start, *found, end = lines(client, "parse/stream", text="a tree\nold bread")
+    assert (start["run"], end) == ("trees", {"event": "end"})
+    assert [line["tree"] for line in found] == [one["tree"] for one in whole["sentences"]]
+    assert [len(line["nodes"]) for line in found] == [
+        len(one["nodes"]) for one in whole["sentences"]
+    ]
+    assert all(math.isfinite(line["score"]) for line in found)
+
+
+def test_a_language_to_translate_into_is_one_of_the_models(start):
+    engine = FakeEngine(languages=["deu", "fra"])
+    client = start(engine)
+    assert client.get("api/runs").json()["runs"][0]["target_languages"] == ["deu", "fra"]
+    post(client, "translate", text="a", target_language="fra")
+    post(client, "align", pairs=[{"source": "a", "target": "b"}], target_language="deu")
+    assert [work.target_language for work, _ in engine.batches] == ["fra", "deu"]
+    status, code, message = error_of(client, "translate", text="a", target_language="eng")
+    assert (status, code) == (422, "invalid_request")
+    assert message.endswith("Received: 'eng'. There are: deu, fra")
+
+
+def test_limits_are_told_in_the_error(start):
+    client = start(FakeEngine(), limits=AppLimits(characters=10, sentences=2))
+    assert error_of(client, "translate", text="x" * 11) == (
+        413,
+        "too_many_characters",
+        "A request may have at most 10 characters. Received: 11",
+    )
+    assert error_of(client, "translate/stream", text="a\nb\nc") == (
+        413,
+        "too_many_sentences",
+        "A request may have at most 2 sentences. Received: 3",
+    )
+    pairs = [{"source": "a", "target": "b"}] * 3
+    assert error_of(client, "align", pairs=pairs)[:2] == (413, "too_many_pairs")
+    assert error_of(client, "translate", text="a\nLONG") == (
+        422,
+        "sentence_too_long",
+        "Sentence 2 has more than 256 tokens",
+    )
+
+
+def test_a_sentence_with_too_many_tokens_is_named(client):
+    text = "one two.\n" + "seven " * 70
+    for path in ("translate", "translate/stream"):
+        status, code, message = error_of(client, path, text=text)
+        assert (status, code) == (422, "sentence_too_long")
+        assert message.startswith("Sentence 2 has more than 64 tokens, end of sentence counted")
+    status, code, message = error_of(client, "parse", text="a\n" + "b " * 200)
+    assert (status, code) == (422, "sentence_too_long")
+    assert message.startswith("Sentence 2 has more than ")
+
+
+def test_a_crowd_is_told_to_come_later(start):
+    engine = FakeEngine(limits=AppLimits(waiting=1), turns=0)
+    client = start(engine)
+    with client.stream("POST", "api/translate/stream", json={"text": "a\nb\nc"}) as first:
+        arriving = first.iter_lines()
+        assert json.loads(next(arriving))["event"] == "start"
+        response = client.post("api/translate", json={"text": "d"})
+        assert (response.status_code, response.json()["error"]["code"]) == (503, "busy")
+        assert int(response.headers["retry-after"]) >= 1
+        assert client.get("api/runs").status_code == 200  # asks no model
+    engine.turns.release(100)
+
+
+def test_the_document_describes_every_endpoint(client):
+    document = client.get("api/openapi.json").json()
+    assert set(document["paths"]) == {
+        "/api/runs",
+        "/api/translate",
+        "/api/translate/stream",
+        "/api/align",
+        "/api/attention",
+        "/api/parse",
+        "/api/parse/stream",
+    }
+    assert document["info"]["version"] == __version__
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            assert operation["summary"], path
+            assert operation["description"], path
+    answers = document["paths"]["/api/translate/stream"]["post"]["responses"]
+    assert list(answers["200"]["content"]) == ["application/x-ndjson"]
+    assert answers["413"]["content"]["application/json"]["schema"]["$ref"].endswith("/ErrorAnswer")
+    objects = document["components"]["schemas"]
+    assert objects["TranslateRequest"]["examples"]
+    assert not objects["TranslateRequest"]["additionalProperties"]
+    assert "HTTPValidationError" not in objects
+
+
+def test_its_examples_are_answered(client):
+    document = client.get("api/openapi.json").json()
+    asked = 0
+    for path, methods in document["paths"].items():
+        content = methods.get("post", {}).get("requestBody", {}).get("content", {})
+        for body in content.values():
+            name = body["schema"]["$ref"].rpartition("/")[2]
+            for example in document["components"]["schemas"][name]["examples"]:
+                assert client.post(path, json=example).status_code == 200, path
+                asked += 1
+    assert asked == 6

@@ -1,0 +1,344 @@
+"""The page in a real browser: translate, look at words and attention, compare runs, draw trees."""
+
+import json
+import re
+
+import pytest
+
+from keras_transformer.app.limits import AppLimits
+from tests.app.fake_engine import FakeEngine
+from tests.browser import violations
+
+TEXT = "one two three\n\nfour five. six"
+SENTENCES = ["one two three", "four five.", "six"]
+SENTENCE = ".sentence[role=button]"
+
+
+@pytest.fixture
+def expect(browser):
+    """Playwright's `expect`, which waits until it holds."""
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=30_000)
+    return expect
+
+
+@pytest.fixture
+def translated(visit, one_run, expect):
+    """Open the page of one run and type the text; gives the page, once all is there."""
+
+    def open_page(**options):
+        page = visit(one_run, **options)
+        field(page).fill(TEXT)
+        expect(page.locator(SENTENCE)).to_have_count(3)
+        return page
+
+    return open_page
+
+
+def field(page):
+    return page.get_by_role("textbox", name="Text")
+
+
+def chosen(page, expect, number=0):
+    """Choose a sentence and wait for its words."""
+    page.locator(SENTENCE).nth(number).click()
+    expect(page.locator("#sentence .words")).to_have_count(2)
+
+
+def texts(locator):
+    return locator.all_text_contents()
+
+
+def marks(page):
+    """The words that are marked in the text, in the translation and in the panel."""
+    return (
+        texts(page.locator("#backdrop .linked")),
+        texts(page.locator(".column .linked")),
+        texts(page.locator("#sentence .linked")),
+    )
+
+
+def is_as_wide_as_the_window(page):
+    return page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_text_is_translated_while_typing(translated, translator, expect):
+    page = translated()
+    best = translator.translate(SENTENCES)
+    shown = page.get_by_role("group", name="Translation by digits")
+    assert shown.text_content() == f"{best[0]}\n\n{best[1]} {best[2]}"
+    expect(page.locator(".column")).to_contain_text("3 sentences")
+    expect(page.locator("#limits")).to_have_text(
+        f"{len(TEXT)} of 2,000 characters, at most 20 sentences"
+    )
+    expect(page.get_by_role("status")).to_have_text("digits: 3 sentences")
+    field(page).fill("")
+    expect(page.locator(".sentence")).to_have_count(0)
+
+
+def test_without_that_a_key_or_the_button_translates(visit, start, expect):
+    engine = FakeEngine()
+    page = visit(str(start(engine).base_url))
+    page.get_by_label("While typing").uncheck()
+    field(page).fill("a house")
+    page.wait_for_timeout(1000)
+    assert engine.batches == []
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(SENTENCE)).to_have_text(["A HOUSE"])
+    field(page).fill("a tree")
+    page.get_by_role("button", name="Translate").click()
+    expect(page.locator(SENTENCE)).to_have_text(["A TREE"])
+
+
+def test_the_n_best_have_scores_and_can_be_taken(translated, translator, expect):
+    page = translated()
+    page.locator(SENTENCE).first.click()
+    candidates = translator.translate_nbest(SENTENCES[:1], 3)[0]
+    labels = page.locator(".candidates label")
+    expect(labels).to_have_count(3)
+    assert texts(labels) == [text + f"{score:.2f}".replace("-", "−") for text, score in candidates]
+    page.get_by_role("radio").nth(1).check()
+    expect(page.locator(SENTENCE).first).to_have_text(candidates[1][0])
+    expect(page.get_by_role("radio").nth(1)).to_be_focused()
+
+
+def test_to_point_at_a_word_shows_where_it_comes_from(translated, translator, expect):
+    page = translated()
+    chosen(page, expect)
+    (target,) = translator.translate(SENTENCES[:1])
+    (alignment,) = translator.align(SENTENCES[:1], [target])
+    words = target.split()
+    for index, word in enumerate(words):
+        page.locator(SENTENCE).first.locator(".word").nth(index).hover()
+        linked = [SENTENCES[0].split()[s] for s, t in alignment.word_pairs() if t == index]
+        expect(page.locator("#backdrop .linked")).to_have_text(linked)
+        assert marks(page) == (linked, [word], [*linked, word])
+    page.locator("h1").hover()
+    expect(page.locator(".linked")).to_have_count(0)
+    expect(page.locator("#backdrop mark")).to_have_text(SENTENCES[0])
+
+
+def test_the_keyboard_shows_it_too(translated, translator, expect):
+    page = translated()
+    field(page).press("Tab")
+    for name in ("While typing", "Translate", "Search options", "Copy"):
+        assert name in page.evaluate(
+            "document.activeElement.labels?.[0]?.textContent ?? document.activeElement.textContent"
+        )
+        page.keyboard.press("Tab")
+    expect(page.locator(SENTENCE).first).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(SENTENCE).nth(1)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Sentence 2 of 3")).to_be_focused()
+    (target,) = translator.translate(SENTENCES[1:2])
+    (alignment,) = translator.align(SENTENCES[1:2], [target])
+    expect(page.locator("#sentence .words")).to_have_count(2)
+    page.locator("#sentence .words").nth(1).locator(".word").first.focus()
+    page.keyboard.press("ArrowRight")
+    word = page.locator("#sentence .words").nth(1).locator(".word").nth(1)
+    expect(word).to_be_focused()
+    linked = [SENTENCES[1].split()[s] for s, t in alignment.word_pairs() if t == 1]
+    assert marks(page)[0] == linked
+    assert word.get_attribute("aria-label") == f"{target.split()[1]}: {', '.join(linked)}"
+    page.keyboard.press("Escape")
+    expect(page.locator("#sentence")).to_be_hidden()
+    expect(page.locator(SENTENCE).nth(1)).to_be_focused()
+
+
+def test_the_attention_of_the_chosen_sentence_opens_and_follows(translated, translator, expect):
+    page = translated()
+    chosen(page, expect)
+    show = page.locator("#sentence .show")
+    show.click()
+    drawn = page.locator("#attention .kt-attention")
+    expect(drawn).to_have_count(1)
+    expect(show).to_have_attribute("aria-expanded", "true")
+    for piece in translator.source_tokenizer.pieces(translator.source_tokenizer.encode(["two"])[0]):
+        expect(drawn).to_contain_text(piece.replace("▁", "·"))
+    page.get_by_role("button", name="Next sentence").click()
+    expect(page.locator("#sentence-title")).to_have_text("Sentence 2 of 3")
+    expect(drawn).not_to_contain_text("two")
+    assert violations(page) == []
+    show.click()
+    expect(drawn).to_have_count(0)
+    expect(page.locator("#attention")).to_be_hidden()
+
+
+def test_two_runs_stand_side_by_side_and_a_parser_draws_trees(
+    visit, address, translator, parser, expect
+):
+    page = visit(address)
+    field(page).fill("one two\n\nsix")
+    expect(page.locator(SENTENCE)).to_have_count(4)
+    left, right = (page.locator(".column").nth(number) for number in range(2))
+    assert left.bounding_box()["y"] == right.bounding_box()["y"]
+    best = translator.translate(["one two", "six"])
+    assert texts(page.locator(SENTENCE)) == best * 2
+    chosen_words = page.locator("#sentence .words")
+    right.locator(SENTENCE).first.click()
+    expect(chosen_words).to_have_count(4)
+    expect(page.locator("#sentence h3")).to_have_text(["digits", "digits (2)"])
+    expect(page.locator(SENTENCE + "[aria-pressed=true]")).to_have_count(2)
+
+    trees = page.locator(".tree")
+    expect(trees.locator("svg")).to_have_count(2)
+    expected = parser.parse(["one two", "six"])
+    assert texts(trees.locator(".leaf")) == ["one", "two", "six"]
+    assert texts(trees.locator(".brackets")) == [str(tree) for tree in expected]
+    root = trees.first.get_by_role("treeitem").first
+    root.focus()
+    marked = trees.first.locator("[role=treeitem].inside")
+    expect(marked).to_have_count(trees.first.get_by_role("treeitem").count())
+    for _ in range(100):
+        page.keyboard.press("ArrowDown")
+    focused = page.evaluate("document.activeElement.getAttribute('aria-label')")
+    assert focused == "one"
+    expect(marked).to_have_text("one")
+    page.keyboard.press("ArrowUp")
+    expect(marked).not_to_have_count(1)
+    assert violations(page) == []
+
+
+def test_options_of_the_search_are_sent_and_otherwise_each_runs_own(visit, address, expect):
+    page = visit(address)
+    asked = []
+    page.on("request", lambda request: asked.append((request.url, request.post_data)))
+    field(page).fill("one")
+    expect(page.locator(SENTENCE)).to_have_count(2)
+    page.get_by_text("Search options").click()
+    page.get_by_label("Beam size").fill("2")
+    page.get_by_label("Alpha").fill("1.5")
+    page.get_by_label("Length penalty").select_option("power")
+    page.get_by_label("Ending").select_option("transformers")
+    page.get_by_label("Extra length").fill("9")
+    page.get_by_label("Best translations").fill("4")
+    asked.clear()
+    page.get_by_label("Best translations").press("Tab")
+    expect(page.locator(".candidates, .tree svg")).to_have_count(1)
+    bodies = {
+        body["run"]: body
+        for url, data in asked
+        if url.endswith("/stream")
+        for body in [json.loads(data)]
+    }
+    search = {"beam_size": 2, "alpha": 1.5, "length_penalty": "power", "extra_length": 9}
+    translation = {"text": "one", "n_best": 2, "search": {**search, "ending": "transformers"}}
+    assert bodies == {
+        "digits": {**translation, "run": "digits"},
+        "digits (2)": {**translation, "run": "digits (2)"},
+        "trees": {"text": "one", "run": "trees", "search": search},
+    }
+
+
+def test_sentences_appear_one_by_one_and_the_rest_can_be_stopped(visit, start, expect):
+    engine = FakeEngine(turns=1)
+    page = visit(str(start(engine).base_url))
+    field(page).fill("\n".join("abcdefgh"))
+    expect(page.locator(SENTENCE)).to_have_text(["A", "B"])
+    expect(page.locator(".sentence.awaited")).to_have_text(["…"] * 6)
+    expect(page.locator(".column")).to_contain_text("2 of 8")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("button", name="Translate")).to_be_visible()
+    expect(page.locator(".column .text")).to_have_text(re.compile(r"^A\s*B\s*$"))
+    engine.turns.release(100)
+    field(page).fill("later")
+    expect(page.locator(SENTENCE)).to_have_text(["LATER"])
+    translated = [
+        item for work, items in engine.batches if work.task == "translate" for item in items
+    ]
+    assert translated == ["a", "b", "c", "d", "later"]
+
+
+def test_a_closed_tab_frees_the_model(visit, start, expect):
+    engine = FakeEngine(turns=1)
+    page = visit(str(start(engine).base_url))
+    field(page).fill("\n".join("abcdefgh"))
+    expect(page.locator(SENTENCE)).to_have_text(["A", "B"])
+    assert engine.queue.waiting() > 0
+    page.close()
+    for _ in range(100):
+        if engine.queue.waiting() == 0:
+            break
+        engine.turns.acquire(timeout=0.1)
+    assert engine.queue.waiting() == 0
+
+
+def test_a_refusal_is_told_where_the_translation_would_be(visit, start, expect):
+    client = start(FakeEngine(), limits=AppLimits(characters=10, sentences=2))
+    page = visit(str(client.base_url), allow=["413", "422"])
+    field(page).fill("a\nb\nc")
+    alert = page.locator(".column").get_by_role("alert")
+    expect(alert).to_have_text("A request may have at most 2 sentences. Received: 3")
+    field(page).fill("LONG")
+    expect(alert).to_have_text("Sentence 1 has more than 256 tokens")
+    field(page).fill("a house too large")
+    expect(page.locator("#limits")).to_have_class(re.compile("over"))
+    expect(alert).to_have_text("A request may have at most 10 characters. Received: 17")
+    field(page).fill("a")
+    expect(page.locator(SENTENCE)).to_have_text(["A"])
+    expect(alert).to_be_hidden()
+    assert violations(page) == []
+
+
+def test_a_language_is_chosen_where_the_model_has_several(visit, start, expect):
+    engine = FakeEngine(languages=["deu", "fra"])
+    page = visit(str(start(engine).base_url))
+    field(page).fill("a")
+    expect(page.locator(SENTENCE)).to_have_text(["A"])
+    page.get_by_label("into").select_option("fra")
+    expect(page.locator(SENTENCE)).to_have_text(["A"])
+    page.wait_for_timeout(500)
+    translations = [work for work, _ in engine.batches if work.task == "translate"]
+    assert [work.target_language for work in translations] == ["deu", "fra"]
+
+
+def test_a_text_is_never_html(visit, start, expect):
+    text = "<img src=x onerror=alert(1)><b>a</b> &amp; </textarea><script>x</script>"
+    page = visit(str(start(FakeEngine()).base_url))
+    field(page).fill(text)
+    expect(page.locator(SENTENCE)).to_have_text([text.upper()])
+    page.locator(SENTENCE).click()
+    expect(page.locator(".candidates")).to_contain_text(text.upper())
+    assert page.locator("main img, main b, main script").count() == 0
+
+
+@pytest.mark.parametrize("looks", [{}, {"dark": True}, {"phone": True}], ids=str)
+def test_it_is_usable_light_dark_and_on_a_phone(translated, expect, looks):
+    page = translated(**looks)
+    page.get_by_text("Search options").click()
+    chosen(page, expect)
+    page.locator("#sentence .show").click()
+    expect(page.locator(".kt-attention")).to_have_count(1)
+    page.locator("#sentence .word").first.focus()
+    assert is_as_wide_as_the_window(page)
+    assert violations(page) == []
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    brightness = max(map(int, re.findall(r"\d+", ground)[:3]))
+    assert (brightness < 60) == bool(looks.get("dark"))
+    if not looks.get("phone"):
+        page.get_by_role("button", name="Light" if looks.get("dark") else "Dark").click()
+        other = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (max(map(int, re.findall(r"\d+", other)[:3])) < 60) != bool(looks.get("dark"))
+        assert violations(page) == []
+
+
+def test_a_finger_shows_words_that_belong_together(translated, expect):
+    page = translated(phone=True)
+    page.locator(SENTENCE).first.tap()
+    expect(page.locator("#sentence .words")).to_have_count(2)
+    page.locator("#sentence .words").nth(1).locator(".word").first.tap()
+    expect(page.locator("#backdrop .linked")).not_to_have_count(0)
+    assert all(len(found) >= 1 for found in marks(page))
+
+
+def test_the_documentation_needs_no_network_either(visit, one_run):
+    page = visit(f"{one_run}api/docs")
+    assert page.locator("h2 code").all_text_contents()[0] == "GET /api/runs"
+    page.get_by_role("link", name="TranslateRequest").first.click()
+    assert page.url.endswith("#TranslateRequest")
+    assert page.locator("#TranslateRequest").is_visible()
+    assert violations(page) == []

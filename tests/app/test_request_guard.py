@@ -1,0 +1,183 @@
+"""Who may ask, how much, and what every answer says to a browser."""
+
+import json
+import socket
+import time
+
+import httpx
+import pytest
+
+from keras_transformer.app.limits import AppLimits
+from keras_transformer.app.request_guard import RequestGuard
+from tests.app.fake_engine import FakeEngine
+
+ASK = {"text": "a house"}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+def code_of(response):
+    return response.status_code, response.json()["error"]["code"]
+
+
+@pytest.mark.parametrize(
+    "path", ["", "page/main.js", "attention/attention.css", "api/runs", "api/docs", "api/no", "no"]
+)
+def test_every_answer_has_the_headers_of_a_closed_page(start, path):
+    client = start(FakeEngine())
+    headers = client.get(path).headers
+    assert headers["content-security-policy"] == POLICY
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert headers["cache-control"] == ("no-store" if path.startswith("api") else "no-cache")
+    assert headers.keys().isdisjoint({"set-cookie", "server", "access-control-allow-origin"})
+
+
+def test_a_refusal_has_them_too(start):
+    refused = start(FakeEngine()).post("api/translate", content=b"{")
+    assert refused.headers["content-security-policy"] == POLICY
+
+
+@pytest.mark.parametrize(
+    ("host", "is_answered"),
+    [
+        ("localhost:80", True),
+        ("LOCALHOST", True),
+        ("127.0.0.1:1", True),
+        ("[::1]:8080", True),
+        ("localhost.:80", True),
+        ("attacker.example", False),
+        ("attacker.example:8080", False),
+        ("127.0.0.1.attacker.example", False),
+        ("localhost.attacker.example", False),
+        ("192.168.1.1", False),
+        ("user@localhost@attacker.example", False),
+        ("[::1", False),
+        ("", False),
+    ],
+)
+def test_only_loopback_names_reach_an_app_on_loopback(start, host, is_answered):
+    client = start(FakeEngine())
+    for response in (
+        client.get("api/runs", headers={"Host": host}),
+        client.post("api/translate", json=ASK, headers={"Host": host}),
+    ):
+        assert response.status_code == (200 if is_answered else 403)
+        assert is_answered or code_of(response) == (403, "host_refused")
+
+
+@pytest.mark.parametrize(
+    ("bound", "host", "is_answered"),
+    [
+        ("0.0.0.0", "192.168.1.7:8080", True),
+        ("0.0.0.0", "localhost", True),
+        ("0.0.0.0", socket.gethostname(), True),
+        ("0.0.0.0", "attacker.example", False),
+        ("translate.example", "translate.example:8080", True),
+        ("translate.example", "other.example", False),
+        ("::1", "192.168.1.7", False),
+    ],
+)
+def test_names_that_reach_an_app_elsewhere(bound, host, is_answered):
+    async def application(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    guard = RequestGuard(application, AppLimits(), bound)
+    headers = [(b"host", host.encode())]
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}
+    with pytest.raises(StopIteration):
+        guard(scope, receive, send).send(None)
+    assert sent[0]["status"] == (200 if is_answered else 403)
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_answered"),
+    [
+        ({"Origin": "{address}"}, True),
+        ({"Origin": "{address}", "Sec-Fetch-Site": "same-origin"}, True),
+        ({"Sec-Fetch-Site": "none"}, True),
+        ({"Origin": "http://attacker.example"}, False),
+        ({"Origin": "{address}.attacker.example"}, False),
+        ({"Origin": "http://127.0.0.1:1"}, False),
+        ({"Origin": "null"}, False),
+        ({"Origin": ""}, False),
+        ({"Origin": "http://[", "Sec-Fetch-Site": "none"}, False),
+        ({"Sec-Fetch-Site": "cross-site"}, False),
+        ({"Origin": "{address}", "Sec-Fetch-Site": "same-site"}, False),
+    ],
+)
+def test_pages_of_other_sites_may_not_post(start, headers, is_answered):
+    client = start(FakeEngine())
+    address = str(client.base_url).rstrip("/")
+    headers = {name: value.format(address=address) for name, value in headers.items()}
+    response = client.post("api/translate", json=ASK, headers=headers)
+    assert response.status_code == (200 if is_answered else 403)
+    assert is_answered or code_of(response) == (403, "cross_origin")
+
+
+def test_a_browser_learns_that_it_may_not_ask_for_another_site(start):
+    headers = {"Origin": "http://a.example", "Access-Control-Request-Method": "POST"}
+    response = start(FakeEngine()).options("api/translate", headers=headers)
+    assert code_of(response) == (403, "cross_origin")
+
+
+def test_a_body_that_announces_too_much_is_refused_unread(start):
+    limits = AppLimits(characters=10)
+    client = start(FakeEngine(), limits=limits)
+    address = (client.base_url.host, client.base_url.port)
+    with socket.create_connection(address, timeout=60) as connection:
+        connection.sendall(
+            b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 99999999999999999999\r\n\r\n"
+        )
+        answer = connection.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert json.loads(answer.split(b"\r\n\r\n")[1])["error"]["code"] == "body_too_large"
+
+
+def test_a_body_that_goes_on_is_refused_where_it_is_too_large(start):
+    limits = AppLimits(characters=10)
+    client = start(FakeEngine(), limits=limits)
+    sent = []
+
+    def parts():
+        for _ in range(10_000):
+            sent.append(1)
+            yield b" " * 10_000
+
+    try:
+        response = client.post(
+            "api/translate", content=parts(), headers={"Content-Type": "application/json"}
+        )
+    except httpx.TransportError:  # the connection was closed before the client had sent all
+        pass
+    else:
+        assert code_of(response) == (413, "body_too_large")
+    assert len(sent) < 10_000
+    assert client.post("api/translate", json={"text": "ok"}).json()["text"] == "OK"
+
+
+def test_a_body_that_never_comes_does_not_wait_for_ever(start):
+    client = start(FakeEngine(), limits=AppLimits(body_seconds=1))
+    address = (client.base_url.host, client.base_url.port)
+    with socket.create_connection(address, timeout=60) as connection:
+        connection.sendall(
+            b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+        )
+        start_time = time.monotonic()
+        answer = connection.makefile("rb").read()
+    assert time.monotonic() - start_time >= 0.5
+    assert answer.startswith(b"HTTP/1.1 408 ")

@@ -1,0 +1,404 @@
+"""Restricted self-attention: in blocks, as a matrix with a band mask, and position by position."""
+
+import itertools
+import math
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_transformer.layers import (
+    MultiHeadAttention,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+)
+from keras_transformer.layers import multi_head_attention as module
+from keras_transformer.layers.attention import windowed_attention
+from keras_transformer.layers.step_history import ancestor_mask, start_history, unknown_zero
+from tests.layers.gradients import outputs_and_gradients
+from tests.layers.layer_contract import check_layer_contract
+from tests.layers.numpy_layers import layer_norm, multi_head_attention
+
+HEADS, DIM, HIDDEN = 2, 4, 8
+LONG = 150  # longer than the span of a short window's block, and no multiple of a block
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def to_numpy(tensor):
+    return ops.convert_to_numpy(tensor)
+
+
+def band(length, window, is_causal):
+    """The mask (length, length) by the definition."""
+    half = (window - 1) // 2
+    places = range(length)
+    return np.array(
+        [[i - window < j <= i if is_causal else abs(i - j) <= half for j in places] for i in places]
+    )
+
+
+def kernels(attention):
+    """The query, key, value and output matrices in float64."""
+    weights = {weight.name: np.asarray(weight, "float64") for weight in attention.weights}
+    fused = weights["query_key_value_kernel"]
+    width = HEADS * DIM
+    return *np.split(fused, [width, 2 * width], axis=1), weights["output_kernel"]
+
+
+def windowed_and_full(window, **options):
+    """A layer with a window, and one without that has the same weights."""
+    layers = [
+        MultiHeadAttention(HEADS, DIM, attention_window=size, **options) for size in (window, None)
+    ]
+    for layer in layers:
+        layer.build((None, None, HIDDEN))
+    layers[1].set_weights(layers[0].get_weights())
+    return layers
+
+
+@pytest.fixture
+def spans(monkeypatch):
+    """How many keys a block sees, of every call that is computed in blocks."""
+    found = []
+
+    def counted(query, key, value, window, *arguments):
+        found.append(window.before + window.block + window.after)
+        return attend_in_blocks(query, key, value, window, *arguments)
+
+    attend_in_blocks = module.attend_in_blocks
+    monkeypatch.setattr(module, "attend_in_blocks", counted)
+    return found
+
+
+@pytest.fixture
+def short_blocks(monkeypatch):
+    monkeypatch.setattr(windowed_attention, "LEAST_BLOCK", 1)
+
+
+@pytest.mark.parametrize(
+    ("window", "is_causal", "span"),
+    [(1, False, 64), (5, False, 68), (5, True, 68), (65, False, 128), (131, True, 260)],
+)
+def test_blocks_equal_the_formula(window, is_causal, span, spans):
+    layer = MultiHeadAttention(HEADS, DIM, value_dim=3, attention_window=window)
+    x = random(1, 400, HIDDEN)
+    output = to_numpy(layer(x, use_causal_mask=is_causal))
+    assert spans == [span]
+    values = x[0].astype("float64")
+    mask = band(400, window, is_causal)
+    expected, _ = multi_head_attention(values, values, kernels(layer), HEADS, mask)
+    np.testing.assert_allclose(output[0], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("window", "length", "is_causal", "calls"),
+    [(1, 9, False, 1), (3, 50, True, 1), (7, 29, False, 1), (7, 9, False, 0), (99, 9, True, 0)],
+)
+def test_outputs_and_gradients_equal_full_attention_under_a_band_mask(
+    window, length, is_causal, calls, short_blocks, spans
+):
+    layers = windowed_and_full(window, use_bias=True, bias_initializer="random_normal")
+    padding = np.arange(length) < np.array([[length], [length - 3]])
+    allowed = padding[:, None] & band(length, window, is_causal)
+    # What a position that sees nothing gives means nothing.
+    factors = random(2, length, HIDDEN, seed=1) * allowed.any(axis=2, keepdims=True)
+    inputs = [random(2, length, HIDDEN)]
+    found, expected = (
+        outputs_and_gradients(
+            layer, inputs, factors, attention_mask=mask, use_causal_mask=is_causal, training=True
+        )
+        for layer, mask in zip(layers, (padding, allowed), strict=True)
+    )
+    assert len(spans) == calls
+    np.testing.assert_allclose(found[0][factors != 0], expected[0][factors != 0], atol=1e-5)
+    np.testing.assert_allclose(found[1][0], expected[1][0], atol=1e-5)
+    for one, other in zip(found[2].values(), expected[2].values(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5 * np.abs(other).max())
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_all_masks_of_padding_hold_together_and_rows_without_any_key_are_finite(is_causal, spans):
+    """With scores the layer makes the whole matrix: it must be the same everywhere."""
+    layer = MultiHeadAttention(HEADS, DIM, attention_window=9)
+    x = random(3, LONG, HIDDEN)
+    masks = {
+        "query_mask": np.arange(LONG) < np.array([[LONG], [70], [0]]),
+        "attention_mask": np.random.default_rng(1).random((3, LONG)) < 0.3,
+        "key_mask": np.stack([np.arange(LONG) >= 40] * 3),
+    }
+    output = to_numpy(layer(x, use_causal_mask=is_causal, **masks))
+    assert len(spans) == 1
+    expected, scores = layer(x, use_causal_mask=is_causal, return_attention_scores=True, **masks)
+    assert len(spans) == 1
+    np.testing.assert_allclose(output, to_numpy(expected), atol=1e-5)
+    scores = to_numpy(scores)
+    np.testing.assert_allclose(scores.sum(axis=-1), 1, atol=1e-5)
+    inside = band(LONG, 9, is_causal)
+    assert (scores[:, :, ~inside] == 0).all()
+    seen = masks["query_mask"] & masks["attention_mask"] & masks["key_mask"]
+    allowed = inside & seen[:, None] & masks["query_mask"][:, :, None]
+    sees = allowed.any(axis=2)
+    assert 0 < sees.sum() < sees.size
+    hidden = np.broadcast_to(~allowed & sees[..., None], (HEADS, *allowed.shape)).swapaxes(0, 1)
+    assert (scores[hidden] == 0).all()
+    # Uniform over the window, not over the sequence.
+    uniform = inside / inside.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(scores[2], np.stack([uniform] * HEADS), atol=1e-6)
+
+
+def test_a_mask_with_a_row_for_each_position_holds_with_the_window(spans):
+    windowed, full = windowed_and_full(9)
+    x = random(2, LONG, HIDDEN)
+    mask = np.random.default_rng(1).random((2, LONG, LONG)) < 0.7
+    mask |= np.eye(LONG, dtype=bool)
+    output = to_numpy(windowed(x, attention_mask=mask))
+    assert spans == []
+    expected = full(x, attention_mask=mask & band(LONG, 9, False))
+    np.testing.assert_allclose(output, to_numpy(expected), atol=1e-5)
+    # A mask of padding in the shape that `PaddingMask` gives is for all rows.
+    padding = np.arange(LONG) < np.array([[LONG], [100]])
+    output = to_numpy(windowed(x, attention_mask=padding[:, None]))
+    assert len(spans) == 1
+    np.testing.assert_allclose(output, to_numpy(windowed(x, attention_mask=padding)), atol=1e-6)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_a_graph_of_unknown_lengths_and_one_that_xla_compiles(is_causal):
+    import tensorflow as tf
+
+    layer = MultiHeadAttention(HEADS, DIM, attention_window=9, use_bias=True)
+    layer.build((None, None, HIDDEN))
+
+    def outputs_and_gradient(x, mask):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            outputs = layer(x, attention_mask=mask, use_causal_mask=is_causal)
+            total = tf.reduce_sum(outputs**2)
+        return outputs, tape.gradient(total, x)
+
+    specs = tf.TensorSpec((None, None, HIDDEN)), tf.TensorSpec((None, None), "bool")
+    of_any_length = tf.function(outputs_and_gradient, input_signature=specs)
+    of_a_length = tf.function(outputs_and_gradient, jit_compile=True)
+    for length in (1, 5, 63, 64, 65, 129, 200):
+        x = tf.constant(random(2, length, HIDDEN))
+        mask = tf.constant(np.arange(length) < np.array([[length], [max(1, length - 2)]]))
+        expected = outputs_and_gradient(x, mask)
+        for function in (of_any_length, of_a_length) if length == 200 else (of_any_length,):
+            for one, other in zip(function(x, mask), expected, strict=True):
+                np.testing.assert_allclose(one, other, atol=1e-5)
+    empty = of_any_length(tf.zeros((2, 0, HIDDEN)), tf.zeros((2, 0), "bool"))
+    assert [tuple(tensor.shape) for tensor in empty] == [(2, 0, HIDDEN)] * 2
+
+
+def shapes_of_a_training_pass(layer, length):
+    """The shapes of all arrays that the forward pass and the gradient compute."""
+    x = np.zeros((1, length, HIDDEN), "float32")
+    if keras.backend.backend() == "jax":
+        import jax
+
+        values = [weight.value for weight in layer.trainable_weights]
+        others = [weight.value for weight in layer.non_trainable_variables]
+
+        def total(values, x):
+            return ops.sum(layer.stateless_call(values, others, x, training=True)[0])
+
+        jaxpr = jax.make_jaxpr(jax.grad(total, argnums=(0, 1)))(values, x)
+        return [var.aval.shape for eqn in jaxpr.eqns for var in eqn.outvars]
+    import tensorflow as tf
+
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = tf.reduce_sum(layer(x, training=True))
+        return tape.gradient(total, [x, *layer.trainable_weights])
+
+    graph = tf.function(gradient).get_concrete_function(tf.constant(x)).graph
+    return [tuple(out.shape) for node in graph.get_operations() for out in node.outputs]
+
+
+def test_no_array_is_as_large_as_the_pairs_of_positions():
+    length = 1024
+    windowed, full = windowed_and_full(9, dropout=0.1)
+    windowed, full = (
+        max(math.prod(shape) for shape in shapes_of_a_training_pass(layer, length))
+        for layer in (windowed, full)
+    )
+    assert full >= HEADS * length**2
+    assert windowed <= HEADS * length * (64 + 8)
+
+
+def test_dropout_acts_on_the_weights_in_blocks(spans):
+    layer = MultiHeadAttention(1, 1, attention_window=65, dropout=0.5)
+    x = np.ones((1, 2000, 1), "float32")
+    layer(x)
+    layer.set_weights([np.array([[0.0, 0.0, 1.0]]), np.array([[1.0]])])  # the mean of the window
+    np.testing.assert_allclose(to_numpy(layer(x, training=False)), 1, atol=1e-5)
+    output = to_numpy(layer(x, training=True))
+    assert len(spans) == 3
+    assert output.mean() == pytest.approx(1, abs=0.02)
+    # Each of 65 weights is dropped or doubled.
+    assert output[:, 100:-100].std() == pytest.approx(1 / math.sqrt(65), rel=0.1)
+
+
+@pytest.mark.slow(backend="jax")
+def test_softmax_is_float32_under_a_mixed_policy(spans):
+    layer = MultiHeadAttention(HEADS, DIM, attention_window=65, dtype="mixed_bfloat16")
+    x = random(1, 300, HIDDEN)
+    output = layer(x)
+    assert keras.backend.standardize_dtype(output.dtype) == "bfloat16"
+    exact = MultiHeadAttention(HEADS, DIM, attention_window=65)
+    exact.build(x.shape)
+    exact.set_weights(layer.get_weights())
+    expected = to_numpy(exact(x))
+    assert len(spans) == 2
+    error = np.abs(np.asarray(ops.cast(output, "float32")) - expected)
+    assert error.max() < 0.02 * np.abs(expected).max()
+
+
+def block(layer, x, sublayer):
+    gamma, beta = (np.asarray(weight, "float64") for weight in layer.norm.weights)
+    return layer_norm(x + sublayer(x), gamma, beta)
+
+
+def feed_forward(layer, x):
+    w1, b1, w2, b2 = (np.asarray(weight, "float64") for weight in layer.weights)
+    return np.maximum(x @ w1 + b1, 0) @ w2 + b2
+
+
+@pytest.mark.parametrize("layer_class", [TransformerEncoderLayer, TransformerDecoderLayer])
+def test_a_transformer_layer_equals_the_formula(layer_class, spans):
+    layer = layer_class(12, HEADS, attention_window=7)
+    is_decoder = layer_class is TransformerDecoderLayer
+    inputs, memory = random(1, LONG, HIDDEN), random(1, 90, HIDDEN, seed=1)
+    call_arguments = (inputs, memory) if is_decoder else (inputs,)
+    layer(*call_arguments)
+    for number, weight in enumerate(layer.weights):
+        weight.assign(random(*weight.shape, seed=number + 10) / 2)
+    spans.clear()
+    actual = to_numpy(layer(*call_arguments))[0]
+    assert spans == [64 + 6]
+
+    x, values = inputs[0].astype("float64"), memory[0].astype("float64")
+    attention = layer.self_attention if is_decoder else layer.attention
+    attention_block = layer.self_attention_block if is_decoder else layer.attention_block
+    mask = band(LONG, 7, is_decoder)
+    x = block(
+        attention_block, x, lambda x: multi_head_attention(x, x, kernels(attention), HEADS, mask)[0]
+    )
+    if is_decoder:  # all of the memory is seen
+        cross = layer.cross_attention
+        assert cross.attention_window is None
+        matrices = (
+            np.asarray(cross.query_kernel, "float64"),
+            *np.split(np.asarray(cross.key_value_kernel, "float64"), 2, axis=1),
+            np.asarray(cross.output_kernel, "float64"),
+        )
+        everything = np.ones((LONG, 90), bool)
+        x = block(
+            layer.cross_attention_block,
+            x,
+            lambda x: multi_head_attention(x, values, matrices, HEADS, everything)[0],
+        )
+    expected = block(layer.feed_forward_block, x, lambda x: feed_forward(layer.feed_forward, x))
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+KINDS = ["fixed", pytest.param("grows", marks=pytest.mark.tensorflow)]
+BATCH, BEAMS, STEPS = 2, 3, 6
+
+
+def length_of(kind):
+    """`length` and `grows` of a cache."""
+    if kind == "grows":
+        return unknown_zero(np.zeros((BATCH, 1), "int32")), True
+    return STEPS + 1, False
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("window", "rows_of_their_own"), [(1, False), (3, False), (3, True), (99, False)]
+)
+def test_steps_equal_a_causal_call(window, rows_of_their_own, kind):
+    layer = MultiHeadAttention(HEADS, DIM, attention_window=window, use_bias=True)
+    x = random(BATCH, BEAMS, STEPS, HIDDEN)
+    expected = layer(x.reshape(-1, STEPS, HIDDEN), use_causal_mask=True)
+    expected = to_numpy(expected).reshape(x.shape)
+    length, grows = length_of(kind)
+    shape = (BATCH * BEAMS, 1) if rows_of_their_own else (BATCH, BEAMS)
+    cache = layer.start_cache(*shape, length, grows=grows)
+    for index in range(STEPS):
+        output, cache = layer.step(ops.convert_to_tensor(x[:, :, index]), cache, index)
+        np.testing.assert_allclose(output, expected[:, :, index], atol=1e-5)
+    kept = min(window, STEPS) if grows else STEPS + 1
+    assert [history.values.shape[2] for history in cache] == [kept] * 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hypotheses_that_fork_see_the_last_positions_of_their_own_past(kind):
+    generator = np.random.default_rng(0)
+    layer = MultiHeadAttention(HEADS, DIM, attention_window=3)
+    written = generator.normal(size=(STEPS, BATCH, BEAMS, HIDDEN)).astype("float32")
+    parents = generator.integers(0, BEAMS, (STEPS, BATCH, BEAMS))
+    layer(written[0])
+    length, grows = length_of(kind)
+    cache = layer.start_cache(BATCH, BEAMS, length, grows=grows)
+    ancestors = start_history((BATCH, BEAMS), length, "int32", grows=grows)
+    own = ops.convert_to_tensor(np.tile(np.arange(BEAMS, dtype="int32"), (BATCH, 1)))
+    paths = np.zeros((BATCH, BEAMS, STEPS, HIDDEN), "float32")  # all inputs of each hypothesis
+    for index in range(STEPS):
+        ancestors = ancestors.write(own, index)
+        mask = ancestor_mask(ancestors)
+        output, cache = layer.step(ops.convert_to_tensor(written[index]), cache, index, mask)
+        paths[:, :, index] = written[index]
+        expected = to_numpy(layer(paths.reshape(-1, STEPS, HIDDEN), use_causal_mask=True))
+        expected = expected[:, index].reshape(BATCH, BEAMS, HIDDEN)
+        np.testing.assert_allclose(output, expected, atol=1e-5)
+        places = parents[index][..., None]
+        values = np.take_along_axis(to_numpy(ancestors.values), places, 1)
+        ancestors = type(ancestors)(ops.convert_to_tensor(values))
+        paths = np.take_along_axis(paths, places[..., None], 1)
+
+
+@pytest.mark.parametrize("window", [0, 4, -3, 2.0, True, "5", 2**31 + 1])
+def test_a_window_is_odd(window):
+    rule = f"`attention_window` must be an odd positive integer, or None. .*={window!r}"
+    for make in (
+        lambda: MultiHeadAttention(HEADS, DIM, attention_window=window),
+        lambda: TransformerEncoderLayer(12, HEADS, attention_window=window),
+        lambda: TransformerDecoderLayer(12, HEADS, attention_window=window),
+    ):
+        with pytest.raises(ValueError, match=rule):
+            make()
+
+
+def test_attention_to_a_value_has_no_window():
+    layer = MultiHeadAttention(HEADS, DIM, attention_window=3)
+    x = random(1, 5, HIDDEN)
+    with pytest.raises(ValueError, match=r"must be None for attention to `value`.*window=3"):
+        layer(x, x)
+
+
+def test_the_largest_window_sees_everything():
+    windowed, full = windowed_and_full(2**31 - 1)
+    x = random(1, 70, HIDDEN)
+    for is_causal in (False, True):
+        output, expected = (
+            to_numpy(layer(x, use_causal_mask=is_causal)) for layer in (windowed, full)
+        )
+        np.testing.assert_allclose(output, expected, atol=1e-6)
+
+
+@pytest.mark.slow(backend="jax")
+def test_contracts():
+    x, memory = random(2, 90, HIDDEN), random(2, 6, HIDDEN)
+    check_layer_contract(MultiHeadAttention(HEADS, DIM, attention_window=9), x)
+    for layer_class, inputs in itertools.product(
+        (TransformerEncoderLayer, TransformerDecoderLayer), ((x,), (x, memory))
+    ):
+        if layer_class is TransformerDecoderLayer or len(inputs) == 1:
+            check_layer_contract(layer_class(12, HEADS, attention_window=9), *inputs)
