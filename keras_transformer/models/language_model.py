@@ -64,7 +64,8 @@ def build_language_model(
         preset, hidden_dim, intermediate_dim, num_heads, key_dim, value_dim, dropout, positions,
             attention_dropout, activation_dropout, activation, layer_norm_epsilon,
             kernel_initializer, bias_initializer, normalize_first, final_norm, use_bias,
-            attention_window, tie_weights, use_logits_bias, max_length, dtype, name: as of `build_transformer`.
+            attention_window, tie_weights, use_logits_bias, max_length, dtype, name: as of
+            `build_transformer`.
 
     Returns:
         A `keras.Model` from `{"token_ids": (batch, length)}`, int32, to float32 logits
