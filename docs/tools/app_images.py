@@ -22,7 +22,7 @@ TEXT = """A man in a blue shirt is riding a bicycle.
 
 A woman is playing the guitar on the street. A dog runs through the snow.
 People are sitting at a table in front of a restaurant."""
-PARSED = "The company said it will sell its shares to a group of investors in January ."
+PARSED = "The company said it will sell its shares to a group of investors ."
 
 
 @contextlib.contextmanager

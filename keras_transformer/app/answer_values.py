@@ -66,7 +66,7 @@ def word_alignment(alignment: Alignment, source: str, target: str) -> schemas.Wo
 
 
 def _spelled(words: Sequence[str], text: str) -> list[str]:
-    """The words of a text, or of its pieces: with the tag of a language, or of other spaces."""
+    """The words of a text, with the tag of a language in front if the pieces have one."""
     spelled = text.split()
-    tags = len(words) - len(spelled)
-    return [*words[:tags], *spelled] if tags in (0, 1) else list(words)
+    tags = [word for word in words[:1] if word.startswith(">>") and spelled[:1] != [word]]
+    return [*tags, *spelled] if len(words) == len(tags) + len(spelled) else list(words)

@@ -15,6 +15,7 @@ from keras_transformer.inference.parser import Parser
 from keras_transformer.inference.translator import Translator
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.text import SentencePieceTokenizer
+from tests.app.fake_engine import FakeEngine
 from tests.browser import browser, visit  # noqa: F401
 from tests.random_translation import build, sentences
 
@@ -53,6 +54,16 @@ def start():
             return stack.enter_context(httpx.Client(base_url=address, timeout=60))
 
         yield start
+
+
+@pytest.fixture(scope="module")
+def fake_app():
+    """A client of an app with a fake run, which tests share; it computes at once."""
+    with (
+        listening([FakeEngine()]) as address,
+        httpx.Client(base_url=address, timeout=60) as client,
+    ):
+        yield client
 
 
 @pytest.fixture(scope="session")

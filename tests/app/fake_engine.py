@@ -8,6 +8,8 @@ from keras_transformer.app.engine import Engine
 from keras_transformer.app.limits import AppLimits
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.inference.alignment import Alignment
+from keras_transformer.inference.parser import Parse
+from keras_transformer.parsing import Leaf, Tree
 from keras_transformer.search_options import SearchOptions
 
 
@@ -47,3 +49,14 @@ class FakeEngine(Engine):
                 for source, target in items
             ]
         return [[(item.upper(), -0.5 * n) for n in range(1, work.n_best + 1)] for item in items]
+
+
+class FakeParser(FakeEngine):
+    """Its trees are flat."""
+
+    kind = "parsing"
+
+    def compute(self, work, items):
+        self.batches.append((work, list(items)))
+        trees = [Tree("S", [Leaf("XX", word) for word in item.split()]) for item in items]
+        return [Parse(tree, -1.0, 0) for tree in trees]

@@ -5,9 +5,9 @@ import re
 from keras_transformer.app.documentation_page import documentation_page
 
 
-def test_every_endpoint_and_object_is_there_and_linked(client):
-    document = client.get("api/openapi.json").json()
-    page = client.get("api/docs").text
+def test_every_endpoint_and_object_is_there_and_linked(fake_app):
+    document = fake_app.get("api/openapi.json").json()
+    page = fake_app.get("api/docs").text
     for path, methods in document["paths"].items():
         for method in methods:
             assert f"<code>{method.upper()} {path}</code></h2>" in page

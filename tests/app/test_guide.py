@@ -8,41 +8,39 @@ import subprocess
 import pytest
 
 from keras_transformer.app.limits import AppLimits
-from tests.app.fake_engine import FakeEngine
 from tests.pages.page import Page, run_code
 
 PAGE = Page("docs/app.md")
 ADDRESS = "http://127.0.0.1:8080/"
 
 
-def test_its_python_asks_the_app(start, capsys):
-    client = start(FakeEngine())
-    code = [block.replace(ADDRESS, str(client.base_url)) for block in PAGE.blocks("python")]
+def test_its_python_asks_the_app(fake_app, capsys):
+    code = [block.replace(ADDRESS, str(fake_app.base_url)) for block in PAGE.blocks("python")]
     run_code(code, str(PAGE.path))
     assert capsys.readouterr().out == (
         "A SMALL HOUSE.\n\nA TREE.\n0 A SMALL HOUSE. -0.5\n1 A TREE. -0.5\n"
     )
 
 
-def test_its_requests_by_curl_are_answered(client):
+def test_its_requests_by_curl_are_answered(fake_app):
     commands = [command for command in PAGE.commands("curl") if "install" not in command]
     assert len(commands) == 5
     for *options, address in commands:
         path = address.removeprefix(ADDRESS)
         if not options:
-            assert client.get(path).status_code == 200
+            assert fake_app.get(path).status_code == 200
             continue
         assert options[-2] == "--json"
-        response = client.post(path, json=json.loads(options[-1]))
+        response = fake_app.post(path, json=json.loads(options[-1]))
         assert response.status_code == 200, response.text
 
 
-def test_a_command_of_it_runs_as_it_stands(start):
+def test_a_command_of_it_runs_as_it_stands(fake_app):
     curl = shutil.which("curl")
     if curl is None:
         pytest.skip("curl is not installed")
     *options, address = PAGE.commands("curl")[3]
-    address = address.replace(ADDRESS, str(start(FakeEngine()).base_url))
+    address = address.replace(ADDRESS, str(fake_app.base_url))
     if subprocess.run([curl, "--json", "", "--version"], capture_output=True).returncode:
         pytest.skip("this curl has no --json")
     done = subprocess.run(
@@ -52,8 +50,8 @@ def test_a_command_of_it_runs_as_it_stands(start):
     assert events == ["start", "sentence", "sentence", "end"]
 
 
-def test_its_endpoints_and_limits_are_the_apps(client):
-    endpoints = set(client.get("api/openapi.json").json()["paths"])
+def test_its_endpoints_and_limits_are_the_apps(fake_app):
+    endpoints = set(fake_app.get("api/openapi.json").json()["paths"])
     table = PAGE.text.split("| endpoint |")[1].split("\n\n")[0]
     assert set(re.findall(r"/api/[a-z/]+", table)) == endpoints
     limits = AppLimits()

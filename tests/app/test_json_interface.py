@@ -73,6 +73,7 @@ def test_a_translated_text_keeps_its_lines(client, translator):
         assert scores == pytest.approx([score for _, score in candidates], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_request_may_have_a_search_of_its_own(client, translator):
     greedy = type(translator)(
         translator.models, translator.tokenizer, beam_size=1, alpha=0.0, extra_length=3

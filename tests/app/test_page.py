@@ -6,7 +6,7 @@ import re
 import pytest
 
 from keras_transformer.app.limits import AppLimits
-from tests.app.fake_engine import FakeEngine
+from tests.app.fake_engine import FakeEngine, FakeParser
 from tests.browser import violations
 
 TEXT = "one two three\n\nfour five. six"
@@ -77,6 +77,7 @@ def test_a_text_is_translated_while_typing(translated, translator, expect):
     expect(page.locator(".sentence")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_without_that_a_key_or_the_button_translates(visit, start, expect):
     engine = FakeEngine()
     page = visit(str(start(engine).base_url))
@@ -91,6 +92,7 @@ def test_without_that_a_key_or_the_button_translates(visit, start, expect):
     expect(page.locator(SENTENCE)).to_have_text(["A TREE"])
 
 
+@pytest.mark.slow
 def test_the_n_best_have_scores_and_can_be_taken(translated, translator, expect):
     page = translated()
     page.locator(SENTENCE).first.click()
@@ -203,12 +205,13 @@ def test_two_runs_stand_side_by_side_and_a_parser_draws_trees(
     assert violations(page) == []
 
 
-def test_options_of_the_search_are_sent_and_otherwise_each_runs_own(visit, address, expect):
-    page = visit(address)
+@pytest.mark.slow
+def test_options_of_the_search_are_sent_and_otherwise_each_runs_own(visit, start, expect):
+    page = visit(str(start(FakeEngine("en_de"), FakeParser("trees")).base_url))
     asked = []
     page.on("request", lambda request: asked.append((request.url, request.post_data)))
     field(page).fill("one")
-    expect(page.locator(SENTENCE)).to_have_count(2)
+    expect(page.locator(SENTENCE)).to_have_text(["ONE"])
     page.get_by_text("Search options").click()
     page.get_by_label("Beam size").fill("2")
     page.get_by_label("Alpha").fill("1.5")
@@ -228,12 +231,12 @@ def test_options_of_the_search_are_sent_and_otherwise_each_runs_own(visit, addre
     search = {"beam_size": 2, "alpha": 1.5, "length_penalty": "power", "extra_length": 9}
     translation = {"text": "one", "n_best": 2, "search": {**search, "ending": "transformers"}}
     assert bodies == {
-        "digits": {**translation, "run": "digits"},
-        "digits (2)": {**translation, "run": "digits (2)"},
+        "en_de": {**translation, "run": "en_de"},
         "trees": {"text": "one", "run": "trees", "search": search},
     }
 
 
+@pytest.mark.slow
 def test_sentences_appear_one_by_one_and_the_rest_can_be_stopped(visit, start, expect):
     engine = FakeEngine(turns=1)
     page = visit(str(start(engine).base_url))
@@ -253,6 +256,7 @@ def test_sentences_appear_one_by_one_and_the_rest_can_be_stopped(visit, start, e
     assert translated == ["a", "b", "c", "d", "later"]
 
 
+@pytest.mark.slow
 def test_a_closed_tab_frees_the_model(visit, start, expect):
     engine = FakeEngine(turns=1)
     page = visit(str(start(engine).base_url))
@@ -267,6 +271,7 @@ def test_a_closed_tab_frees_the_model(visit, start, expect):
     assert engine.queue.waiting() == 0
 
 
+@pytest.mark.slow
 def test_a_refusal_is_told_where_the_translation_would_be(visit, start, expect):
     client = start(FakeEngine(), limits=AppLimits(characters=10, sentences=2))
     page = visit(str(client.base_url), allow=["413", "422"])
@@ -284,6 +289,7 @@ def test_a_refusal_is_told_where_the_translation_would_be(visit, start, expect):
     assert violations(page) == []
 
 
+@pytest.mark.slow
 def test_a_language_is_chosen_where_the_model_has_several(visit, start, expect):
     engine = FakeEngine(languages=["deu", "fra"])
     page = visit(str(start(engine).base_url))
@@ -296,6 +302,7 @@ def test_a_language_is_chosen_where_the_model_has_several(visit, start, expect):
     assert [work.target_language for work in translations] == ["deu", "fra"]
 
 
+@pytest.mark.slow
 def test_a_text_is_never_html(visit, start, expect):
     text = "<img src=x onerror=alert(1)><b>a</b> &amp; </textarea><script>x</script>"
     page = visit(str(start(FakeEngine()).base_url))
@@ -306,7 +313,15 @@ def test_a_text_is_never_html(visit, start, expect):
     assert page.locator("main img, main b, main script").count() == 0
 
 
-@pytest.mark.parametrize("looks", [{}, {"dark": True}, {"phone": True}], ids=str)
+@pytest.mark.parametrize(
+    "looks",
+    [
+        pytest.param({}, marks=pytest.mark.slow),
+        pytest.param({"dark": True}, marks=pytest.mark.slow),
+        {"phone": True},
+    ],
+    ids=str,
+)
 def test_it_is_usable_light_dark_and_on_a_phone(translated, expect, looks):
     page = translated(**looks)
     page.get_by_text("Search options").click()
@@ -326,6 +341,7 @@ def test_it_is_usable_light_dark_and_on_a_phone(translated, expect, looks):
         assert violations(page) == []
 
 
+@pytest.mark.slow
 def test_a_finger_shows_words_that_belong_together(translated, expect):
     page = translated(phone=True)
     page.locator(SENTENCE).first.tap()
@@ -335,6 +351,7 @@ def test_a_finger_shows_words_that_belong_together(translated, expect):
     assert all(len(found) >= 1 for found in marks(page))
 
 
+@pytest.mark.slow
 def test_the_documentation_needs_no_network_either(visit, one_run):
     page = visit(f"{one_run}api/docs")
     assert page.locator("h2 code").all_text_contents()[0] == "GET /api/runs"

@@ -25,9 +25,8 @@ def code_of(response):
 @pytest.mark.parametrize(
     "path", ["", "page/main.js", "attention/attention.css", "api/runs", "api/docs", "api/no", "no"]
 )
-def test_every_answer_has_the_headers_of_a_closed_page(start, path):
-    client = start(FakeEngine())
-    headers = client.get(path).headers
+def test_every_answer_has_the_headers_of_a_closed_page(fake_app, path):
+    headers = fake_app.get(path).headers
     assert headers["content-security-policy"] == POLICY
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "no-referrer"
@@ -36,8 +35,8 @@ def test_every_answer_has_the_headers_of_a_closed_page(start, path):
     assert headers.keys().isdisjoint({"set-cookie", "server", "access-control-allow-origin"})
 
 
-def test_a_refusal_has_them_too(start):
-    refused = start(FakeEngine()).post("api/translate", content=b"{")
+def test_a_refusal_has_them_too(fake_app):
+    refused = fake_app.post("api/translate", content=b"{")
     assert refused.headers["content-security-policy"] == POLICY
 
 
@@ -59,11 +58,10 @@ def test_a_refusal_has_them_too(start):
         ("", False),
     ],
 )
-def test_only_loopback_names_reach_an_app_on_loopback(start, host, is_answered):
-    client = start(FakeEngine())
+def test_only_loopback_names_reach_an_app_on_loopback(fake_app, host, is_answered):
     for response in (
-        client.get("api/runs", headers={"Host": host}),
-        client.post("api/translate", json=ASK, headers={"Host": host}),
+        fake_app.get("api/runs", headers={"Host": host}),
+        fake_app.post("api/translate", json=ASK, headers={"Host": host}),
     ):
         assert response.status_code == (200 if is_answered else 403)
         assert is_answered or code_of(response) == (403, "host_refused")
@@ -118,18 +116,17 @@ def test_names_that_reach_an_app_elsewhere(bound, host, is_answered):
         ({"Origin": "{address}", "Sec-Fetch-Site": "same-site"}, False),
     ],
 )
-def test_pages_of_other_sites_may_not_post(start, headers, is_answered):
-    client = start(FakeEngine())
-    address = str(client.base_url).rstrip("/")
+def test_pages_of_other_sites_may_not_post(fake_app, headers, is_answered):
+    address = str(fake_app.base_url).rstrip("/")
     headers = {name: value.format(address=address) for name, value in headers.items()}
-    response = client.post("api/translate", json=ASK, headers=headers)
+    response = fake_app.post("api/translate", json=ASK, headers=headers)
     assert response.status_code == (200 if is_answered else 403)
     assert is_answered or code_of(response) == (403, "cross_origin")
 
 
-def test_a_browser_learns_that_it_may_not_ask_for_another_site(start):
+def test_a_browser_learns_that_it_may_not_ask_for_another_site(fake_app):
     headers = {"Origin": "http://a.example", "Access-Control-Request-Method": "POST"}
-    response = start(FakeEngine()).options("api/translate", headers=headers)
+    response = fake_app.options("api/translate", headers=headers)
     assert code_of(response) == (403, "cross_origin")
 
 

@@ -128,7 +128,7 @@ class App {
     this.from = column ?? this.from;
     for (const one of this.columns) one.select(index);
     this.panel.show(index);
-    this.near(null);
+    if (byKey || !column) this.near(null); // else the pointer is on a word of the sentence
     if (byKey) this.panel.focus();
     else if (column) announce(`Sentence ${index + 1} is shown below.`);
   }

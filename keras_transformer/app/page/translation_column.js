@@ -164,7 +164,11 @@ export class TranslationColumn extends Column {
       this.events.select(index, true, this);
     });
     for (const kind of ["pointerover", "focusin"]) {
-      this.body.addEventListener(kind, (event) => this.point(indexOf(event), event.target));
+      this.body.addEventListener(kind, (event) => {
+        // A click gives the focus to a sentence while the pointer is on a word of it.
+        const word = event.target.querySelector?.(".word:hover");
+        this.point(indexOf(event), word ?? event.target);
+      });
     }
     for (const kind of ["pointerleave", "focusout"]) {
       this.body.addEventListener(kind, () => this.point(null, null));

@@ -156,9 +156,13 @@ class _Blocks(NamedTuple):
         batch, heads, _, dim = ops.shape(tensor)
         blocks = ops.reshape(filled, (batch, heads, number + 2, block, dim))
         parts = [
-            blocks[:, :, :-2, block - self.before :],
-            blocks[:, :, 1:-1],
-            blocks[:, :, 2:, : self.after],
+            # `blocks[...]` has a gradient that takes TensorFlow longer than all that is computed.
+            ops.slice(blocks, (0, 0, skipped, start, 0), (batch, heads, number, length, dim))
+            for skipped, start, length in (
+                (0, block - self.before, self.before),
+                (1, 0, block),
+                (2, 0, self.after),
+            )
         ]
         return ops.concatenate(parts, axis=3)
 
@@ -166,7 +170,7 @@ class _Blocks(NamedTuple):
         """(batch, heads, blocks, block, dim) to (batch, heads, length, dim)."""
         batch, heads, _, _, dim = ops.shape(blocks)
         joined = ops.reshape(blocks, (batch, heads, self.number * self.block, dim))
-        return joined[:, :, : self.length]
+        return ops.slice(joined, (0, 0, 0, 0), (batch, heads, self.length, dim))
 
 
 def _with_zeros(tensor: Tensor, before: Any, after: Any) -> Tensor:

@@ -1,0 +1,52 @@
+"""Words and trees as the JSON interface gives them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from keras_transformer.app.answer_values import sentence_tree, word_alignment
+from keras_transformer.inference.alignment import Alignment
+from keras_transformer.inference.parser import Parse
+from keras_transformer.parsing import Leaf, Tree
+
+
+def aligned(source_pieces, target_pieces, source, target):
+    """The alignment of pieces of which each target piece looks at the first source piece."""
+    weights = np.zeros((len(target_pieces), len(source_pieces) + 1))
+    weights[:, 0] = 1
+    return word_alignment(
+        Alignment([*source_pieces, "</s>"], target_pieces, weights), source, target
+    )
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text", "words"),
+    [
+        (["▁gr", "öße"], "Größe", ["Größe"]),  # the tokenizer has changed the case
+        (["▁a", "▁b"], " a \u00a0 b\n", ["a", "b"]),
+        ([">>deu<<", "▁a", "▁b"], "a b", [">>deu<<", "a", "b"]),
+        ([">>deu<<", "▁a"], ">>deu<< a", [">>deu<<", "a"]),
+        (["▁a", "▁b", "▁c"], "a_b_c", ["a", "b", "c"]),  # the tokenizer sees other words
+        (["▁", "<0xF0>", "<0x9F>"], "", ["<0xF0><0x9F>"]),
+        ([], "", []),
+    ],
+)
+def test_words_are_spelled_as_in_the_text_where_they_are_the_same(pieces, text, words):
+    assert aligned(["▁x"], pieces, "x", text).target_words == words
+    assert aligned(pieces, ["▁x"], text, "x").source_words == words
+
+
+def test_a_deep_tree_is_a_flat_list():
+    tree = Tree("S", [Leaf("XX", "a")])
+    for _ in range(5000):
+        tree = Tree("S", [tree])
+    found = sentence_tree(Parse(tree, -1.0, 0))
+    assert [node.parent for node in found.nodes] == [None, *range(5001)]
+
+
+def test_what_has_no_score_or_no_tree():
+    flat = Tree("S", [Leaf("XX", "a")])
+    assert sentence_tree(Parse(flat, -math.inf, 0)).score is None
+    empty = sentence_tree(Parse(None, 0.0, 0))
+    assert (empty.tree, empty.nodes, empty.score) == ("", [], 0.0)

@@ -1,0 +1,71 @@
+"""Runs at work: which engine a run gets, and the searches that requests may ask for."""
+
+import pytest
+
+from keras_transformer.app.engine import Work
+from keras_transformer.app.engine_loading import load_engines, run_names
+from keras_transformer.app.limits import AppLimits
+from keras_transformer.app.translation_engine import TranslationEngine
+from keras_transformer.errors import UserInputError
+from keras_transformer.runs.run_directory import RunDirectory
+from tests.app.fake_engine import FakeEngine
+
+
+@pytest.fixture
+def parser_run(parser, tmp_path):
+    """A run of the parser."""
+    run = RunDirectory.create(tmp_path / "trees")
+    run.start(
+        model=parser.model,
+        tokenizer=parser.tokenizer,
+        source_tokenizer=parser.source_tokenizer,
+        settings={},
+    )
+    parser.model.save_weights(run.weights_path)
+    return run.path
+
+
+@pytest.mark.slow
+def test_each_run_does_what_it_was_trained_for(trained_run, parser_run):
+    engines = load_engines([trained_run, parser_run, trained_run], AppLimits(tokens=50))
+    try:
+        found = [(engine.name, engine.kind) for engine in engines]
+        assert found == [("run", "translation"), ("trees", "parsing"), ("run (2)", "translation")]
+        for engine in engines:
+            assert engine.search_options.max_source_length == 50
+        own = RunDirectory.open(trained_run).search_defaults()
+        assert own.items() <= vars(engines[0].search_options).items()
+        (parse,) = engines[1].compute(Work("parse", engines[1].search_options), ["a b"])
+        assert parse.tree.words() == ["a", "b"]
+    finally:
+        for engine in engines:
+            engine.queue.close()
+
+
+def test_names_are_those_of_the_command_line(tmp_path):
+    (tmp_path / "2026-11-22").mkdir()
+    (tmp_path / "latest").symlink_to(tmp_path / "2026-11-22")
+    paths = [tmp_path / "latest", tmp_path / "a" / ".." / "latest", tmp_path / "\udcff"]
+    assert run_names(paths) == ["latest", "latest (2)", "?"]
+
+
+def test_the_limit_of_a_search_is_the_apps_or_the_runs_own():
+    engine = FakeEngine(limits=AppLimits(beam_size=3, extra_length=20))
+    try:
+        assert engine.search({}) == engine.search_options
+        assert engine.search({"beam_size": 4, "alpha": 0}).alpha == 0
+        with pytest.raises(UserInputError, match="`beam_size` must be at most 4. Received: "):
+            engine.search({"beam_size": 5})
+        with pytest.raises(UserInputError, match="`extra_length` must be at most 50"):
+            engine.search({"extra_length": 51})
+    finally:
+        engine.queue.close()
+
+
+def test_a_language_that_the_model_lacks_is_refused(translator):
+    engine = TranslationEngine("digits", translator, AppLimits())
+    try:
+        with pytest.raises(UserInputError, match="`target_language` must be a code"):
+            engine.compute(Work("translate", translator.search_options, 1, "deu"), ["one"])
+    finally:
+        engine.queue.close()
