@@ -1,7 +1,6 @@
 """The app: the JSON interface, its documentation and the page, behind the guard."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +41,12 @@ def create_app(
     """Make the app as an ASGI application, for uvicorn or another server.
 
     Args:
-        engines: the runs, of `load_engines`.
+        engines: the runs, of `loaded_engines`.
         limits: limits of a request; None: those of `AppLimits`.
         host: the name or address that the server is bound to.
         source_language: code of the language whose rules split texts where a request gives none.
     """
     limits = limits or AppLimits()
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        yield
-        for engine in engines:
-            engine.queue.close()
 
     api = _Api(
         title="keras_transformer",
@@ -62,7 +55,6 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         openapi_url="/api/openapi.json",
-        lifespan=lifespan,
     )
     _add_error_handlers(api)
     api.include_router(JsonInterface(engines, limits, source_language).router())

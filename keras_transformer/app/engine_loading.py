@@ -1,7 +1,8 @@
 """The engines of runs: what each run does is in its record."""
 
+import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from keras_transformer.app.engine import Engine
@@ -10,22 +11,29 @@ from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import PathLike
 
 
-def load_engines(paths: Sequence[PathLike], limits: AppLimits) -> list[Engine]:
-    """Load runs and compile their searches.
+@contextlib.contextmanager
+def loaded_engines(paths: Sequence[PathLike], limits: AppLimits) -> Iterator[list[Engine]]:
+    """Runs at work, whose threads end with the block.
 
     Args:
         paths: run directories, of translators and parsers.
         limits: the app's limits.
 
+    Yields:
+        The engines, with compiled searches.
+
     Raises:
         UserInputError: a path is no run, or the files of a run are damaged.
     """
     runs = [RunDirectory.open(path) for path in paths]
-    named = zip(runs, run_names(run.path for run in runs), strict=True)
-    engines = [_load(run, name, limits) for run, name in named]
-    for engine in engines:
-        engine.warm_up()
-    return engines
+    engines: list[Engine] = []
+    with contextlib.ExitStack() as stack:
+        for run, name in zip(runs, run_names(run.path for run in runs), strict=True):
+            engine = _load(run, name, limits)
+            stack.callback(engine.queue.close)
+            engine.warm_up()
+            engines.append(engine)
+        yield engines
 
 
 def run_names(paths: Iterable[Path]) -> list[str]:

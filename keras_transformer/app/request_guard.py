@@ -39,16 +39,16 @@ class RequestGuard:
     Args:
         application: what answers them.
         limits: the app's limits.
-        host: the name or address that the app is bound to. If it is a loopback address, requests
-            must name a loopback host; else an address, this machine or `host`. A page of another
-            site, whose name leads here by a trick (DNS rebinding), names its own.
+        host: the address that the app is bound to. If it is a loopback address, requests must
+            name a loopback host, else an address or this machine. A page of another site, whose
+            name leads here by a trick (DNS rebinding), names its own.
     """
 
     def __init__(self, application: Application, limits: AppLimits, host: str) -> None:
         self._application = application
         self._limits = limits
         self._is_local = is_loopback(host)
-        self._hosts = {*_LOOPBACK_NAMES, host.lower()}
+        self._hosts = {*_LOOPBACK_NAMES, host}
         if not self._is_local:
             self._hosts |= {socket.gethostname().lower(), socket.getfqdn().lower()}
 
@@ -79,7 +79,7 @@ class RequestGuard:
     def _check_host(self, headers: dict[bytes, bytes]) -> None:
         host = headers.get(b"host", b"").decode("latin-1")
         name = _host_name(host)
-        if name in self._hosts or (not self._is_local and _is_address(name)):
+        if name in self._hosts or (not self._is_local and is_address(name)):
             return
         raise RequestRefused(
             403,
@@ -136,7 +136,13 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def _is_address(name: str) -> bool:
+def is_address(name: str) -> bool:
+    """Whether a name is an IP address.
+
+    Example:
+        >>> [is_address(name) for name in ("0.0.0.0", "::1", "0", "localhost")]
+        [True, True, False, False]
+    """
     try:
         ipaddress.ip_address(name)
     except ValueError:

@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from keras_transformer.app.sentence_layout import LANGUAGE_CODE
+
 Text = Annotated[str, Field(description="The text, with one paragraph or several.")]
 RunName = Annotated[
     str | None, Field(description="Name of a run, of `GET /api/runs`; by default the first one.")
@@ -11,7 +13,7 @@ RunName = Annotated[
 Language = Annotated[
     str | None,
     Field(
-        pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$",
+        pattern=LANGUAGE_CODE,
         description="Language of the text, whose abbreviations do not end a sentence.",
     ),
 ]

@@ -4,6 +4,9 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+# A code of a language such as "en" or "pt-BR".
+LANGUAGE_CODE = "^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$"
+
 
 class LaidOutSentence(NamedTuple):
     """A sentence of a text.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import uvicorn
 
-from keras_transformer.app.request_guard import Application
+from keras_transformer.app.request_guard import Application, is_address
 from keras_transformer.errors import UserInputError
 
 _SECONDS_TO_END = 2  # for answers that are under way when the app ends
@@ -17,20 +17,25 @@ def bound_socket(host: str, port: int) -> socket.socket:
     """Bind a socket before the runs are loaded, which takes a while.
 
     Args:
-        host: name or address of this machine.
+        host: an address of this machine, or localhost.
         port: the port; 0 for any that is free.
 
     Raises:
         UserInputError: the host is not this machine's, or the port cannot be had.
     """
+    if host != "localhost" and not is_address(host):
+        raise UserInputError(
+            "`--host` must be an address of this machine, such as 127.0.0.1 or 0.0.0.0, or "
+            f"localhost. Received: {host}"
+        )
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]
         bound = socket.socket(family, kind, protocol)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    except (OSError, UnicodeError) as error:
-        raise UserInputError(f"`--host` {host} is not known: {error}") from error
+    except OSError as error:
+        raise UserInputError(f"`--host` {host} cannot be had: {error.strerror}") from error
     try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
     except OSError as error:
         bound.close()
@@ -68,7 +73,7 @@ def make_server(
         access_log=False,
         date_header=False,
         http="h11",
-        lifespan="on",
+        lifespan="off",
         log_config=None,  # warnings and errors go to stderr, a line each
         loop="asyncio",
         proxy_headers=False,

@@ -1,6 +1,7 @@
 """`keras-transformer app`: a page to translate in, with a JSON interface under it."""
 
 import argparse
+import re
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.command_errors import Verbs, int_from_zero, positive_int
@@ -67,10 +68,7 @@ def add_parser(verbs: Verbs) -> None:
 
 def app(options: argparse.Namespace) -> None:
     """Run the verb."""
-    if options.port > MOST_PORT:
-        raise UserInputError(
-            f"`--port` must be a number from 0 to {MOST_PORT}. Received: {options.port}"
-        )
+    _check(options)
     _require_web_libraries()
     from keras_transformer.app.limits import AppLimits
     from keras_transformer.app.request_guard import is_loopback
@@ -79,29 +77,43 @@ def app(options: argparse.Namespace) -> None:
 
     for run in options.runs:  # what is wrong is told now, not when Keras is there
         RunDirectory.open(run)
-    bound = bound_socket(options.host, options.port)
-    address = address_of(bound, options.host)
-    if not is_loopback(options.host):
-        tell(f"warning: others can reach {address}: there is neither a password nor encryption.")
-    start_backend_quietly()
-    from keras_transformer.app.application import create_app
-    from keras_transformer.app.engine_loading import load_engines
-
     given = {"characters": options.most_characters, "sentences": options.most_sentences}
     limits = AppLimits(**{name: value for name, value in given.items() if value is not None})
-    engines = load_engines(options.runs, limits)
-    web_app = create_app(
-        engines, limits=limits, host=options.host, source_language=options.source_language
-    )
+    with bound_socket(options.host, options.port) as bound:
+        address = address_of(bound, options.host)
+        if not is_loopback(options.host):
+            tell(f"warning: others can reach {address}: it has neither a password nor encryption.")
+        start_backend_quietly()
+        from keras_transformer.app.application import create_app
+        from keras_transformer.app.engine_loading import loaded_engines
 
-    def on_start() -> None:
-        print(f"Open {address} in a browser. Ctrl-C ends the app.", flush=True)
+        with loaded_engines(options.runs, limits) as engines:
+            web_app = create_app(
+                engines, limits=limits, host=options.host, source_language=options.source_language
+            )
 
-    def on_end() -> None:
-        for engine in engines:
-            engine.queue.stop()
+            def on_start() -> None:
+                print(f"Open {address} in a browser. Ctrl-C ends the app.", flush=True)
 
-    serve(make_server(web_app, on_start, on_end), bound)
+            def on_end() -> None:
+                for engine in engines:
+                    engine.queue.stop()
+
+            serve(make_server(web_app, on_start, on_end), bound)
+
+
+def _check(options: argparse.Namespace) -> None:
+    from keras_transformer.app.sentence_layout import LANGUAGE_CODE
+
+    if options.port > MOST_PORT:
+        raise UserInputError(
+            f"`--port` must be a number from 0 to {MOST_PORT}. Received: {options.port}"
+        )
+    if not re.fullmatch(LANGUAGE_CODE, options.source_language):
+        raise UserInputError(
+            "`--source-language` must be a code such as en or pt-BR. "
+            f"Received: {options.source_language}"
+        )
 
 
 def _require_web_libraries() -> None:

@@ -39,6 +39,8 @@ def listening(engines, **options):
         server.should_exit = True
         thread.join(60)
         bound.close()
+        for engine in engines:
+            engine.queue.close()
     assert not thread.is_alive()
 
 

@@ -3,9 +3,10 @@
 import pytest
 
 from keras_transformer.app.engine import Work
-from keras_transformer.app.engine_loading import load_engines, run_names
+from keras_transformer.app.engine_loading import loaded_engines, run_names
 from keras_transformer.app.limits import AppLimits
 from keras_transformer.app.translation_engine import TranslationEngine
+from keras_transformer.app.work_queue import Job, QueueClosed
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
 from tests.app.fake_engine import FakeEngine
@@ -27,8 +28,7 @@ def parser_run(parser, tmp_path):
 
 @pytest.mark.slow
 def test_each_run_does_what_it_was_trained_for(trained_run, parser_run):
-    engines = load_engines([trained_run, parser_run, trained_run], AppLimits(tokens=50))
-    try:
+    with loaded_engines([trained_run, parser_run, trained_run], AppLimits(tokens=50)) as engines:
         found = [(engine.name, engine.kind) for engine in engines]
         assert found == [("run", "translation"), ("trees", "parsing"), ("run (2)", "translation")]
         for engine in engines:
@@ -37,9 +37,8 @@ def test_each_run_does_what_it_was_trained_for(trained_run, parser_run):
         assert own.items() <= vars(engines[0].search_options).items()
         (parse,) = engines[1].compute(Work("parse", engines[1].search_options), ["a b"])
         assert parse.tree.words() == ["a", "b"]
-    finally:
-        for engine in engines:
-            engine.queue.close()
+    with pytest.raises(QueueClosed):
+        engines[0].queue.submit(Job("work", ["one"], print))
 
 
 def test_names_are_those_of_the_command_line(tmp_path):

@@ -4,12 +4,11 @@ import concurrent.futures
 import json
 import random
 import socket
-import time
 
 import httpx
 import pytest
 
-from tests.app.fake_engine import FakeEngine
+from tests.app.fake_engine import FakeEngine, wait_until
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
@@ -80,14 +79,6 @@ def test_so_does_one_that_waits_for_a_whole_answer(start):
         )
         wait_until(lambda: engine.queue.waiting() == 8)
     wait_until(lambda: engine.queue.waiting() == 0)
-
-
-def wait_until(is_true):
-    for _ in range(600):
-        if is_true():
-            return
-        time.sleep(0.1)
-    raise AssertionError("It did not happen within a minute.")
 
 
 # Nasty requests: what is sent, and the status and code that answer it.

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from keras_transformer.app.limits import AppLimits
-from tests.app.fake_engine import FakeEngine, FakeParser
+from tests.app.fake_engine import FakeEngine, FakeParser, wait_until
 from tests.browser import violations
 
 TEXT = "one two three\n\nfour five. six"
@@ -247,6 +247,7 @@ def test_sentences_appear_one_by_one_and_the_rest_can_be_stopped(visit, start, e
     page.get_by_role("button", name="Stop").click()
     expect(page.get_by_role("button", name="Translate")).to_be_visible()
     expect(page.locator(".column .text")).to_have_text(re.compile(r"^A\s*B\s*$"))
+    wait_until(lambda: engine.queue.waiting() <= 2)  # pairs to align, no sentences
     engine.turns.release(100)
     field(page).fill("later")
     expect(page.locator(SENTENCE)).to_have_text(["LATER"])
@@ -264,11 +265,7 @@ def test_a_closed_tab_frees_the_model(visit, start, expect):
     expect(page.locator(SENTENCE)).to_have_text(["A", "B"])
     assert engine.queue.waiting() > 0
     page.close()
-    for _ in range(100):
-        if engine.queue.waiting() == 0:
-            break
-        engine.turns.acquire(timeout=0.1)
-    assert engine.queue.waiting() == 0
+    wait_until(lambda: engine.queue.waiting() == 0)
 
 
 @pytest.mark.slow

@@ -74,8 +74,8 @@ def test_only_loopback_names_reach_an_app_on_loopback(fake_app, host, is_answere
         ("0.0.0.0", "localhost", True),
         ("0.0.0.0", socket.gethostname(), True),
         ("0.0.0.0", "attacker.example", False),
-        ("translate.example", "translate.example:8080", True),
-        ("translate.example", "other.example", False),
+        ("192.168.1.7", "192.168.1.7:8080", True),
+        ("192.168.1.7", "attacker.example", False),
         ("::1", "192.168.1.7", False),
     ],
 )

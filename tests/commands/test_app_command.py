@@ -67,9 +67,17 @@ def test_a_port_beyond_the_last_is_one_line(refused, run, port):
     assert said == f"error: `--port` must be a number from 0 to 65535. Received: {port}"
 
 
-@pytest.mark.parametrize("host", ["no such host", "256.0.0.1", "", "x" * 300, "\u2603" * 100])
+@pytest.mark.parametrize("host", ["example.org", "256.0.0.1", "", "0", "x" * 300, "\u2603"])
 def test_a_host_of_another_machine_is_one_line(refused, run, host):
-    assert refused(run, "--port", "0", "--host", host).startswith("error: `--host` ")
+    assert refused(run, "--port", "0", "--host", host).startswith(
+        "error: `--host` must be an address of this machine, such as 127.0.0.1 or 0.0.0.0, or "
+    )
+
+
+@pytest.mark.parametrize("code", ["", "english", "e", "../en", "en\n"])
+def test_a_language_is_given_by_its_code(refused, run, code):
+    said = refused(run, "--source-language", code)
+    assert said.startswith("error: `--source-language` must be a code such as en or pt-BR. ")
 
 
 def test_without_fastapi_the_command_to_install_it_is_told(refused, run, monkeypatch):
@@ -111,6 +119,6 @@ def test_it_listens_answers_and_ends_with_ctrl_c(trained_run, tmp_path):
             assert process.wait(60) == 0
         warning = process.stderr.read()
     assert warning == (
-        f"warning: others can reach http://0.0.0.0:{port}/: there is neither a password nor "
+        f"warning: others can reach http://0.0.0.0:{port}/: it has neither a password nor "
         "encryption.\n"
     )

@@ -13,6 +13,7 @@ from unittest import mock
 import keras
 import numpy as np
 
+from keras_transformer.app import server
 from keras_transformer.export import litert, saved_model
 from keras_transformer.inference.parser import Parser
 from keras_transformer.inference.translator import Translator
@@ -55,6 +56,7 @@ class RememberedAnswers:
             replace(litert, "_convert", self._remembering(litert._convert, num_arguments=3))
             replace(saved_model, "_save", self._saving(saved_model._save))
             replace(saved_model, "_write_warmup", lambda *_: None)
+            replace(server, "serve", lambda *_: None)  # until Ctrl-C
             replace(training_run, "probe", lambda *_: "not measured")
             replace(training_run, "FitCallbacks", self._begin_to_fit)
             yield

@@ -15,6 +15,7 @@ class App {
     this.runs = runs;
     this.timer = null;
     this.chosen = null; // index of a sentence
+    this.linked = null; // {column, index, words}: what is pointed at
     this.source = new SourcePanel(limits, () => this.onInput());
     this.form = new SearchForm(runs, () => this.onOption());
     const events = {
@@ -121,6 +122,7 @@ class App {
     if (index !== this.chosen) return;
     column.select(index);
     this.panel.refresh(column);
+    this.markPanel();
   }
 
   select(index, byKey, column) {
@@ -128,7 +130,8 @@ class App {
     this.from = column ?? this.from;
     for (const one of this.columns) one.select(index);
     this.panel.show(index);
-    if (byKey || !column) this.near(null); // else the pointer is on a word of the sentence
+    if (byKey || !column) this.near(null);
+    else this.markPanel(); // the pointer is on a word of the sentence
     if (byKey) this.panel.focus();
     else if (column) announce(`Sentence ${index + 1} is shown below.`);
   }
@@ -163,10 +166,18 @@ class App {
     const linked = [...words.source].sort((a, b) => a - b).map((word) => places[word]);
     this.source.mark(index, linked.filter(Boolean));
     column.mark(index, words.target);
-    if (index === this.chosen) this.panel.mark(column, words);
+    this.linked = { column, index, words };
+    this.markPanel();
+  }
+
+  /** Marks the linked words in the panel, where it shows their sentence. */
+  markPanel() {
+    const { column, index, words } = this.linked ?? {};
+    if (column && index === this.chosen) this.panel.mark(column, words);
   }
 
   unlink() {
+    this.linked = null;
     for (const column of this.translations) {
       column.mark(null, []);
       this.panel.mark(column, null);
