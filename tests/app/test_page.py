@@ -121,6 +121,7 @@ def test_to_point_at_a_word_shows_where_it_comes_from(translated, translator, ex
     expect(page.locator("#backdrop mark")).to_have_text(SENTENCES[0])
 
 
+@pytest.mark.slow
 def test_the_keyboard_shows_it_too(translated, translator, expect):
     page = translated()
     field(page).press("Tab")
@@ -151,6 +152,7 @@ def test_the_keyboard_shows_it_too(translated, translator, expect):
     expect(page.locator(SENTENCE).nth(1)).to_be_focused()
 
 
+@pytest.mark.slow
 def test_the_attention_of_the_chosen_sentence_opens_and_follows(translated, translator, expect):
     page = translated()
     chosen(page, expect)
@@ -310,15 +312,8 @@ def test_a_text_is_never_html(visit, start, expect):
     assert page.locator("main img, main b, main script").count() == 0
 
 
-@pytest.mark.parametrize(
-    "looks",
-    [
-        pytest.param({}, marks=pytest.mark.slow),
-        pytest.param({"dark": True}, marks=pytest.mark.slow),
-        {"phone": True},
-    ],
-    ids=str,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("looks", [{}, {"dark": True}, {"phone": True}], ids=str)
 def test_it_is_usable_light_dark_and_on_a_phone(translated, expect, looks):
     page = translated(**looks)
     page.get_by_text("Search options").click()
