@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from keras_transformer.text.sentence_ends import split_at_sentence_ends
+
 # A code of a language such as "en" or "pt-BR".
 LANGUAGE_CODE = "^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$"
 
@@ -48,12 +50,10 @@ class SentenceLayout:
             language: code of its language, such as "en", whose abbreviations do not end sentences.
                 Languages without rules of their own use general ones.
         """
-        import sentencex  # seldom needed
-
         sentences: list[LaidOutSentence] = []
         gap = ""
         for line in text.splitlines(keepends=True):
-            for piece in sentencex.segment(language, line):
+            for piece in split_at_sentence_ends(line, language):
                 source = piece.strip()
                 if not source:
                     gap += piece

@@ -10,6 +10,7 @@ from typing import Literal, Protocol, get_args
 
 from keras_transformer.errors import LongSentenceWarning, SentenceTooLong
 from keras_transformer.text.sentence_batches import checked_strings
+from keras_transformer.text.sentence_ends import split_at_sentence_ends
 
 LongSentences = Literal["refuse", "cut", "split"]
 LONG_SENTENCES: tuple[str, ...] = get_args(LongSentences)
@@ -110,11 +111,9 @@ def _blocks(text: str) -> Iterator[str]:
 
 def _parts(sentence: str, tokenizer: WordEncoder, most: int, language: str) -> list[list[int]]:
     """Rows of at most `most` ids, of the sentences in a text."""
-    import sentencex  # seldom needed
-
     word_starts = frozenset(tokenizer.word_starts)
     rows: list[list[int]] = []
-    for one in sentencex.segment(language, sentence):
+    for one in split_at_sentence_ends(sentence, language):
         for block in _blocks(one.strip()):
             rows += _chunks(tokenizer.encode([block])[0], most, word_starts)
     return rows

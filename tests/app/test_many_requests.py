@@ -217,6 +217,7 @@ ODD_BUT_FINE = [
     "🎉👩‍👩‍👧‍👦 \u202eone\u202c \ufeff \x1b[31m",
     "e\u0301\u0301\u0301 ﷽ ∅ \U0010ffff \ufffe",
     "one" + "\u2028" * 50 + "two" + "\r\n" * 50,
+    "Vitamin B\u00a0. two",
     ">>deu<< one {{7*7}} ${7*7} %s %n ../../etc/passwd",
     "." * 60,
 ]
