@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks.table1.figure import check_format, draw
 from benchmarks.table1.layer_types import NAMES, Sizes
+from benchmarks.table1.measuring import Measuring
 from benchmarks.table1.report import (
     Measurements,
     heading,
@@ -38,9 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.backend:
         os.environ["KERAS_BACKEND"] = options.backend
     start_backend_quietly(devices=False)
-    # These load the backend.
-    from benchmarks.table1.measuring import Measuring
-    from keras_transformer.runs.environment import machine, package_versions
+    from keras_transformer.runs.environment import machine, package_versions  # loads the backend
 
     measuring = Measuring(options.layers, sizes, options.rounds, options.xla)
     measured = Measurements.of(options.layers, sizes)

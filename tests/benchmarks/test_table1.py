@@ -13,6 +13,7 @@ from benchmarks.table1.compiled_pass import compiled_pass, create_layer
 from benchmarks.table1.figure import draw
 from benchmarks.table1.growth import exponent
 from benchmarks.table1.layer_types import LAYER_TYPES, NAMES, Sizes
+from benchmarks.table1.measuring import Measuring
 from benchmarks.table1.report import (
     Measurements,
     heading,
@@ -22,6 +23,7 @@ from benchmarks.table1.report import (
     time_row,
 )
 from keras_transformer.command_line.command_errors import run_command
+from keras_transformer.errors import UserInputError
 
 BY_NAME = {layer_type.name: layer_type for layer_type in LAYER_TYPES}
 SMALL = Sizes(hidden_dim=8, num_heads=2, window=5, kernel_size=3)
@@ -190,3 +192,5 @@ def test_a_small_run_from_end_to_end(capsys, tmp_path):
         assert all(entry["peak_bytes"] >= 0 for entry in layer["lengths"])
         assert layer["time_exponent"] is None
     assert (tmp_path / "table1.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(UserInputError, match="process that measures -1 positions ended with 1: "):
+        Measuring(["full"], SMALL, rounds=1, xla=False).seconds(-1)
