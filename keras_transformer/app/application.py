@@ -36,6 +36,7 @@ def create_app(
     *,
     limits: AppLimits | None = None,
     host: str = "127.0.0.1",
+    names: Sequence[str] = (),
     source_language: str = "en",
 ) -> RequestGuard:
     """Make the app as an ASGI application, for uvicorn or another server.
@@ -44,6 +45,7 @@ def create_app(
         engines: the runs, of `loaded_engines`.
         limits: limits of a request; None: those of `AppLimits`.
         host: the name or address that the server is bound to.
+        names: further hosts that requests may name, such as that of a proxy in front.
         source_language: code of the language whose rules split texts where a request gives none.
     """
     limits = limits or AppLimits()
@@ -59,7 +61,7 @@ def create_app(
     _add_error_handlers(api)
     api.include_router(JsonInterface(engines, limits, source_language).router())
     _add_pages(api)
-    return RequestGuard(api, limits, host)
+    return RequestGuard(api, limits, host, names)
 
 
 class _Api(FastAPI):

@@ -114,7 +114,7 @@ class JsonInterface:
         self, request: Request, asked: schemas.TranslateRequest
     ) -> StreamingResponse:
         """Lines of JSON: the sentences of the text, then the translations of each as soon as they
-        are found, and at the end whether all are. To close the connection ends the work.
+        are found, and at the end whether all are. Closing the connection ends the work.
         """
         engine, layout, answers = await self._translation(request, asked)
 
@@ -139,7 +139,7 @@ class JsonInterface:
         self, request: Request, asked: schemas.ParseRequest
     ) -> StreamingResponse:
         """Lines of JSON: the sentences of the text, then the tree of each as soon as it is found,
-        and at the end whether all are. To close the connection ends the work.
+        and at the end whether all are. Closing the connection ends the work.
         """
         engine, layout, answers = await self._parsing(request, asked)
 
@@ -155,9 +155,7 @@ class JsonInterface:
         engine = self._engine(asked.run, "translation")
         pairs = [(pair.source, pair.target) for pair in asked.pairs]
         await self._texts.check_pairs(engine, pairs)
-        work = Work(
-            "align", engine.search_options, target_language=_target(engine, asked.target_language)
-        )
+        work = _pair_work("align", engine, asked.target_language)
         found = await Answers(request, engine, work, pairs).all()
         alignments = [
             word_alignment(alignment, *pair) for alignment, pair in zip(found, pairs, strict=True)
@@ -170,11 +168,7 @@ class JsonInterface:
         """The attention weights of every layer and head, for one sentence and its translation."""
         engine = self._engine(asked.run, "translation")
         await self._texts.check_pairs(engine, [(asked.source, asked.target or "")])
-        work = Work(
-            "attention",
-            engine.search_options,
-            target_language=_target(engine, asked.target_language),
-        )
+        work = _pair_work("attention", engine, asked.target_language)
         (found,) = await Answers(request, engine, work, [(asked.source, asked.target)]).all()
         return schemas.AttentionAnswer(**found)
 

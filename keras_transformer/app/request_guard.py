@@ -42,13 +42,16 @@ class RequestGuard:
         host: the address that the app is bound to. If it is a loopback address, requests must
             name a loopback host, else an address or this machine. A page of another site, whose
             name leads here by a trick (DNS rebinding), names its own.
+        names: further hosts that requests may name, such as that of a proxy in front.
     """
 
-    def __init__(self, application: Application, limits: AppLimits, host: str) -> None:
+    def __init__(
+        self, application: Application, limits: AppLimits, host: str, names: Iterable[str] = ()
+    ) -> None:
         self._application = application
         self._limits = limits
         self._is_local = is_loopback(host)
-        self._hosts = {*_LOOPBACK_NAMES, host}
+        self._hosts = {*_LOOPBACK_NAMES, host, *(name.lower() for name in names)}
         if not self._is_local:
             self._hosts |= {socket.gethostname().lower(), socket.getfqdn().lower()}
 

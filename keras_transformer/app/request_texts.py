@@ -102,6 +102,7 @@ def _check_lengths(engine: Engine, sources: Sequence[str], targets: Sequence[str
     try:
         engine.check_lengths(sources, targets)
     except SentenceTooLong as error:
+        what = "Target" if error.name == "targets" else "Sentence"
         raise RequestRefused(
-            422, "sentence_too_long", f"Sentence {error.index + 1} {error.fault}"
+            422, "sentence_too_long", f"{what} {error.index + 1} {error.fault}"
         ) from error

@@ -80,6 +80,7 @@ class WorkQueue:
         self._batch_size = batch_size
         self._most_jobs = most_jobs
         self._jobs: collections.deque[Job] = collections.deque()  # with items to take
+        self._computing: list[Job] = []  # whose items are in the batch
         self._changed = threading.Condition()
         self._closed = False
         self._seconds_per_item = 0.1  # a guess, until items were computed
@@ -122,13 +123,15 @@ class WorkQueue:
             return sum(job.waiting for job in self._jobs)
 
     def stop(self) -> None:
-        """Drop all that waits: whoever waits for it gets a `QueueClosed`."""
+        """Drop everything: whoever waits for a result gets a `QueueClosed`, and nothing later."""
         with self._changed:
             self._closed = True
-            dropped, self._jobs = list(self._jobs), collections.deque()
+            dropped = {id(job): job for job in (*self._computing, *self._jobs)}
+            self._jobs.clear()
+            self._computing.clear()
             self._changed.notify()
-        for job in dropped:
-            job.deliver(QueueClosed())
+            for job in dropped.values():
+                job.deliver(QueueClosed())
 
     def close(self) -> None:
         """Stop, and wait for the batch that is being computed."""
@@ -139,6 +142,8 @@ class WorkQueue:
         while batch := self._next_batch():
             start = time.monotonic()
             self._answer(batch)
+            with self._changed:
+                self._computing.clear()
             seconds = (time.monotonic() - start) / len(batch)
             self._seconds_per_item += 0.2 * (seconds - self._seconds_per_item)
 
@@ -156,10 +161,11 @@ class WorkQueue:
                     batch.append((job, job.items[job.started]))
                     job.started += 1
                 same = [job for job in same if job.waiting]
-            taken = {id(job) for job, _ in batch}
+            taken = {id(job): job for job, _ in batch}
             behind = [job for job in self._jobs if id(job) in taken and job.waiting]
             before = [job for job in self._jobs if id(job) not in taken]
             self._jobs = collections.deque(before + behind)
+            self._computing = list(taken.values())
             return batch
 
     def _answer(self, batch: list[tuple[Job, Any]]) -> None:
@@ -167,14 +173,20 @@ class WorkQueue:
         (first, _), *others = batch
         try:
             results = self._compute(first.work, [item for _, item in batch])
+            answers = list(zip(batch, results, strict=True))
         except Exception as error:
             if not others:
                 first.has_failed = True
                 self.cancel(first)
-                first.deliver(error)
+                self._deliver(first, error)
             for one in batch if others else ():
                 if not one[0].has_failed:
                     self._answer([one])
             return
-        for (job, _), result in zip(batch, results, strict=True):
-            job.deliver(result)
+        for (job, _), result in answers:
+            self._deliver(job, result)
+
+    def _deliver(self, job: Job, result: Any) -> None:
+        with self._changed:  # after `stop` nobody waits, and the event loop may be gone
+            if not self._closed:
+                job.deliver(result)

@@ -3,6 +3,7 @@
 import argparse
 import re
 
+from keras_transformer.app.limits import AppLimits
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.command_errors import Verbs, int_from_zero, positive_int
 from keras_transformer.distribution import pip_install
@@ -12,6 +13,7 @@ from keras_transformer.files.standard_streams import tell
 HOST = "127.0.0.1"
 PORT = 8080
 MOST_PORT = 65535
+_HOST_NAME = r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*"
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -46,6 +48,14 @@ def add_parser(verbs: Verbs) -> None:
         f"can reach the page too, without password or encryption (default: {HOST})",
     )
     add(
+        "--name",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="further host name that browsers may ask for, such as that of a proxy in front; may "
+        "be given several times",
+    )
+    add(
         "--source-language",
         default="en",
         metavar="CODE",
@@ -55,14 +65,16 @@ def add_parser(verbs: Verbs) -> None:
     add(
         "--most-characters",
         type=positive_int,
+        default=AppLimits.characters,
         metavar="N",
-        help="most characters of a text (default: 10000)",
+        help=f"most characters of a text (default: {AppLimits.characters})",
     )
     add(
         "--most-sentences",
         type=positive_int,
+        default=AppLimits.sentences,
         metavar="N",
-        help="most sentences of a text (default: 100)",
+        help=f"most sentences of a text (default: {AppLimits.sentences})",
     )
 
 
@@ -70,15 +82,13 @@ def app(options: argparse.Namespace) -> None:
     """Run the verb."""
     _check(options)
     _require_web_libraries()
-    from keras_transformer.app.limits import AppLimits
     from keras_transformer.app.request_guard import is_loopback
     from keras_transformer.app.server import address_of, bound_socket, make_server, serve
     from keras_transformer.runs.run_directory import RunDirectory
 
     for run in options.runs:  # what is wrong is told now, not when Keras is there
         RunDirectory.open(run)
-    given = {"characters": options.most_characters, "sentences": options.most_sentences}
-    limits = AppLimits(**{name: value for name, value in given.items() if value is not None})
+    limits = AppLimits(characters=options.most_characters, sentences=options.most_sentences)
     with bound_socket(options.host, options.port) as bound:
         address = address_of(bound, options.host)
         if not is_loopback(options.host):
@@ -89,7 +99,11 @@ def app(options: argparse.Namespace) -> None:
 
         with loaded_engines(options.runs, limits) as engines:
             web_app = create_app(
-                engines, limits=limits, host=options.host, source_language=options.source_language
+                engines,
+                limits=limits,
+                host=options.host,
+                names=options.name,
+                source_language=options.source_language,
             )
 
             def on_start() -> None:
@@ -109,6 +123,12 @@ def _check(options: argparse.Namespace) -> None:
         raise UserInputError(
             f"`--port` must be a number from 0 to {MOST_PORT}. Received: {options.port}"
         )
+    for name in options.name:
+        if not re.fullmatch(_HOST_NAME, name):
+            raise UserInputError(
+                "`--name` must be a host name such as translate.example.org, without port. "
+                f"Received: {name}"
+            )
     if not re.fullmatch(LANGUAGE_CODE, options.source_language):
         raise UserInputError(
             "`--source-language` must be a code such as en or pt-BR. "

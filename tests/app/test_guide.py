@@ -3,12 +3,13 @@
 import json
 import re
 import shutil
+import struct
 import subprocess
 
 import pytest
 
 from keras_transformer.app.limits import AppLimits
-from tests.pages.page import Page, run_code
+from tests.pages.page import ROOT, Page, run_code
 
 PAGE = Page("docs/app.md")
 ADDRESS = "http://127.0.0.1:8080/"
@@ -48,6 +49,16 @@ def test_a_command_of_it_runs_as_it_stands(fake_app):
     )
     events = [json.loads(line)["event"] for line in done.stdout.splitlines()]
     assert events == ["start", "sentence", "sentence", "end"]
+
+
+@pytest.mark.parametrize("name", ["light", "dark", "phone", "runs", "trees"])
+def test_the_images_are_there_and_small(name):
+    path = ROOT / "docs" / "images" / f"app_{name}.png"
+    assert f"images/{path.name}" in PAGE.text
+    content = path.read_bytes()
+    assert len(content) < 150_000
+    width, height = struct.unpack(">II", content[16:24])
+    assert min(width, height) >= 500
 
 
 def test_its_endpoints_and_limits_are_the_apps(fake_app):

@@ -8,6 +8,7 @@ import socket
 import httpx
 import pytest
 
+from tests.app.conftest import listening
 from tests.app.fake_engine import FakeEngine, wait_until
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -79,6 +80,25 @@ def test_so_does_one_that_waits_for_a_whole_answer(start):
         )
         wait_until(lambda: engine.queue.waiting() == 8)
     wait_until(lambda: engine.queue.waiting() == 0)
+
+
+def test_who_waits_when_the_app_ends_is_told_at_once(monkeypatch, caplog):
+    engine = FakeEngine(turns=0)
+    close = engine.queue.close
+
+    def compute_to_the_end():
+        engine.turns.release(9)
+        close()
+
+    monkeypatch.setattr(engine.queue, "close", compute_to_the_end)
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        with listening([engine]) as address:
+            body = {"text": "a"}
+            asked = threads.submit(httpx.post, f"{address}api/translate", json=body, timeout=60)
+            wait_until(lambda: engine.batches)
+        answer = asked.result()
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "ending")
+    assert caplog.text == ""  # no traceback, of a request or of the thread that computes
 
 
 # Nasty requests: what is sent, and the status and code that answer it.

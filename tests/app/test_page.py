@@ -105,6 +105,17 @@ def test_the_n_best_have_scores_and_can_be_taken(translated, translator, expect)
     expect(page.get_by_role("radio").nth(1)).to_be_focused()
 
 
+@pytest.mark.slow
+def test_the_translation_can_be_copied(translated, expect):
+    page = translated(permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    expect(page.get_by_role("status")).to_have_text("Copied")
+    shown = page.get_by_role("group", name="Translation by digits").text_content()
+    assert page.evaluate("navigator.clipboard.readText()") == shown
+    expect(page.get_by_role("button", name="Copy")).to_be_visible()
+
+
 def test_to_point_at_a_word_shows_where_it_comes_from(translated, translator, expect):
     page = translated()
     chosen(page, expect)
@@ -150,6 +161,35 @@ def test_the_keyboard_shows_it_too(translated, translator, expect):
     page.keyboard.press("Escape")
     expect(page.locator("#sentence")).to_be_hidden()
     expect(page.locator(SENTENCE).nth(1)).to_be_focused()
+    page.locator(SENTENCE).nth(1).click()
+    expect(page.locator("#sentence")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#sentence")).to_be_hidden()
+
+
+@pytest.mark.slow
+def test_a_text_that_grows_keeps_the_chosen_sentence(translated, expect):
+    page = translated()
+    chosen(page, expect, 2)
+    expect(page.get_by_role("button", name="Next sentence")).to_be_disabled()
+    field(page).fill(TEXT + "\ntwo")
+    expect(page.locator(SENTENCE)).to_have_count(4)
+    expect(page.locator("#sentence-title")).to_have_text("Sentence 3 of 4")
+    page.get_by_role("button", name="Next sentence").click()
+    expect(page.locator("#sentence-title")).to_have_text("Sentence 4 of 4")
+
+
+@pytest.mark.slow
+def test_words_that_were_not_aligned_in_time_are_aligned_later(visit, start, expect):
+    engine = FakeEngine(turns=1)
+    page = visit(str(start(engine).base_url))
+    field(page).fill("a\nb")
+    expect(page.locator(SENTENCE)).to_have_text(["A", "B"])
+    field(page).fill("a\nb\nc")  # while the pair of b waits for that of a
+    expect(page.locator(".column")).to_contain_text("0 of 3")
+    engine.turns.release(100)
+    expect(page.locator(SENTENCE)).to_have_text(["A", "B", "C"])
+    chosen(page, expect, 1)
 
 
 @pytest.mark.slow
@@ -167,6 +207,10 @@ def test_the_attention_of_the_chosen_sentence_opens_and_follows(translated, tran
     expect(page.locator("#sentence-title")).to_have_text("Sentence 2 of 3")
     expect(drawn).not_to_contain_text("two")
     assert violations(page) == []
+    drawn.locator(".kt-query .kt-token").first.click()
+    page.keyboard.press("Escape")
+    expect(drawn).to_have_attribute("data-focus", "")
+    expect(drawn).to_be_visible()
     show.click()
     expect(drawn).to_have_count(0)
     expect(page.locator("#attention")).to_be_hidden()
@@ -282,6 +326,8 @@ def test_a_refusal_is_told_where_the_translation_would_be(visit, start, expect):
     field(page).fill("a house too large")
     expect(page.locator("#limits")).to_have_class(re.compile("over"))
     expect(alert).to_have_text("A request may have at most 10 characters. Received: 17")
+    field(page).fill("a" * 200_000)  # which the app would not read to its end
+    expect(alert).to_have_text("A request may have at most 10 characters. Received: 200,000")
     field(page).fill("a")
     expect(page.locator(SENTENCE)).to_have_text(["A"])
     expect(alert).to_be_hidden()

@@ -2,7 +2,6 @@
 
 import json
 import socket
-import time
 
 import httpx
 import pytest
@@ -80,10 +79,25 @@ def test_only_loopback_names_reach_an_app_on_loopback(fake_app, host, is_answere
     ],
 )
 def test_names_that_reach_an_app_elsewhere(bound, host, is_answered):
-    async def application(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
+    assert status_of(RequestGuard(answer, AppLimits(), bound), host) == (
+        200 if is_answered else 403
+    )
 
+
+@pytest.mark.parametrize("bound", ["127.0.0.1", "0.0.0.0"])
+def test_a_proxy_may_give_the_app_a_name(bound):
+    guard = RequestGuard(answer, AppLimits(), bound, ["Translate.example"])
+    assert status_of(guard, "translate.example") == status_of(guard, "TRANSLATE.example:443") == 200
+    assert status_of(guard, "a.translate.example") == status_of(guard, "example") == 403
+
+
+async def answer(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def status_of(guard, host):
+    """The status of the answer to a request that names a host."""
     sent = []
 
     async def send(message):
@@ -92,12 +106,11 @@ def test_names_that_reach_an_app_elsewhere(bound, host, is_answered):
     async def receive():
         return {"type": "http.disconnect"}
 
-    guard = RequestGuard(application, AppLimits(), bound)
     headers = [(b"host", host.encode())]
     scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}
     with pytest.raises(StopIteration):
         guard(scope, receive, send).send(None)
-    assert sent[0]["status"] == (200 if is_answered else 403)
+    return sent[0]["status"]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +187,5 @@ def test_a_body_that_never_comes_does_not_wait_for_ever(start):
             b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\n"
             b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
         )
-        start_time = time.monotonic()
         answer = connection.makefile("rb").read()
-    assert time.monotonic() - start_time >= 0.5
     assert answer.startswith(b"HTTP/1.1 408 ")

@@ -74,6 +74,14 @@ def test_a_host_of_another_machine_is_one_line(refused, run, host):
     )
 
 
+@pytest.mark.parametrize("name", ["", "a b", "example.org:80", "http://example.org", "a..b", "ä"])
+def test_a_name_is_that_of_a_host(refused, run, name):
+    said = refused(run, "--name", "example.org", f"--name={name}")
+    assert said.startswith(
+        "error: `--name` must be a host name such as translate.example.org, without port. "
+    )
+
+
 @pytest.mark.parametrize("code", ["", "english", "e", "../en", "en\n"])
 def test_a_language_is_given_by_its_code(refused, run, code):
     said = refused(run, "--source-language", code)
@@ -98,7 +106,7 @@ def test_without_fastapi_the_command_to_install_it_is_told(refused, run, monkeyp
 def test_it_listens_answers_and_ends_with_ctrl_c(trained_run, tmp_path):
     command = [sys.executable, "-m", "keras_transformer", "app", str(trained_run), "--port", "0"]
     with subprocess.Popen(
-        [*command, "--host", "0.0.0.0", "--most-sentences", "2"],
+        [*command, "--host", "0.0.0.0", "--most-sentences", "2", "--name", "translate.example"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -111,6 +119,8 @@ def test_it_listens_answers_and_ends_with_ctrl_c(trained_run, tmp_path):
             assert [run["name"] for run in runs["runs"]] == [trained_run.name]
             assert runs["limits"]["sentences"] == 2
             assert client.post("/api/translate", json={"text": "one\ntwo\nsix"}).status_code == 413
+            for name, status in (("translate.example", 200), ("another.example", 403)):
+                assert client.get("/api/runs", headers={"Host": name}).status_code == status
             with client.stream(
                 "POST", "/api/translate/stream", json={"text": "one two\nthree"}
             ) as response:

@@ -1,4 +1,6 @@
+import importlib.resources
 import io
+import re
 import sys
 
 import numpy as np
@@ -51,6 +53,13 @@ def test_chosen_heads_keep_their_colour_and_number(maps):
     assert (len(found), color) == (8, COLORS[1])
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["2"]
+
+
+def test_heads_have_the_colours_of_the_page_on_white():
+    folder = importlib.resources.files("keras_transformer.interpretation.attention_page")
+    style = folder.joinpath("attention.css").read_text("utf-8")
+    found = dict(re.findall(r"--kt-head-(\d+): light-dark\((#\w+),", style))
+    assert [found[str(head)] for head in range(len(found))] == list(COLORS)
 
 
 @pytest.mark.parametrize(

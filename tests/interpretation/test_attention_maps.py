@@ -55,6 +55,18 @@ def test_the_weights_are_those_of_the_formula(tokenizer, normalize_first):
     assert np.abs(np.diff(maps.cross, axis=1)).max() > 0.01  # the heads differ
 
 
+def test_a_window_is_all_that_a_position_looks_at(tokenizer):
+    model = build(tokenizer, **SIZES, attention_window=3)
+    maps = attention_maps(Translator(model, tokenizer), SOURCE, TARGET)
+    for weights, before, after in ((maps.encoder, 1, 1), (maps.decoder, 2, 0)):
+        check_rows(weights)
+        rows, columns = np.indices(weights.shape[-2:])
+        seen = (rows - before <= columns) & (columns <= rows + after)
+        assert (weights[:, :, seen] > 0).all()
+        assert (weights[:, :, ~seen] == 0).all()
+    check_rows(maps.cross)
+
+
 def test_tokens_are_the_pieces_with_begin_and_end(translator, tokenizer):
     maps = attention_maps(translator, SOURCE, TARGET)
     source, target = map(tokenizer.pieces, tokenizer.encode([SOURCE, TARGET]))

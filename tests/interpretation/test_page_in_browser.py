@@ -395,15 +395,9 @@ def test_two_hundred_tokens_are_usable(open_maps, phone):
             page.keyboard.press("Home")
             assert state(page, "focus") == "query 1"
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    took = page.evaluate(
-        """() => {
-            const start = performance.now();
-            document.querySelectorAll(".kt-query .kt-token").forEach((option, clientX) => {
-                option.dispatchEvent(new PointerEvent("pointerover", {bubbles: true, clientX}));
-                document.body.offsetHeight;
-            });
-            return (performance.now() - start) / 200;
-        }"""
+    page.evaluate(
+        """() => document.querySelectorAll(".kt-query .kt-token").forEach((option, clientX) =>
+            option.dispatchEvent(new PointerEvent("pointerover", {bubbles: true, clientX})))"""
     )
-    assert took < 500  # milliseconds for one token, on a busy machine
+    assert state(page, "focus") == "query 200"
     assert violations(page) == []

@@ -8,14 +8,14 @@ export class Aligner {
   constructor(run) {
     this.run = run;
     this.language = null;
-    this.waiting = []; // {source, target, resolve}
+    this.waiting = []; // {source, target, resolve, key}
     this.isBusy = false;
     this.known = new Map(); // promises, by source and target
   }
 
   /** Forgets what was asked, for another text or language. */
   reset(language) {
-    for (const { resolve } of this.waiting.splice(0)) resolve(null);
+    this.refuse(this.waiting.splice(0));
     if (this.language !== language || this.known.size > 1000) this.known.clear();
     this.language = language;
   }
@@ -44,13 +44,18 @@ export class Aligner {
       asked.forEach(({ resolve }, index) => resolve(alignments[index]));
     } catch (error) {
       if (!(error instanceof RequestFailed)) throw error;
-      for (const { resolve, key } of asked) {
-        this.known.delete(key);
-        resolve(null);
-      }
+      this.refuse(asked);
     } finally {
       this.isBusy = false;
       this.ask();
+    }
+  }
+
+  /** Gives up on pairs, which may be asked for again. */
+  refuse(asked) {
+    for (const { resolve, key } of asked) {
+      this.known.delete(key);
+      resolve(null);
     }
   }
 }

@@ -34,6 +34,13 @@ export class Column {
     this.breakOff();
   }
 
+  /** Says why a text is not sent. */
+  refuse(message) {
+    this.halt();
+    this.status.textContent = "";
+    this.setFault(message);
+  }
+
   /** Sends a text in place of the one before; the results come in by `begin` and `add`. */
   async send(text, settings) {
     this.stop();
@@ -58,10 +65,8 @@ export class Column {
       this.status.textContent = count(total, "sentence");
       announce(`${this.run.name}: ${count(total, "sentence")}`);
     } catch (error) {
-      if (this.request !== request || !(error instanceof RequestFailed)) {
-        if (error.name !== "AbortError") throw error;
-        return;
-      }
+      if (this.request !== request) return; // stopped, or another text was sent
+      if (!(error instanceof RequestFailed)) throw error;
       this.status.textContent = "";
       this.setFault(error.message);
       this.breakOff();

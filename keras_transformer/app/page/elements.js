@@ -41,10 +41,10 @@ export function makeCopyButton(label, text) {
     try {
       await navigator.clipboard.writeText(text());
       button.textContent = "Copied";
-      announce("Copied");
     } catch {
       button.textContent = "Cannot copy";
     }
+    announce(button.textContent);
     setTimeout(() => (button.textContent = label), 1500);
   });
   return button;

@@ -20,6 +20,7 @@ class App {
     this.form = new SearchForm(runs, () => this.onOption());
     const events = {
       begin: (column, text, sentences) => this.begin(text, sentences),
+      close: () => this.close(),
       changed: (column, index) => this.changed(column, index),
       link: (column, index, words) => this.link(column, index, words),
       near: (index) => this.near(index),
@@ -95,6 +96,11 @@ class App {
     clearTimeout(this.timer);
     const { text } = this.source;
     if (!text.trim() || !this.form.isValid) return;
+    if (this.source.isTooLong) {
+      for (const column of this.columns) column.refuse(this.source.fault);
+      this.showBusy();
+      return;
+    }
     for (const column of this.columns) {
       column.send(text, this.settings(column.run)).finally(() => this.showBusy());
     }
@@ -116,6 +122,7 @@ class App {
   begin(text, sentences) {
     this.source.setSentences(text, sentences);
     if (this.chosen !== null && this.chosen >= sentences.length) this.close();
+    this.panel.number();
   }
 
   changed(column, index) {

@@ -7,7 +7,7 @@ import { keepStop, rove } from "./roving.js";
 import { textOf } from "./translation_column.js";
 
 export class SentencePanel {
-  /** `events` has step(by), close(byKey) and link(column, index, words). */
+  /** `events` has step(by), close() and link(column, index, words). */
   constructor(columns, events) {
     this.columns = columns;
     this.events = events;
@@ -19,7 +19,7 @@ export class SentencePanel {
     byId("next").addEventListener("click", () => events.step(1));
     byId("close").addEventListener("click", () => events.close());
     this.element.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") events.close();
+      if (event.key === "Escape" && !event.defaultPrevented) events.close();
     });
   }
 
@@ -31,12 +31,18 @@ export class SentencePanel {
       this.hideAttention();
       return;
     }
-    const total = Math.max(...this.columns.map((column) => column.sentences.length));
-    byId("sentence-title").textContent = `Sentence ${index + 1} of ${total}`;
-    byId("previous").disabled = index === 0;
-    byId("next").disabled = index === total - 1;
+    this.number();
     byId("sentence-runs").replaceChildren(...this.columns.map((column) => this.draw(column)));
     if (this.attention) this.showAttention(this.attention.column);
+  }
+
+  /** Says which sentence of how many it is, where one is shown. */
+  number() {
+    if (this.index === null) return;
+    const total = Math.max(...this.columns.map((column) => column.sentences.length));
+    byId("sentence-title").textContent = `Sentence ${this.index + 1} of ${total}`;
+    byId("previous").disabled = this.index === 0;
+    byId("next").disabled = this.index === total - 1;
   }
 
   focus() {
@@ -86,7 +92,9 @@ export class SentencePanel {
   /** Two lines of words; to point at one shows which belong to it. */
   words(column, sentence) {
     const { alignment } = sentence;
-    if (!alignment) return [make("p", "muted", {}, "…")];
+    if (!alignment) {
+      return [make("p", "muted", {}, alignment === null ? "They are not known." : "…")];
+    }
     const groups = {};
     for (const side of ["source", "target"]) {
       const label = side === "source" ? "Words of the sentence" : "Words of the translation";

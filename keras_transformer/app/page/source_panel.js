@@ -33,6 +33,12 @@ export class SourcePanel {
     return this.length > this.limits.characters;
   }
 
+  /** Why the app would refuse the text; it would not even read one that is much too long. */
+  get fault() {
+    const [most, length] = [this.limits.characters, this.length].map((n) => n.toLocaleString("en"));
+    return `A request may have at most ${most} characters. Received: ${length}`;
+  }
+
   /** Takes where the sentences of a text are, once the app has told. */
   setSentences(text, sentences) {
     let start = 0;

@@ -9,13 +9,15 @@ const SENTENCE = ".sentence[role=button]";
 
 export class TranslationColumn extends Column {
   /** `events` has begin(column, text, sentences), select(index, byKey), near(index),
-      link(column, index, words) and changed(column, index). */
+      link(column, index, words), changed(column, index) and close(). */
   constructor(run, events) {
     const copy = makeCopyButton("Copy", () => this.text);
     super(run, "api/translate/stream", copy);
     this.events = events;
     this.aligner = new Aligner(run);
-    this.sentences = []; // {source, before, translations, chosen, isOld, alignment, element}
+    // {source, before, translations, chosen, isOld, alignment, element}; an alignment is undefined
+    // until it has come, and null where there is none.
+    this.sentences = [];
     this.body = make("div", "text", {
       "aria-label": `Translation by ${run.name}`,
       "data-empty": "The translation appears here.",
@@ -52,7 +54,7 @@ export class TranslationColumn extends Column {
       translations: old.get(source)?.translations ?? null,
       chosen: 0,
       isOld: true,
-      alignment: null,
+      alignment: undefined,
       element: make("span", "sentence awaited"),
     }));
     this.body.replaceChildren();
@@ -75,9 +77,12 @@ export class TranslationColumn extends Column {
 
   /** Forgets the sentences that will not come. */
   breakOff() {
-    for (const sentence of this.sentences) {
-      if (sentence.isOld) sentence.element.replaceChildren();
-    }
+    this.sentences.forEach((sentence, index) => {
+      if (!sentence.isOld) return;
+      sentence.translations = null;
+      sentence.element.replaceChildren();
+      this.events.changed(this, index);
+    });
   }
 
   /** Takes another of the n best translations. */
@@ -91,7 +96,7 @@ export class TranslationColumn extends Column {
   async align(index) {
     const sentence = this.sentences[index];
     const target = textOf(sentence);
-    sentence.alignment = null;
+    sentence.alignment = undefined;
     const alignment = await this.aligner.align(sentence.source, target);
     if (this.sentences[index] !== sentence || textOf(sentence) !== target) return;
     sentence.alignment = alignment;
@@ -158,6 +163,7 @@ export class TranslationColumn extends Column {
       if (index !== null) this.events.select(index, false, this);
     });
     this.body.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.events.close();
       const index = indexOf(event);
       if (index === null || (event.key !== "Enter" && event.key !== " ")) return;
       event.preventDefault();

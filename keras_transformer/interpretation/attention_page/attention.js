@@ -906,6 +906,7 @@
     /** The keyboard has come into a list. */
     onFocus(event) {
       const place = this.placeOf(event);
+      if (!place) return; // some browsers give the focus to what scrolls
       const { chosen } = this.shown;
       const isChosen = chosen && chosen.side === place.side && chosen.index === place.index;
       if (!isChosen && event.target.matches(":focus-visible")) this.choose(place);
@@ -914,8 +915,9 @@
     onKey(event) {
       const place = this.placeOf(event);
       if (!place || event.altKey || event.ctrlKey || event.metaKey) return;
-      const next = event.key === "Escape" ? null : this.picture.next(place, event.key);
-      if (!next && event.key !== "Escape") return;
+      const isEnd = event.key === "Escape" && this.shown.active; // else the page may use the key
+      const next = this.picture.next(place, event.key);
+      if (!next && !isEnd) return;
       event.preventDefault();
       this.choose(next);
     }
