@@ -25,6 +25,7 @@ from keras_transformer.command_line.command_errors import (
     run_command,
 )
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.output_files import find_output
 from keras_transformer.files.whole_files import write_bytes, write_json
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
@@ -36,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sizes = _checked_sizes(options)
     if options.plot:
         check_format(options.plot)
+    for flag, path in (("--json", options.json), ("--plot", options.plot)):
+        if path:
+            find_output(path, flag)
     if options.backend:
         os.environ["KERAS_BACKEND"] = options.backend
     start_backend_quietly(devices=False)

@@ -79,7 +79,8 @@ def as_source_mask(name: str, mask: Tensor) -> Tensor:
 def as_row_mask(name: str, mask: Tensor) -> Tensor:
     """A mask of padding (batch, length) as one of attention, (batch, length, 1); None stays."""
     mask = as_source_mask(name, mask)
-    return None if mask is None else ops.swapaxes(mask, 1, 2)
+    # A transposed boolean makes TensorFlow log an error on CPUs that oneDNN has no kernel for.
+    return None if mask is None else ops.expand_dims(ops.squeeze(mask, 1), 2)
 
 
 def all_of(*masks: Tensor) -> Tensor:

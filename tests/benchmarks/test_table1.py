@@ -163,6 +163,8 @@ def test_the_figure_has_a_line_for_each_layer():
         ("--kernel-size 1", "--kernel-size must be odd, and at least 3. Received: 1"),
         ("--hidden-dim 10 --num-heads 4", "multiple of --num-heads. Received: 10 and 4"),
         ("--plot table.txt", "--plot must end in .png, .pdf, .svg. Received: table.txt"),
+        ("--json nowhere/t.json", "`--json` must be in a folder that exists. Received: 'nowhere/t"),
+        ("--plot nowhere/t.png", "`--plot` must be in a folder that exists. Received: 'nowhere/t"),
         ("--layers full,gru", "must be among full, fused, windowed, lstm, convolution: 'gru'"),
         ("--lengths 64,0", "argument --lengths: must be positive integers by commas: '64,0'"),
     ],
@@ -173,6 +175,25 @@ def test_a_wrong_flag_is_one_line(flags, message, capsys):
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_full_attention_holds_the_weights_of_all_pairs_and_a_window_does_not():
+    length = 2048
+    found = Measuring(["full", "windowed"], SMALL, rounds=1, xla=False).peak_bytes(length)
+    assert found["windowed"] < 4 * SMALL.num_heads * length**2 < found["full"]
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_jax_is_measured_too(monkeypatch):
+    pytest.importorskip("jax")
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    measuring = Measuring(["windowed", "lstm"], SMALL, rounds=2, xla=False)
+    found = measuring.seconds(80)
+    assert {name: len(seconds) for name, seconds in found.items()} == {"windowed": 2, "lstm": 2}
+    assert set(measuring.peak_bytes(80)) == {"windowed", "lstm"}
 
 
 @pytest.mark.slow

@@ -119,6 +119,7 @@ def test_it_starts_without_keras(files):
     assert subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == 0
 
 
+@pytest.mark.slow
 def test_more_trees_than_fit_into_memory(tmp_path, capsys, monkeypatch):
     """A packed file of a megabyte may hold a thousand million empty lines."""
     monkeypatch.setattr(evalb_command, "MOST_TREES", 1_000)

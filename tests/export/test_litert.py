@@ -67,6 +67,7 @@ def test_it_finds_what_the_translator_finds(translator, exported):
     check_equal_translations(translator, exported, [*TEXTS, *pairs(length=4)[0][::10]])
 
 
+@pytest.mark.slow
 def test_unusual_models_and_every_rule(unusual, unusual_path):
     texts = [text for text in sentences(30, seed=2) if len(text.split()) < 9]
     check_equal_translations(unusual, unusual_path, [*texts, ""])

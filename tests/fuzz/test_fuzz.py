@@ -16,10 +16,10 @@ def found_by(trained_run, directory, cases, seed):
     return found
 
 
-def test_100_cases(trained_run, tmp_path, random_seed):
-    found = found_by(trained_run, tmp_path, 100, random_seed)
+def test_50_cases(trained_run, tmp_path, random_seed):
+    found = found_by(trained_run, tmp_path, 50, random_seed)
     assert not found.faults, found.text()
-    assert found.counts["cases"] == 100
+    assert found.counts["cases"] == 50
 
 
 @pytest.mark.slow

@@ -195,6 +195,21 @@ def test_a_graph_of_unknown_lengths_and_one_that_xla_compiles(is_causal):
     assert [tuple(tensor.shape) for tensor in empty] == [(2, 0, HIDDEN)] * 2
 
 
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("window", [None, 9])
+def test_no_boolean_is_transposed(window):
+    """TensorFlow would log an error on CPUs that oneDNN has no kernel for."""
+    import tensorflow as tf
+
+    layer = MultiHeadAttention(HEADS, DIM, attention_window=window)
+    layer.build((None, None, HIDDEN))
+    function = tf.function(lambda x, mask: layer(x, query_mask=mask, attention_mask=mask))
+    specs = tf.TensorSpec((None, None, HIDDEN)), tf.TensorSpec((None, None), "bool")
+    operations = function.get_concrete_function(*specs).graph.get_operations()
+    transposed = {out.dtype for op in operations if op.type == "Transpose" for out in op.outputs}
+    assert transposed == {tf.float32}
+
+
 def shapes_of_a_training_pass(layer, length):
     """The shapes of all arrays that the forward pass and the gradient compute."""
     x = np.zeros((1, length, HIDDEN), "float32")

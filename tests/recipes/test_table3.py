@@ -96,6 +96,7 @@ def table(tmp_path_factory):
     return runs
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_broken_off_table_goes_on(table):
     steps = [row["step"] for row in csv.DictReader((table / "A1" / "metrics.csv").open())]

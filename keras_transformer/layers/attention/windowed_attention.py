@@ -99,7 +99,8 @@ def attend_in_blocks(
     is_inside = blocks.is_inside(window)
     columns = rows = None
     if source_mask is not None:  # (batch, 1, blocks, 1, span)
-        columns = ops.swapaxes(blocks.spans(ops.expand_dims(source_mask, 3)), 3, 4)
+        spans = blocks.spans(ops.expand_dims(source_mask, 3))
+        columns = ops.expand_dims(ops.squeeze(spans, 4), 3)
     if row_mask is not None:  # (batch, 1, blocks, block, 1)
         rows = blocks.split(ops.expand_dims(row_mask, 1))
     values, _ = attend(

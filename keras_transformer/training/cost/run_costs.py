@@ -23,7 +23,9 @@ from keras_transformer.training.cost.training_cost import (
 )
 from keras_transformer.types import PathLike
 
-_Amount = Annotated[float, msgspec.Meta(gt=0, lt=1e300)]
+# Wider than any training needs; products and quotients of such numbers stay finite.
+_Amount = Annotated[float, msgspec.Meta(gt=1e-60, lt=1e60)]
+_Count = Annotated[int, msgspec.Meta(ge=1, lt=10**15)]
 _Text = Annotated[str, msgspec.Meta(max_length=1000)]
 
 _HEAD = ("Runs", "BLEU", "FLOPs, paper's way", "FLOPs counted", "time", "devices", "scored on")
@@ -33,13 +35,13 @@ _NUMBERS = range(1, 5)  # the columns of `_HEAD` that are aligned at the right
 class _EvaluatedOn(TypedDict, total=False):
     name: _Text
     text: _Text
-    sentences: int
+    sentences: _Count
 
 
 class _Cost(TypedDict):
     counted_flops: _Amount | None
     paper_flops: _Amount | None
-    devices: Annotated[int, msgspec.Meta(ge=1)]
+    devices: _Count
     device: _Text
     sustained_flops_per_device: _Amount | None
     sustained_from: _Text | None
@@ -51,7 +53,7 @@ class _Scores(TypedDict, total=False):
     bleu: Annotated[float, msgspec.Meta(ge=0, le=100.0001)]
     signature: _Text
     evaluated_on: _EvaluatedOn
-    seconds: Annotated[float, msgspec.Meta(ge=0, lt=1e300)]
+    seconds: _Amount
     training_cost: _Cost
 
 
@@ -144,7 +146,7 @@ def costs_text(costs: Sequence[RunCost]) -> str:
             "The paper's way is time x devices x what one device sustains: --device-tflops gives "
             "what is not known."
         )
-    return "\n".join(lines)
+    return "\n".join(map(_one_line, lines))
 
 
 def costs_csv(costs: Sequence[RunCost]) -> str:
@@ -234,6 +236,11 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
         cell.rjust(width) if column in _NUMBERS else cell.ljust(width)
         for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
     ]
+
+
+def _one_line(text: str) -> str:
+    """Text without line breaks and control characters, for a terminal: a record may have any."""
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _time(seconds: float) -> str:

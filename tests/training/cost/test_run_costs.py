@@ -97,9 +97,13 @@ def test_a_parser_has_a_cost_and_no_bleu(tmp_path):
         {"bleu": -1.0},
         {"seconds": float("nan")},
         {"seconds": float("inf")},
+        {"seconds": 0},
+        {"evaluated_on": {"text": "dev", "sentences": 10**400}},
         {"training_cost": {**OF_CPU["training_cost"], "counted_flops": 0}},
         {"training_cost": {**OF_CPU["training_cost"], "counted_flops": float("nan")}},
+        {"training_cost": {**OF_CPU["training_cost"], "counted_flops": 1e299}},
         {"training_cost": {**OF_CPU["training_cost"], "devices": 0}},
+        {"training_cost": {**OF_CPU["training_cost"], "devices": 10**400}},
         {"training_cost": {**OF_CPU["training_cost"], "device": "x" * 2000}},
         {"training_cost": {"devices": 1}},
         {"training_cost": 7},
@@ -124,6 +128,15 @@ def test_the_text_has_the_paper_as_printed_and_the_runs_below(tmp_path):
     ]
     assert "--device-tflops" in lines[-1]
     assert len(lines) == 16
+
+
+def test_a_record_cannot_write_to_the_terminal(tmp_path):
+    cost = {**OF_CPU["training_cost"], "device": "CPU\n\x1b[2J"}
+    scores = {**SCORES, "training_cost": cost, "evaluated_on": {"text": "a\r\x9b1A"}}
+    run = write_run(tmp_path / "run", scores, origin="\u2028\x1b]0;b\x07")
+    text = costs_text([run_cost(run)])
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert len(text.splitlines()) == 12 + 4
 
 
 def test_the_csv_has_a_line_for_each_model_and_text(tmp_path):
