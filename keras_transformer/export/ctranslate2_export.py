@@ -9,6 +9,7 @@ from keras_transformer.argument_checks import check_one_of
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.export.model_card import write_model_card
+from keras_transformer.export.residual_scales import ResidualScales
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.new_directory import write_new_directory
 from keras_transformer.inference.translator import Translator
@@ -119,11 +120,13 @@ def _exportable_layers(translator: Translator) -> TransformerStacks:
             f"Received: activation={activation!r}"
         )
     attention = layers.encoder_layers[0].attention
-    if attention.attention_window is not None:
-        raise UserInputError(
-            "CTranslate2 has no restricted self-attention in such models: `attention_window` must "
-            f"be None. Received: attention_window={attention.attention_window}"
-        )
+    for layer in (*layers.encoder_layers, *layers.decoder_layers):
+        if layer.attention_window is not None:
+            raise UserInputError(
+                "CTranslate2 has no restricted self-attention in such models: `attention_window` "
+                f"must be None. Received: attention_window={layer.attention_window}"
+            )
+    ResidualScales(layers, "CTranslate2")  # refuses what it cannot make plain
     if attention.key_dim != attention.value_dim:
         raise UserInputError(
             "CTranslate2 needs heads whose `key_dim` and `value_dim` are equal. "

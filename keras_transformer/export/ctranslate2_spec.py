@@ -11,6 +11,7 @@ from ctranslate2.specs.transformer_spec import (
     TransformerSpec,
 )
 
+from keras_transformer.export.residual_scales import ResidualScales
 from keras_transformer.layers import PositionalEmbedding
 from keras_transformer.models import TransformerStacks
 from keras_transformer.types import Tensor
@@ -72,17 +73,24 @@ def activation_name(layers: TransformerStacks) -> str:
 
 
 def _fill_stacks(encoder, decoder, layers):
+    scales = ResidualScales(layers, "CTranslate2")
     for spec, layer in zip(encoder.layer, layers.encoder_layers, strict=True):
-        _fill_attention(spec.self_attention, layer.attention, SELF_ATTENTION, layer.attention_block)
-        _fill_feed_forward(spec.ffn, layer)
+        _fill_attention(
+            spec.self_attention, layer.attention, SELF_ATTENTION, layer.attention_block, scales
+        )
+        _fill_feed_forward(spec.ffn, layer, scales)
     for spec, layer in zip(decoder.layer, layers.decoder_layers, strict=True):
-        _fill_attention(
-            spec.self_attention, layer.self_attention, SELF_ATTENTION, layer.self_attention_block
-        )
-        _fill_attention(
-            spec.attention, layer.cross_attention, CROSS_ATTENTION, layer.cross_attention_block
-        )
-        _fill_feed_forward(spec.ffn, layer)
+        for part, attention, projections, block in (
+            (
+                spec.self_attention,
+                layer.self_attention,
+                SELF_ATTENTION,
+                layer.self_attention_block,
+            ),
+            (spec.attention, layer.cross_attention, CROSS_ATTENTION, layer.cross_attention_block),
+        ):
+            _fill_attention(part, attention, projections, block, scales)
+        _fill_feed_forward(spec.ffn, layer, scales)
     for spec, norm in ((encoder, layers.encoder_norm), (decoder, layers.decoder_norm)):
         spec.pre_norm = layers.encoder_layers[0].normalize_first
         if norm is not None:
@@ -97,7 +105,7 @@ def _fill_embeddings(encoder, decoder, layers, num_positions):
     if tokens.tie_weights:
         decoder.projection.weight = matrix
     else:
-        _fill_linear(decoder.projection, tokens.reverse_matrix, None)
+        decoder.projection.weight = np.ascontiguousarray(_array(tokens.reverse_matrix).T)
     if tokens.logits_bias is not None:
         decoder.projection.bias = _array(tokens.logits_bias)
     encoder.embeddings[0].weight = (
@@ -113,26 +121,26 @@ def _positions(embedding: PositionalEmbedding, table: int, num_positions: int) -
     return _array(embedding.kind.at(numbers, table))
 
 
-def _fill_attention(spec, attention, projections, block):
+def _fill_attention(spec, attention, projections, block, scales):
     for linear, name in zip(spec.linear, projections, strict=True):
         kernel = getattr(attention, f"{name}_kernel")
-        _fill_linear(linear, kernel, getattr(attention, f"{name}_bias"))
+        _fill_linear(linear, kernel, getattr(attention, f"{name}_bias"), scales)
     _fill_norm(spec.layer_norm, block.norm)
 
 
-def _fill_feed_forward(spec, layer):
+def _fill_feed_forward(spec, layer, scales):
     for linear, dense in (
         (spec.linear_0, layer.feed_forward.expand),
         (spec.linear_1, layer.feed_forward.contract),
     ):
-        _fill_linear(linear, dense.kernel, dense.bias)
+        _fill_linear(linear, dense.kernel, dense.bias, scales)
     _fill_norm(spec.layer_norm, layer.feed_forward_block.norm)
 
 
-def _fill_linear(spec, kernel, bias):
-    spec.weight = np.ascontiguousarray(_array(kernel).T)  # (outputs, inputs)
+def _fill_linear(spec, kernel, bias, scales):
+    spec.weight = np.ascontiguousarray(scales.plain(kernel, _array(kernel)).T)  # (outputs, inputs)
     if bias is not None:
-        spec.bias = _array(bias)
+        spec.bias = scales.plain(bias, _array(bias))
 
 
 def _fill_norm(spec, norm):

@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
+from keras_transformer.export.residual_scales import ResidualScales
 from keras_transformer.files.new_directory import write_new_directory
 from keras_transformer.files.whole_files import write_bytes, write_json
 from keras_transformer.inference.translator import Translator
@@ -90,14 +91,17 @@ def _exportable_layers(translator: Translator) -> TransformerStacks:
                 f"Marian's models have no counterpart of `{name}={value!r}`: it must be "
                 f"{' or '.join(map(repr, allowed))}."
             )
+    ResidualScales(layers, "Marian")  # refuses what it cannot make plain
     return layers
 
 
 def _tensors(layers: TransformerStacks) -> dict[str, np.ndarray]:
     """The tensors by Hugging Face's names, with zeros for biases that the model lacks."""
     tensors: dict[str, np.ndarray] = {}
+    scales = ResidualScales(layers, "Marian")
     for entry in entries(layers):
         value = keras.ops.convert_to_numpy(keras.ops.cast(entry.variable, "float32"))
+        value = scales.plain(entry.variable, value)
         tensors.update(zip(entry.parts, entry.theirs(value), strict=True))
     for name in list(tensors):
         bias = name.removesuffix("weight") + "bias"

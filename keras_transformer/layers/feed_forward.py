@@ -4,10 +4,15 @@ from typing import Any
 
 import keras
 
-from keras_transformer.argument_checks import check_positive_int, check_rate, known_width
+from keras_transformer.argument_checks import (
+    check_positive_int,
+    check_positive_number,
+    check_rate,
+    known_width,
+)
 from keras_transformer.layers.dense import Dense
 from keras_transformer.layers.dropout import Dropout
-from keras_transformer.layers.initialization import checked_initializer, fresh
+from keras_transformer.layers.initialization import SideBySide, checked_initializer, fresh
 from keras_transformer.types import Shape, Tensor
 
 
@@ -21,6 +26,7 @@ class FeedForward(keras.layers.Layer):
         activation: an activation of Keras or its name, such as "relu", "gelu" or "swish".
         kernel_initializer: initializer of the two matrices.
         bias_initializer: initializer of the two biases.
+        initial_gain: factor of the initial matrices, as in DeepNorm (see `ResidualBlock`).
         **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
@@ -50,17 +56,20 @@ class FeedForward(keras.layers.Layer):
         activation: Any = "relu",
         kernel_initializer: Any = "glorot_uniform",
         bias_initializer: Any = "zeros",
+        initial_gain: float = 1.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_positive_int("intermediate_dim", intermediate_dim)
         check_rate("dropout", dropout)
+        check_positive_number("initial_gain", initial_gain)
         self.supports_masking = True
         self.intermediate_dim = intermediate_dim
         self.dropout = dropout
         self.activation = keras.activations.get(activation)
         self.kernel_initializer = checked_initializer("kernel_initializer", kernel_initializer)
         self.bias_initializer = checked_initializer("bias_initializer", bias_initializer)
+        self.initial_gain = initial_gain
         self.expand = self._dense(intermediate_dim, "expand", self.activation)
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
 
@@ -68,7 +77,7 @@ class FeedForward(keras.layers.Layer):
         return Dense(
             units,
             activation=activation,
-            kernel_initializer=fresh(self.kernel_initializer),
+            kernel_initializer=SideBySide(self.kernel_initializer, (units,), (self.initial_gain,)),
             bias_initializer=fresh(self.bias_initializer),
             dtype=self.dtype_policy,
             name=name,
@@ -93,4 +102,5 @@ class FeedForward(keras.layers.Layer):
             "activation": keras.activations.serialize(self.activation),
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "initial_gain": self.initial_gain,
         }

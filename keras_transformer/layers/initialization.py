@@ -35,14 +35,24 @@ def fresh(initializer: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 class SideBySide(keras.initializers.Initializer):
-    """Draws each part of a fused weight as a weight of its own: else it has the wrong scale."""
+    """Draws each part of a fused weight as a weight of its own: else it has the wrong scale.
 
-    def __init__(self, initializer: Callable[..., Tensor], widths: Sequence[int]) -> None:
+    Each part is multiplied by its gain.
+    """
+
+    def __init__(
+        self,
+        initializer: Callable[..., Tensor],
+        widths: Sequence[int],
+        gains: Sequence[float] | None = None,
+    ) -> None:
         self.initializer = initializer
         self.widths = tuple(widths)
+        self.gains = (1.0,) * len(self.widths) if gains is None else tuple(gains)
 
     def __call__(self, shape: Shape, dtype: str | None = None) -> Tensor:
         parts = [
-            fresh(self.initializer)((*shape[:-1], width), dtype=dtype) for width in self.widths
+            fresh(self.initializer)((*shape[:-1], width), dtype=dtype) * gain
+            for width, gain in zip(self.widths, self.gains, strict=True)
         ]
         return ops.concatenate(parts, axis=-1)

@@ -9,6 +9,7 @@ from keras import ops
 from keras_transformer.argument_checks import (
     check_bool,
     check_positive_int,
+    check_positive_number,
     check_rate,
     check_window,
     known_width,
@@ -72,6 +73,8 @@ class MultiHeadAttention(StepwiseAttention):
             self-attention. None: all.
         kernel_initializer: initializer of the projections' matrices.
         bias_initializer: initializer of their biases.
+        initial_gain: factor of the initial matrices of the values and of the output, as in DeepNorm
+            (see `ResidualBlock`).
         **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
@@ -117,6 +120,7 @@ class MultiHeadAttention(StepwiseAttention):
         attention_window: int | None = None,
         kernel_initializer: Any = "glorot_uniform",
         bias_initializer: Any = "zeros",
+        initial_gain: float = 1.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -127,6 +131,7 @@ class MultiHeadAttention(StepwiseAttention):
         check_rate("dropout", dropout)
         check_bool("use_bias", use_bias)
         check_window("attention_window", attention_window)
+        check_positive_number("initial_gain", initial_gain)
         self.supports_masking = True
         self.num_heads = num_heads
         self.key_dim = key_dim
@@ -134,6 +139,7 @@ class MultiHeadAttention(StepwiseAttention):
         self.dropout = dropout
         self.use_bias = use_bias
         self.attention_window = attention_window
+        self.initial_gain = initial_gain
         self.kernel_initializer = checked_initializer("kernel_initializer", kernel_initializer)
         self.bias_initializer = checked_initializer("bias_initializer", bias_initializer)
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
@@ -149,19 +155,25 @@ class MultiHeadAttention(StepwiseAttention):
                 "`attention_window` must be None for attention to `value`. Received: "
                 f"attention_window={self.attention_window}"
             )
+        gain = self.initial_gain
         if value_shape is None:
             widths = (key_width, key_width, value_width)
-            self._add_projection("query_key_value", hidden_dim, widths)
+            self._add_projection("query_key_value", hidden_dim, widths, (1, 1, gain))
         else:
             self._add_projection("query", hidden_dim, (key_width,))
             if key_shape is None:
                 self._add_projection(
-                    "key_value", known_width("value", value_shape), (key_width, value_width)
+                    "key_value",
+                    known_width("value", value_shape),
+                    (key_width, value_width),
+                    (1, gain),
                 )
             else:
                 self._add_projection("key", known_width("key", key_shape), (key_width,))
-                self._add_projection("value", known_width("value", value_shape), (value_width,))
-        self._add_projection("output", value_width, (hidden_dim,))
+                self._add_projection(
+                    "value", known_width("value", value_shape), (value_width,), (gain,)
+                )
+        self._add_projection("output", value_width, (hidden_dim,), (gain,))
 
     def call(
         self,
@@ -285,6 +297,7 @@ class MultiHeadAttention(StepwiseAttention):
             "dropout": self.dropout,
             "use_bias": self.use_bias,
             "attention_window": self.attention_window,
+            "initial_gain": self.initial_gain,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
         }

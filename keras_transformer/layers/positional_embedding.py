@@ -37,6 +37,8 @@ class PositionalEmbedding(keras.layers.Layer):
             of their own.
         use_logits_bias: whether a bias is added to the logits.
         dropout: rate of dropout on the sums.
+        word_dropout: rate at which a token loses its whole vector in training, and its position
+            alone is left; the other vectors are scaled up, as by `keras.layers.Dropout`.
         mask_id: id of padding, such as 0. The output then carries a Keras mask of the other ids,
             as that of `keras.layers.Embedding(mask_zero=True)` does. None: no mask.
         **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
@@ -63,7 +65,9 @@ class PositionalEmbedding(keras.layers.Layer):
 
     Reference: Vaswani et al. (2017), sections 3.4, 3.5 and 5.4; Table 3, row E. Counts on several
         levels: Bai et al., "Segatron: Segment-Aware Transformer for Language Modeling and
-        Understanding", 2021.
+        Understanding", 2021. Word dropout: Gal and Ghahramani, "A Theoretically Grounded
+        Application of Dropout in Recurrent Neural Networks", 2016; Sennrich and Zhang, "Revisiting
+        Low-Resource Neural Machine Translation: A Case Study", 2019.
     """
 
     def __init__(
@@ -78,6 +82,7 @@ class PositionalEmbedding(keras.layers.Layer):
         tie_weights: bool = True,
         use_logits_bias: bool = False,
         dropout: float = 0.0,
+        word_dropout: float = 0.0,
         mask_id: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -85,6 +90,7 @@ class PositionalEmbedding(keras.layers.Layer):
         check_positive_int("max_length", max_length)
         check_positive_int("num_tables", num_tables)
         check_rate("dropout", dropout)
+        check_rate("word_dropout", word_dropout)
         if mask_id is not None:
             check_non_negative_int("mask_id", mask_id)
         self.vocabulary_size = vocabulary_size
@@ -96,6 +102,7 @@ class PositionalEmbedding(keras.layers.Layer):
         self.tie_weights = tie_weights
         self.use_logits_bias = use_logits_bias
         self.dropout = dropout
+        self.word_dropout = word_dropout
         self.mask_id = None if mask_id is None else int(mask_id)
         self.supports_masking = True
         self.token_embedding = TokenEmbedding(
@@ -107,6 +114,9 @@ class PositionalEmbedding(keras.layers.Layer):
             name="token_embedding",
         )
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
+        self.word_dropout_layer = keras.layers.Dropout(
+            word_dropout, noise_shape=(None, None, 1), dtype=self.dtype_policy
+        )
         self.kind = positions_class(positions)(
             vocabulary_size=vocabulary_size,
             hidden_dim=hidden_dim,
@@ -161,6 +171,7 @@ class PositionalEmbedding(keras.layers.Layer):
         vectors = self.token_embedding(ids) * ops.cast(
             math.sqrt(self.hidden_dim), self.compute_dtype
         )
+        vectors = self.word_dropout_layer(vectors, training=training)
         return self.dropout_layer(add_bias(vectors, position_vectors), training=training)
 
     def _check_length(self, length: int | None) -> None:
@@ -195,5 +206,6 @@ class PositionalEmbedding(keras.layers.Layer):
             "tie_weights": self.tie_weights,
             "use_logits_bias": self.use_logits_bias,
             "dropout": self.dropout,
+            "word_dropout": self.word_dropout,
             "mask_id": self.mask_id,
         }

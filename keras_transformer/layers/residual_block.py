@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_transformer.argument_checks import check_bool, check_positive_number, check_rate
 from keras_transformer.layers.dropout import Dropout
@@ -18,15 +19,22 @@ class ResidualBlock(keras.layers.Layer):
     Post-norm, the paper's form, is `LayerNorm(x + Dropout(sublayer(x)))`; pre-norm is
     `x + Dropout(sublayer(LayerNorm(x)))`.
 
+    With a `scale` above 1, `LayerNorm(scale * x + Dropout(sublayer(x)))`, a post-norm stack keeps
+    more of what a token is. In the paper's form each layer halves it, so that the outputs of a
+    young encoder are nearly alike, and the decoder finds nothing in them to attend to. DeepNorm is
+    this scale with smaller initial weights.
+
     Args:
         dropout: rate of dropout on the sub-layer's output.
         normalize_first: whether to normalise the sub-layer's input (pre-norm).
         layer_norm_epsilon: number added to the variance.
+        scale: factor of the inputs in the sum.
         **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
         inputs: tensor (batch, length, hidden_dim), what the block was entered with.
         outputs: tensor of the same shape, the sub-layer's output.
+        shortcut: another tensor of the same shape to add to the sum, or None.
         training: whether dropout is active.
 
     Returns:
@@ -41,7 +49,8 @@ class ResidualBlock(keras.layers.Layer):
         >>> tuple(block(x, 2 * block.enter(x)).shape)
         (1, 3, 4)
 
-    Reference: Vaswani et al. (2017), sections 3.1 and 5.4; Xiong et al. (2020) for pre-norm.
+    Reference: Vaswani et al. (2017), sections 3.1 and 5.4; Xiong et al. (2020) for pre-norm;
+        Wang et al., "DeepNet: Scaling Transformers to 1,000 Layers", 2022, for DeepNorm.
     """
 
     def __init__(
@@ -50,34 +59,54 @@ class ResidualBlock(keras.layers.Layer):
         dropout: float = 0.0,
         normalize_first: bool = False,
         layer_norm_epsilon: float = LAYER_NORM_EPSILON,
+        scale: float = 1.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_rate("dropout", dropout)
         check_bool("normalize_first", normalize_first)
         check_positive_number("layer_norm_epsilon", layer_norm_epsilon)
+        check_positive_number("scale", scale)
         self.supports_masking = True
         self.dropout = dropout
         self.normalize_first = normalize_first
         self.layer_norm_epsilon = layer_norm_epsilon
+        self.scale = scale
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
         self.norm = keras.layers.LayerNormalization(
             epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="norm"
         )
 
-    def build(self, inputs_shape: Shape, outputs_shape: Shape | None = None) -> None:
+    def build(
+        self,
+        inputs_shape: Shape,
+        outputs_shape: Shape | None = None,
+        shortcut_shape: Shape | None = None,
+    ) -> None:
         self.norm.build(inputs_shape)
 
     def enter(self, inputs: Tensor) -> Tensor:
         """The sub-layer's input: `inputs`, normalised if pre-norm; same shape."""
         return self.norm(inputs) if self.normalize_first else inputs
 
-    def call(self, inputs: Tensor, outputs: Tensor, training: bool | None = None) -> Tensor:
-        total = inputs + self.dropout_layer(outputs, training=training)
+    def call(
+        self,
+        inputs: Tensor,
+        outputs: Tensor,
+        shortcut: Tensor = None,
+        training: bool | None = None,
+    ) -> Tensor:
+        kept = inputs if self.scale == 1 else inputs * ops.cast(self.scale, self.compute_dtype)
+        total = kept + self.dropout_layer(outputs, training=training)
+        if shortcut is not None:
+            total = total + shortcut
         return total if self.normalize_first else self.norm(total)
 
     def compute_output_shape(
-        self, inputs_shape: Shape, outputs_shape: Shape | None = None
+        self,
+        inputs_shape: Shape,
+        outputs_shape: Shape | None = None,
+        shortcut_shape: Shape | None = None,
     ) -> Shape:
         return tuple(inputs_shape)
 
@@ -87,4 +116,5 @@ class ResidualBlock(keras.layers.Layer):
             "dropout": self.dropout,
             "normalize_first": self.normalize_first,
             "layer_norm_epsilon": self.layer_norm_epsilon,
+            "scale": self.scale,
         }

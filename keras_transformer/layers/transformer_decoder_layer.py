@@ -37,6 +37,11 @@ class TransformerDecoderLayer(TransformerLayer):
         use_bias: whether the attention's projections have biases.
         attention_window: number of positions that a position sees in the self-attention, itself
             counted, odd, as of `MultiHeadAttention`; None: all.
+        residual_scale: factor of each sub-layer's inputs in the sum with its outputs.
+        initial_gain: factor of the initial matrices of the feed-forward network and, in attentions,
+            of the values and of the output. DeepNorm sets both, see `ResidualBlock`.
+        b2t_connection: whether the layer's inputs are added to the sum before its last
+            normalization too (post-norm only), so that the stack keeps more of what a token is.
         **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
@@ -72,7 +77,8 @@ class TransformerDecoderLayer(TransformerLayer):
         >>> tuple(TransformerDecoderLayer(intermediate_dim=16, num_heads=2)(x).shape)
         (1, 3, 8)
 
-    Reference: Vaswani et al. (2017), section 3.1; Radford et al. (2018) for decoders alone.
+    Reference: Vaswani et al. (2017), section 3.1; Radford et al. (2018) for decoders alone; Takase et al.
+        (2023) for B2T.
     """
 
     def build(self, inputs_shape: Shape, memory_shape: Shape | None = None) -> None:
@@ -169,7 +175,7 @@ class TransformerDecoderLayer(TransformerLayer):
             hidden, of_memory = self.in_block(
                 self.cross_attention_block, hidden, attend_memory, training
             )
-        return self.feed(hidden, training), of_self, of_memory
+        return self.feed(hidden, inputs, training), of_self, of_memory
 
     def start_cache(
         self, batch_size: Tensor, beam_size: Tensor, length: Tensor, *, grows: bool = False

@@ -30,6 +30,11 @@ class TransformerEncoderLayer(TransformerLayer):
         use_bias: whether the attention's projections have biases.
         attention_window: number of positions that a position sees in the self-attention, itself
             counted, odd, as of `MultiHeadAttention`; None: all.
+        residual_scale: factor of each sub-layer's inputs in the sum with its outputs.
+        initial_gain: factor of the initial matrices of the feed-forward network and, in attentions,
+            of the values and of the output. DeepNorm sets both, see `ResidualBlock`.
+        b2t_connection: whether the layer's inputs are added to the sum before its last
+            normalization too (post-norm only), so that the stack keeps more of what a token is.
         **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
@@ -55,7 +60,8 @@ class TransformerEncoderLayer(TransformerLayer):
         >>> tuple(layer(np.ones((1, 3, 8), "float32")).shape)
         (1, 3, 8)
 
-    Reference: Vaswani et al. (2017), section 3.1.
+    Reference: Vaswani et al. (2017), section 3.1. B2T: Takase et al., "B2T Connection: Serving
+        Stability and Performance in Deep Transformers", 2023.
     """
 
     def build(self, inputs_shape: Shape) -> None:
@@ -91,7 +97,7 @@ class TransformerEncoderLayer(TransformerLayer):
             ),
             training,
         )
-        outputs = self.feed(hidden, training)
+        outputs = self.feed(hidden, inputs, training)
         return (outputs, scores) if return_attention_scores else outputs
 
     def compute_output_spec(

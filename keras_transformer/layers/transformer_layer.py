@@ -8,6 +8,7 @@ import keras
 from keras_transformer.argument_checks import (
     check_bool,
     check_positive_int,
+    check_positive_number,
     check_rate,
     check_window,
     known_width,
@@ -42,6 +43,9 @@ class TransformerLayer(keras.layers.Layer):
         normalize_first: bool = False,
         use_bias: bool = False,
         attention_window: int | None = None,
+        residual_scale: float = 1.0,
+        initial_gain: float = 1.0,
+        b2t_connection: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -53,6 +57,13 @@ class TransformerLayer(keras.layers.Layer):
         check_rate("activation_dropout", activation_dropout)
         check_bool("use_bias", use_bias)
         check_window("attention_window", attention_window)
+        check_positive_number("residual_scale", residual_scale)
+        check_bool("b2t_connection", b2t_connection)
+        if b2t_connection and normalize_first:
+            raise ValueError(
+                "`b2t_connection` must be False with `normalize_first`: it is for post-norm. "
+                "Received: b2t_connection=True, normalize_first=True"
+            )
         self.supports_masking = True
         self.intermediate_dim = intermediate_dim
         self.num_heads = num_heads
@@ -68,12 +79,16 @@ class TransformerLayer(keras.layers.Layer):
         self.normalize_first = normalize_first
         self.use_bias = use_bias
         self.attention_window = attention_window
+        self.residual_scale = residual_scale
+        self.initial_gain = initial_gain
+        self.b2t_connection = b2t_connection
         self.feed_forward = FeedForward(
             intermediate_dim,
             dropout=activation_dropout,
             activation=self.activation,
             kernel_initializer=fresh(self.kernel_initializer),
             bias_initializer=fresh(self.bias_initializer),
+            initial_gain=initial_gain,
             dtype=self.dtype_policy,
         )
         self.feed_forward_block = self.create_block()
@@ -97,6 +112,7 @@ class TransformerLayer(keras.layers.Layer):
             attention_window=attention_window,
             kernel_initializer=fresh(self.kernel_initializer),
             bias_initializer=fresh(self.bias_initializer),
+            initial_gain=self.initial_gain,
             dtype=self.dtype_policy,
         )
 
@@ -106,6 +122,7 @@ class TransformerLayer(keras.layers.Layer):
             dropout=self.dropout,
             normalize_first=self.normalize_first,
             layer_norm_epsilon=self.layer_norm_epsilon,
+            scale=self.residual_scale,
             dtype=self.dtype_policy,
         )
 
@@ -115,19 +132,27 @@ class TransformerLayer(keras.layers.Layer):
         inputs: Tensor,
         sublayer: Callable[[Tensor], Any],
         training: bool | None,
+        shortcut: Tensor | None = None,
     ) -> tuple[Tensor, Any]:
         """A sub-layer in its residual block, and what it returns beside its outputs, or None."""
         outputs = sublayer(block.enter(inputs))
         outputs, other = outputs if isinstance(outputs, tuple) else (outputs, None)
-        return block(inputs, outputs, training=training), other
+        return block(inputs, outputs, shortcut, training=training), other
 
-    def feed(self, hidden: Tensor, training: bool | None = None) -> Tensor:
-        """The feed-forward network in its residual block; (batch, length, hidden_dim) stays."""
+    def feed(self, hidden: Tensor, inputs: Tensor, training: bool | None = None) -> Tensor:
+        """The feed-forward network in its residual block, the layer's end.
+
+        Args:
+            hidden: tensor (batch, length, hidden_dim), what the attentions gave.
+            inputs: tensor of the same shape, the layer's own inputs.
+            training: whether dropout is active.
+        """
         return self.in_block(
             self.feed_forward_block,
             hidden,
             lambda x: self.feed_forward(x, training=training),
             training,
+            inputs if self.b2t_connection else None,
         )[0]
 
     def compute_mask(self, inputs: Tensor, previous_mask: Tensor) -> Tensor:
@@ -163,4 +188,7 @@ class TransformerLayer(keras.layers.Layer):
             "normalize_first": self.normalize_first,
             "use_bias": self.use_bias,
             "attention_window": self.attention_window,
+            "residual_scale": self.residual_scale,
+            "initial_gain": self.initial_gain,
+            "b2t_connection": self.b2t_connection,
         }

@@ -16,6 +16,7 @@ from keras_transformer.models.layer_creation import (
 )
 from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.models.model_size import check_fits, count_causal_weights
+from keras_transformer.models.residual_connections import residual_options
 
 
 def build_language_model(
@@ -32,11 +33,13 @@ def build_language_model(
     positions: str | None = None,
     attention_dropout: float = 0.0,
     activation_dropout: float = 0.0,
+    word_dropout: float = 0.0,
     activation: str | Callable[..., Any] | None = "relu",
     layer_norm_epsilon: float = LAYER_NORM_EPSILON,
     kernel_initializer: Any = "glorot_uniform",
     bias_initializer: Any = "zeros",
     normalize_first: bool = False,
+    residual_connection: str = "plain",
     final_norm: bool | None = None,
     use_bias: bool = False,
     attention_window: int | None = None,
@@ -62,9 +65,9 @@ def build_language_model(
             metrics pass over it. None: no mask; padding at the end of a row changes no logits of
             the tokens before it.
         preset, hidden_dim, intermediate_dim, num_heads, key_dim, value_dim, dropout, positions,
-            attention_dropout, activation_dropout, activation, layer_norm_epsilon,
-            kernel_initializer, bias_initializer, normalize_first, final_norm, use_bias,
-            attention_window, tie_weights, use_logits_bias, max_length, dtype, name: as of
+            attention_dropout, activation_dropout, word_dropout, activation, layer_norm_epsilon,
+            kernel_initializer, bias_initializer, normalize_first, residual_connection, final_norm,
+            use_bias, attention_window, tie_weights, use_logits_bias, max_length, dtype, name: as of
             `build_transformer`.
 
     Returns:
@@ -87,6 +90,7 @@ def build_language_model(
     of_the_embedding = {key: arguments.pop(key) for key in ("word_starts", "mask_id")}
     options = ModelOptions.of(**arguments)
     check_fits(options, count_causal_weights(options))
+    _, residual = residual_options(options.residual_connection, 0, options.num_decoder_layers)
 
     # Layers
     layers = CausalStack(
@@ -103,6 +107,7 @@ def build_language_model(
             TransformerDecoderLayer,
             layer_names.DECODER_LAYER,
             options.num_decoder_layers,
+            residual,
         ),
         decoder_norm=create_final_norm(options, layer_names.DECODER_NORM),
     )

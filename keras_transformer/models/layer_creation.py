@@ -24,14 +24,21 @@ _LAYER_OPTIONS = (
     "attention_window",
     "dtype",
 )
-_EMBEDDING_OPTIONS = ("hidden_dim", "positions", "max_length", "dropout", "dtype")
+_EMBEDDING_OPTIONS = ("hidden_dim", "positions", "max_length", "dropout", "word_dropout", "dtype")
 
 
 def create_stack(
-    options: ModelOptions, layer_class: type[keras.layers.Layer], pattern: str, number: int
+    options: ModelOptions,
+    layer_class: type[keras.layers.Layer],
+    pattern: str,
+    number: int,
+    residual: dict[str, Any],
 ) -> list[Any]:
-    """So many encoder or decoder layers, named by a pattern with a place for 1, 2, ..."""
-    shared = _select(options, _LAYER_OPTIONS)
+    """So many encoder or decoder layers, named by a pattern with a place for 1, 2, ...
+
+    `residual` is the stack's part of `residual_options`.
+    """
+    shared = {**_select(options, _LAYER_OPTIONS), **residual}
     return [
         layer_class(**shared, name=pattern.format(position)) for position in range(1, number + 1)
     ]

@@ -14,6 +14,7 @@ from keras_transformer.argument_checks import (
 from keras_transformer.layers.positions import positions_class
 from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
 from keras_transformer.models.presets import PRESETS, Sizes, check_heads
+from keras_transformer.models.residual_connections import RESIDUAL_CONNECTIONS
 
 _COUNTS = (
     "vocabulary_size",
@@ -34,11 +35,13 @@ class ModelOptions(Sizes):
     vocabulary_size: int
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
+    word_dropout: float = 0.0
     activation: str | Callable[..., Any] | None = "relu"
     layer_norm_epsilon: float = LAYER_NORM_EPSILON
     kernel_initializer: Any = "glorot_uniform"
     bias_initializer: Any = "zeros"
     normalize_first: bool = False
+    residual_connection: str = "plain"
     final_norm: bool | None = None
     use_bias: bool = False
     attention_window: int | None = None
@@ -83,6 +86,12 @@ class ModelOptions(Sizes):
             if getattr(self, name) is not None:
                 check_positive_int(name, getattr(self, name))
         check_window("attention_window", self.attention_window)
+        check_one_of("residual_connection", self.residual_connection, RESIDUAL_CONNECTIONS)
+        if self.normalize_first and self.residual_connection != "plain":
+            raise ValueError(
+                "`residual_connection` must be 'plain' with `normalize_first`: the others are for "
+                f"post-norm. Received: residual_connection={self.residual_connection!r}"
+            )
         check_positive_number("layer_norm_epsilon", self.layer_norm_epsilon)
         if self.final_norm is not None:
             check_bool("final_norm", self.final_norm)

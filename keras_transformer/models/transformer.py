@@ -21,6 +21,7 @@ from keras_transformer.models.layer_creation import (
 )
 from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.models.model_size import check_fits, count_weights
+from keras_transformer.models.residual_connections import residual_options
 from keras_transformer.models.transformer_stacks import TransformerStacks
 
 
@@ -39,11 +40,13 @@ def build_transformer(
     positions: str | None = None,
     attention_dropout: float = 0.0,
     activation_dropout: float = 0.0,
+    word_dropout: float = 0.0,
     activation: str | Callable[..., Any] | None = "relu",
     layer_norm_epsilon: float = LAYER_NORM_EPSILON,
     kernel_initializer: Any = "glorot_uniform",
     bias_initializer: Any = "zeros",
     normalize_first: bool = False,
+    residual_connection: str = "plain",
     final_norm: bool | None = None,
     use_bias: bool = False,
     attention_window: int | None = None,
@@ -76,6 +79,7 @@ def build_transformer(
         positions: kind of the positions, as of `PositionalEmbedding`.
         attention_dropout: rate of dropout on the attention weights.
         activation_dropout: rate of dropout behind the activation.
+        word_dropout: rate at which a token loses its whole embedding in training.
         activation: activation of the feed-forward networks: a function, the name of one in
             `keras.activations`, or None for none.
         layer_norm_epsilon: epsilon of every layer normalization.
@@ -83,6 +87,10 @@ def build_transformer(
         bias_initializer: initializer of their biases.
         normalize_first: whether layers normalize their inputs (pre-norm) instead of their outputs
             (post-norm, the paper's).
+        residual_connection: form of the residual connections of post-norm: "plain", the paper's;
+            "deepnorm", with more weight on a layer's inputs and smaller initial weights; or "b2t",
+            with the layer's inputs added before its last normalization too. The paper's form leaves
+            a young model on a plateau, where the decoder does not attend to the source yet.
         final_norm: whether each stack ends with a layer normalization. None: with pre-norm only.
         use_bias: whether the projections of attention have biases.
         attention_window: the paper's restricted self-attention: number of positions that a position
@@ -114,7 +122,9 @@ def build_transformer(
         >>> model.count_params()
         1331712
 
-    Reference: Vaswani et al. (2017), section 3.
+    Reference: Vaswani et al. (2017), section 3. Residual connections: Wang et al., "DeepNet: Scaling
+        Transformers to 1,000 Layers", 2022; Takase et al., "B2T Connection: Serving Stability and
+        Performance in Deep Transformers", 2023.
     """
     options = check_model_fits(**locals())  # every argument by its name
     positions_class(options.positions).check_sides(
@@ -160,6 +170,9 @@ def check_model_fits(preset: str = "base", *, copies: int = 1, **options: Any) -
 
 def _create_layers(options: ModelOptions) -> TransformerStacks:
     source_embedding, target_embedding = _create_embeddings(options)
+    of_encoder, of_decoder = residual_options(
+        options.residual_connection, options.num_encoder_layers, options.num_decoder_layers
+    )
     return TransformerStacks(
         source_mask=PaddingMask(padding_id=options.padding_id, name=layer_names.SOURCE_MASK),
         source_embedding=source_embedding,
@@ -169,12 +182,14 @@ def _create_layers(options: ModelOptions) -> TransformerStacks:
             TransformerEncoderLayer,
             layer_names.ENCODER_LAYER,
             options.num_encoder_layers,
+            of_encoder,
         ),
         decoder_layers=create_stack(
             options,
             TransformerDecoderLayer,
             layer_names.DECODER_LAYER,
             options.num_decoder_layers,
+            of_decoder,
         ),
         encoder_norm=create_final_norm(options, layer_names.ENCODER_NORM),
         decoder_norm=create_final_norm(options, layer_names.DECODER_NORM),

@@ -47,7 +47,7 @@ class RunDirectory:
                           step-00000500.state.npz (the last two), from which a training resumes
     tensorboard/          event files
     engines/              exports of `keras-transformer translate --engine`, made when needed
-    metrics.csv  validation.csv  samples.txt  scores.json  checksums.json
+    metrics.csv  validation.csv  layers.csv  samples.txt  scores.json  checksums.json
     ```
 
     Use `RunDirectory.create` for a new run and `RunDirectory.open` for an existing one. The
@@ -83,6 +83,7 @@ class RunDirectory:
         self.engines_path = self.path / "engines"
         self.metrics_path = self.path / "metrics.csv"
         self.validation_path = self.path / "validation.csv"
+        self.layers_path = self.path / "layers.csv"
         self.samples_path = self.path / "samples.txt"
         self.scores_path = self.path / "scores.json"
 
@@ -215,6 +216,7 @@ class RunDirectory:
             self.safetensors_path,
             self.metrics_path,
             self.validation_path,
+            self.layers_path,
             self.samples_path,
             self.scores_path,
             self.checksums.path,

@@ -5,6 +5,7 @@ from keras_transformer.training.callbacks.bleu_validation import BleuValidation
 from keras_transformer.training.callbacks.compiled_shapes import CompiledShapes
 from keras_transformer.training.callbacks.ema_weights import EMAWeights
 from keras_transformer.training.callbacks.interruption import StopOnInterrupt
+from keras_transformer.training.callbacks.layer_diagnostics import LayerDiagnostics
 from keras_transformer.training.callbacks.limits import (
     StepLimit,
     StopOnNaN,
@@ -39,6 +40,7 @@ __all__ = [
     "Devices",
     "EMAWeights",
     "FitRecord",
+    "LayerDiagnostics",
     "MetricsLog",
     "ProbeRecord",
     "ProgressBar",

@@ -15,6 +15,7 @@ from keras_transformer.training.callbacks.bleu_validation import BleuValidation
 from keras_transformer.training.callbacks.compiled_shapes import CompiledShapes
 from keras_transformer.training.callbacks.ema_weights import EMAWeights, keeps_average
 from keras_transformer.training.callbacks.interruption import StopOnInterrupt
+from keras_transformer.training.callbacks.layer_diagnostics import LayerDiagnostics
 from keras_transformer.training.callbacks.limits import (
     StepLimit,
     StopOnNaN,
@@ -88,6 +89,9 @@ class FitCallbacks:
         measuring: list[keras.callbacks.Callback]
         measuring = [StopOnNaN(self.checkpoints.last_good), self.meter]
         measuring += [*([average] if average else []), *validators]
+        if run.layer_diagnostics:
+            path = run.directory.layers_path if run.is_chief else None
+            measuring.append(LayerDiagnostics(run.diagnostic_batch, path))
         limits = self.limits.values()
         self.epochs = EPOCHS_WITHOUT_STEP_LIMIT
         if run.steps is not None:

@@ -28,7 +28,7 @@ class JaxTrainingModel(StepSums):
     def train_step(self, state: State, data: Any) -> tuple[dict[str, Tensor], State]:
         """One update from one batch; see `keras.Model.train_step` on JAX."""
         if self.accumulate == 1:
-            return super().train_step(state, data)
+            return super().train_step(state, self.passes(data))
         trainable, non_trainable, optimizer_variables, metrics = state
         with contextlib.ExitStack() as stack:
             metrics = self._with_metrics(
@@ -45,14 +45,27 @@ class JaxTrainingModel(StepSums):
         metrics = self._with_metrics(metrics, lambda: logs.update(self._track_loss(loss, data)))
         return logs, (trainable, non_trainable, optimizer_variables, metrics)
 
+    def gradients(self, data: Any) -> list[Tensor | None]:
+        """As `TensorFlowTrainingModel.gradients`, by every process at once."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+
+        def loss(trainable, non_trainable):
+            y_pred, _ = self.stateless_call(trainable, non_trainable, x, training=False)
+            return self.compute_loss(x, y, y_pred, sample_weight, training=False)
+
+        trainable, non_trainable = (
+            [variable.value for variable in variables]
+            for variables in (self.trainable_variables, self.non_trainable_variables)
+        )
+        return jax.jit(jax.grad(loss))(trainable, non_trainable)
+
     def _sum_over_slices(self, trainable, non_trainable, optimizer_variables, metrics, data):
         """Return loss and gradients of all rows, and the state after the last slice."""
-        self.check_weights(data)
         gradient_of = jax.value_and_grad(self.compute_loss_and_updates, has_aux=True)
 
         def add_slice(carry, rows):
             total, sums, non_trainable, metrics = carry
-            x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(rows)
+            x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(self.passes(rows))
             (_, (loss, y_pred, non_trainable, metrics)), gradients = gradient_of(
                 trainable,
                 non_trainable,

@@ -4,43 +4,83 @@ import inspect
 from typing import Any
 
 import keras
+from keras import ops
 
+from keras_transformer.losses.paired_divergence import paired_divergence
 from keras_transformer.metrics import StepLoss
 
 
 class StepSums(keras.Model):
-    """A functional model that reads a batch in `accumulate` slices.
+    """A functional model that reads a batch in `accumulate` slices, and may read it twice (R-Drop).
 
     `step_losses` are the `StepLoss` metrics given to `compile`, which add up a step's slices.
     """
 
     def __init__(
-        self, inputs: Any, outputs: Any, accumulate: int = 1, name: str | None = None
+        self,
+        inputs: Any,
+        outputs: Any,
+        accumulate: int = 1,
+        r_drop: float = 0.0,
+        name: str | None = None,
     ) -> None:
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.accumulate = accumulate
+        self.r_drop = r_drop
 
     def compile(self, *args: Any, **options: Any) -> None:
         """As `keras.Model.compile`; refuses a loss whose slices do not add up to the batch's."""
         given = inspect.signature(keras.Model.compile).bind(self, *args, **options).arguments
         loss = given.get("loss")
-        if self.accumulate > 1 and getattr(loss, "reduction", None) != "sum":
+        if self._needs_weights and getattr(loss, "reduction", None) != "sum":
             raise ValueError(
                 "`loss` must be a `keras.losses.Loss` of reduction 'sum' where `accumulate` is "
-                f"above 1. Received: loss={loss}, accumulate={self.accumulate}"
+                f"above 1 or `r_drop` above 0. Received: loss={loss}, "
+                f"accumulate={self.accumulate}, r_drop={self.r_drop}"
             )
         metrics = keras.tree.flatten([given.get("metrics"), given.get("weighted_metrics")])
         self.step_losses = [metric for metric in metrics if isinstance(metric, StepLoss)]
         super().compile(*args, **options)
 
+    @property
+    def _needs_weights(self) -> bool:
+        return self.accumulate > 1 or self.r_drop > 0
+
     def check_weights(self, data: Any) -> None:
         """Refuse a batch without weights: its loss may be a mean, which slices do not add up to."""
         _, _, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        if sample_weight is None:
+        if self._needs_weights and sample_weight is None:
             raise ValueError(
-                "Batches must bring weights where `accumulate` is above 1. Received: none, "
-                f"accumulate={self.accumulate}"
+                "Batches must bring weights where `accumulate` is above 1 or `r_drop` above 0. "
+                f"Received: none, accumulate={self.accumulate}, r_drop={self.r_drop}"
             )
+
+    def passes(self, data: Any) -> Any:
+        """The rows that a training step reads: with R-Drop each twice, with half of its weight."""
+        self.check_weights(data)
+        if not self.r_drop:
+            return data
+        inputs, labels, weights = keras.tree.map_structure(
+            lambda rows: ops.repeat(rows, 2, axis=0), data
+        )
+        return inputs, labels, weights / 2
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        """As `keras.Model.compute_loss`; of `passes`, in training, it has R-Drop's term too."""
+        loss = super().compute_loss(x, y, y_pred, sample_weight, training)
+        if not (self.r_drop and training):
+            return loss
+        # Both rows of a pair have half of the token's weight.
+        of_first = ops.reshape(sample_weight, (-1, 2, *ops.shape(sample_weight)[1:]))[:, 0]
+        divergence = ops.sum(paired_divergence(y_pred) * ops.cast(of_first, "float32"))
+        return loss + self.r_drop * divergence
 
     def check_rows(self, rows: int | None) -> None:
         """Refuse rows that do not divide into equal slices; None is a number not known yet."""

@@ -25,9 +25,14 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
     """
 
     def __init__(
-        self, inputs: Any, outputs: Any, accumulate: int = 1, name: str | None = None
+        self,
+        inputs: Any,
+        outputs: Any,
+        accumulate: int = 1,
+        r_drop: float = 0.0,
+        name: str | None = None,
     ) -> None:
-        super().__init__(inputs, outputs, accumulate, name)
+        super().__init__(inputs, outputs, accumulate, r_drop, name)
         self.after_restore()
 
     def after_restore(self) -> None:
@@ -63,9 +68,29 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
         self.optimizer.apply(gradients, self.trainable_weights)
         return self.get_metrics_result()
 
+    def gradients(self, data: Any) -> list[Tensor | None]:
+        """The gradients of a batch's loss on one device, without dropout; nothing changes.
+
+        Args:
+            data: `(inputs, labels, weights)`.
+
+        Returns:
+            Tensors in the order of `trainable_weights`, None for weights that the loss lacks.
+        """
+        return self._plain_gradients(keras.tree.map_structure(tf.convert_to_tensor, data))
+
+    @tf.function(reduce_retracing=True)
+    def _plain_gradients(self, data):
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        with tf.GradientTape() as tape:
+            y_pred = self(x, training=False)
+            loss = self.compute_loss(x, y, y_pred, sample_weight, training=False)
+        found = tape.gradient(loss, [weight.value for weight in self.trainable_weights])
+        return [None if gradient is None else _dense(gradient) for gradient in found]
+
     def _loss_and_gradients(self, data):
         """Return the loss of some rows and its dense gradients, None for unused weights."""
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(self.passes(data))
         with tf.GradientTape() as tape:
             y_pred = self(x, training=True)
             loss = self.compute_loss(x, y, y_pred, sample_weight, training=True)
@@ -76,7 +101,6 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
 
     def _sum_over_slices(self, data):
         """Return the loss and the gradients of all rows, read slice by slice."""
-        self.check_weights(data)
         slices = keras.tree.map_structure(self._in_slices, data)
         without_gradient: set[int] = set()
 

@@ -17,6 +17,7 @@ from keras_transformer.argument_checks import (
 )
 from keras_transformer.command_line.training_options import TrainingOptions
 from keras_transformer.data import BatchReader
+from keras_transformer.data.batches.batch_rows import Batch
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_lock import run_lock
 from keras_transformer.text import SentencePieceTokenizer
@@ -60,6 +61,7 @@ class TrainingRun:
         mode: which values of `monitor` are better.
         patience: end after this many validations in a row without a better value.
         tensorboard: whether to write event files into the run directory.
+        layer_diagnostics: whether to write layers.csv at each validation, see `LayerDiagnostics`.
         log_every: updates between two rows of metrics.csv.
         show_progress: whether to show the progress bar, and lines on model and devices.
         resume: whether to resume the run in the directory; without one the training begins.
@@ -128,6 +130,7 @@ class TrainingRun:
         mode: Literal["min", "max"] = "min",
         patience: int | None = None,
         tensorboard: bool = True,
+        layer_diagnostics: bool = False,
         log_every: int = 50,
         show_progress: bool = True,
         resume: bool = False,
@@ -157,6 +160,7 @@ class TrainingRun:
         self.mode = mode
         self.patience = patience
         self.tensorboard = tensorboard
+        self.layer_diagnostics = layer_diagnostics
         self.log_every = log_every
         self.show_progress = show_progress
         self.resume = resume
@@ -174,6 +178,7 @@ class TrainingRun:
         self._started_devices = devices
         self._given_accumulate = accumulate
         self._train: BatchReader | None = None
+        self._validation_text: object = None
         self._fit: FitCallbacks | None = None
         for name in ("steps", "save_every", "keep_last", "keep_best", "patience", "log_every"):
             if getattr(self, name) is not None or name not in ("steps", "patience"):
@@ -329,7 +334,7 @@ class TrainingRun:
         """
         if self.patience is not None and validation is None and not validators:
             raise ValueError("`patience` needs `validation` or `validators`. Received: neither")
-        self._train = train
+        self._train, self._validation_text = train, validation
         self._validation = validation_options(self.devices, validation, validation_steps)
         precision = model_precision(model)
         self.speed = DeviceSpeed.of(self.devices, precision, self.device_tflops)
@@ -391,6 +396,14 @@ class TrainingRun:
         if reader is self._train:
             return self.devices.batches(reader, self.step, self.accumulate)
         return self.devices.batches(reader)
+
+    @property
+    def diagnostic_batch(self) -> Batch:
+        """The first batch of the dev text, or of the training text, for `LayerDiagnostics`."""
+        for reader in (self._validation_text, self._train):
+            if isinstance(reader, BatchReader):
+                return reader.batch(0)
+        raise ValueError("`layer_diagnostics` needs a `BatchReader` in `begin`. Received: none")
 
     def _begun(self, name: str) -> FitCallbacks:
         if self._fit is None:

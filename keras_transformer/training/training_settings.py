@@ -10,12 +10,13 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.layers.positions import POSITIONS, Positions, positions_class
 from keras_transformer.models import PRESETS
 from keras_transformer.models.model_options import ModelOptions
+from keras_transformer.models.residual_connections import RESIDUAL_CONNECTIONS
 from keras_transformer.search_options import END_OF_ALPHA, TRANSLATION
 from keras_transformer.settings import Settings, setting
 from keras_transformer.training.devices.device_precision import fastest_precision
 
 _ACTIVATIONS = ("relu", "gelu", "swish")
-_DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout")
+_DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout", "word_dropout")
 # XLA compiles one program for each shape of a batch, and that takes seconds to minutes.
 MOST_SHAPES = 16
 
@@ -95,8 +96,16 @@ class TrainingSettings(Settings):
     activation_dropout: float = setting(
         0.0, "behind the activation: the paper has none", minimum=0, below=1
     )
+    word_dropout: float = setting(
+        0.0, "tokens that lose their whole embedding: against overfitting", minimum=0, below=1
+    )
     normalize_first: bool = setting(
         False, "pre-norm: steadier in deep stacks than the paper's order"
+    )
+    residual_connection: str = setting(
+        "plain",
+        "plain: the paper's; deepnorm, b2t: post-norm that learns at once, without a plateau",
+        choices=RESIDUAL_CONNECTIONS,
     )
     final_norm: bool | None = setting(
         None, "layer normalization at the end of each stack; none: with normalize-first only"
@@ -130,6 +139,12 @@ class TrainingSettings(Settings):
     )
     learning_rate_scale: float = setting(
         1.0, "factor of the paper's schedule; less for small batches", minimum=1e-6
+    )
+    r_drop: float = setting(
+        0.0,
+        "R-Drop's coefficient, such as 5 for little text: takes twice the time",
+        minimum=0,
+        below=1e6,
     )
     global_clipnorm: float | None = setting(
         None, "gradients of a larger norm are scaled down to it; none: never", minimum=1e-6

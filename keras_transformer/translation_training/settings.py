@@ -40,6 +40,7 @@ class TranslationSettings(TrainingSettings):
         "patience",
         "log_every",
         "tensorboard",
+        "layer_diagnostics",
         "average",
         "average_of",
         "choose_average",
@@ -127,6 +128,9 @@ class TranslationSettings(TrainingSettings):
         True, "also try fewer checkpoints, and keep the mean with the lowest dev perplexity"
     )
     tensorboard: bool = setting(True, "write event files for TensorBoard")
+    layer_diagnostics: bool = setting(
+        False, "write layers.csv: attention, gradients and updates by layer, to see what is stuck"
+    )
     held_out: int = setting(1000, "training pairs for validation without a dev text", minimum=1)
 
     # Evaluation

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
                 vocabulary_size=tokenizer.vocabulary_size,
                 **settings.model_options(),
             )
-            trainer = training.training_model(model, run.accumulate)
+            trainer = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
             loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing)
             stacks = models.TransformerStacks.of(model)
             trainer.compile(

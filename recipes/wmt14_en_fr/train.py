@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
                 **settings.model_options(source_tokenizer, tokenizer),
             )
             training.freeze(model, settings.frozen_layers())
-            trainer = training.training_model(model, run.accumulate)
+            trainer = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
             loss = losses.LabelSmoothingCrossEntropy(**settings.loss_options(tokenizer))
             stacks = models.TransformerStacks.of(model)
             trainer.compile(

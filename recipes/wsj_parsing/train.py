@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         # Model
         with run.scope():
             model = models.build_transformer(**settings.model_options(source_tokenizer, tokenizer))
-            trainer = training.training_model(model, run.accumulate)
+            trainer = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
             loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing)
             stacks = models.TransformerStacks.of(model)
             trainer.compile(

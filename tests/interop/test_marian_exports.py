@@ -122,6 +122,7 @@ def ours(*, separate=False, extra_length=50, **options):
             {"separate": True, "tie_weights": False, "activation": "gelu"},
             id="separate vocabularies",
         ),
+        pytest.param({"residual_connection": "deepnorm"}, id="deepnorm"),
     ],
 )
 def test_a_model_of_ours_has_its_logits_in_marian(options, tmp_path):
@@ -155,6 +156,7 @@ def test_a_model_of_ours_has_its_logits_in_marian(options, tmp_path):
         ({"positions": "learned", "max_length": 30}, "`positions='learned'`"),
         ({"activation": "tanh"}, "`activation='tanh'`"),
         ({"attention_window": 5}, "`attention_window=5`: it must be None"),
+        ({"residual_connection": "b2t"}, "residual_connection='b2t'"),
         ({"key_dim": 3, "value_dim": 3}, "`num_heads x key_dim=6`: it must be 16"),
         ({"value_dim": 5, "key_dim": 8}, "`value_dim=5`: it must be 8"),
     ],

@@ -33,6 +33,19 @@ def test_sum_of_scaled_token_and_position():
         np.testing.assert_allclose(output[row, column], expected, atol=1e-5)
 
 
+def test_word_dropout_takes_whole_vectors_and_leaves_the_positions():
+    layer = PositionalEmbedding(10, 6, word_dropout=0.25)
+    ids = np.tile(IDS, (200, 1))
+    plain = ops.convert_to_numpy(layer(ids, training=False))
+    positions = plain - ops.convert_to_numpy(layer.token_embedding(ids)) * math.sqrt(6)
+    tokens = ops.convert_to_numpy(layer(ids, training=True)) - positions
+    is_dropped = np.abs(tokens).max(axis=-1) < 1e-5
+    kept = (plain - positions)[~is_dropped] / 0.75
+    np.testing.assert_allclose(tokens[~is_dropped], kept, atol=1e-5)
+    assert 0.2 < is_dropped.mean() < 0.3
+    assert PositionalEmbedding.from_config(layer.get_config()).word_dropout == 0.25
+
+
 @pytest.mark.parametrize(
     "options",
     [{}, {"positions": "learned", "max_length": 4}, {"positions": "words", "word_starts": [1, 9]}],

@@ -1,3 +1,5 @@
+import operator
+
 import keras
 import numpy as np
 import pytest
@@ -21,13 +23,17 @@ def random(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
-def options(normalize_first):
-    return {
-        "num_heads": HEADS,
-        "key_dim": KEY_DIM,
-        "intermediate_dim": INNER,
-        "normalize_first": normalize_first,
-    }
+# The order of a layer's parts, and the forms of its residual connections.
+FORMS = {
+    "post-norm": {},
+    "pre-norm": {"normalize_first": True},
+    "scaled": {"residual_scale": 1.7, "initial_gain": 0.4},
+    "b2t": {"b2t_connection": True, "residual_scale": 1.2},
+}
+
+
+def options(form):
+    return {"num_heads": HEADS, "key_dim": KEY_DIM, "intermediate_dim": INNER, **FORMS[form]}
 
 
 def randomize(layer):
@@ -46,16 +52,25 @@ def feed_forward(layer, x):
     return np.maximum(x @ w1 + b1, 0) @ w2 + b2
 
 
-def block(layer, x, sublayer):
+def block(layer, x, sublayer, shortcut=0):
     gamma, beta = (np.asarray(weight, "float64") for weight in layer.norm.weights)
     if layer.normalize_first:
         return x + sublayer(layer_norm(x, gamma, beta))
-    return layer_norm(x + sublayer(x), gamma, beta)
+    return layer_norm(layer.scale * x + sublayer(x) + shortcut, gamma, beta)
 
 
-@pytest.mark.parametrize("normalize_first", [False, True])
-def test_encoder_layer_equals_the_formula(normalize_first):
-    layer = TransformerEncoderLayer(**options(normalize_first))
+def last_block(layer, hidden, inputs):
+    return block(
+        layer.feed_forward_block,
+        hidden,
+        lambda x: feed_forward(layer.feed_forward, x),
+        inputs if layer.b2t_connection else 0,
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_encoder_layer_equals_the_formula(form):
+    layer = TransformerEncoderLayer(**options(form))
     inputs = random(1, 5, HIDDEN)
     mask = np.arange(5)[None, None] < 4
     layer(inputs, mask=mask)
@@ -66,16 +81,14 @@ def test_encoder_layer_equals_the_formula(normalize_first):
         return multi_head_attention(x, x, self_kernels(layer.attention), HEADS, full_mask)[0]
 
     expected = block(layer.attention_block, inputs[0].astype("float64"), attend)
-    expected = block(
-        layer.feed_forward_block, expected, lambda x: feed_forward(layer.feed_forward, x)
-    )
+    expected = last_block(layer, expected, inputs[0])
     actual = ops.convert_to_numpy(layer(inputs, mask=mask))[0]
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("normalize_first", [False, True])
-def test_decoder_layer_equals_the_formula(normalize_first):
-    layer = TransformerDecoderLayer(**options(normalize_first))
+@pytest.mark.parametrize("form", FORMS)
+def test_decoder_layer_equals_the_formula(form):
+    layer = TransformerDecoderLayer(**options(form))
     inputs, memory = random(1, 5, HIDDEN), random(1, 7, HIDDEN, seed=1)
     mask = np.arange(7)[None, None] < 6
     layer(inputs, memory, memory_mask=mask)
@@ -97,15 +110,13 @@ def test_decoder_layer_equals_the_formula(normalize_first):
 
     expected = block(layer.self_attention_block, inputs[0].astype("float64"), attend_self)
     expected = block(layer.cross_attention_block, expected, attend_memory)
-    expected = block(
-        layer.feed_forward_block, expected, lambda x: feed_forward(layer.feed_forward, x)
-    )
+    expected = last_block(layer, expected, inputs[0])
     actual = ops.convert_to_numpy(layer(inputs, memory, memory_mask=mask))[0]
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
 def test_one_pass_gives_the_outputs_and_both_attentions():
-    layer = TransformerDecoderLayer(**options(False))
+    layer = TransformerDecoderLayer(**options("post-norm"))
     inputs, memory = random(1, 5, HIDDEN), random(1, 7, HIDDEN, seed=1)
     mask = np.arange(7)[None, None] < 6
     expected = ops.convert_to_numpy(layer(inputs, memory, memory_mask=mask))
@@ -132,10 +143,10 @@ def test_one_pass_gives_the_outputs_and_both_attentions():
 
 
 @pytest.mark.parametrize("has_memory", [True, False])
-@pytest.mark.parametrize("normalize_first", [False, True])
-def test_decoder_steps_equal_a_call(normalize_first, has_memory):
+@pytest.mark.parametrize("form", FORMS)
+def test_decoder_steps_equal_a_call(form, has_memory):
     biases = {"use_bias": True, "bias_initializer": "random_normal"}
-    layer = TransformerDecoderLayer(**options(normalize_first), **biases)
+    layer = TransformerDecoderLayer(**options(form), **biases)
     inputs, memory, mask, projected = random(2, 5, HIDDEN), None, None, None
     if has_memory:
         memory, mask = random(2, 7, HIDDEN, seed=1), np.arange(7) < np.array([[7], [3]])
@@ -152,7 +163,7 @@ def test_decoder_steps_equal_a_call(normalize_first, has_memory):
 
 def test_a_decoder_layer_without_memory_is_a_causal_encoder_layer():
     encoder, decoder = (
-        layer_class(**options(True), activation="gelu", layer_norm_epsilon=0.1)
+        layer_class(**options("pre-norm"), activation="gelu", layer_norm_epsilon=0.1)
         for layer_class in (TransformerEncoderLayer, TransformerDecoderLayer)
     )
     inputs = random(2, 5, HIDDEN)
@@ -173,7 +184,7 @@ def test_a_decoder_layer_without_memory_is_a_causal_encoder_layer():
 
 def test_a_decoder_layer_keeps_to_its_memory():
     x = random(1, 3, HIDDEN)
-    with_memory, without = (TransformerDecoderLayer(**options(False)) for _ in range(2))
+    with_memory, without = (TransformerDecoderLayer(**options("post-norm")) for _ in range(2))
     with_memory(x, x)
     without(x)
     symbol = keras.KerasTensor(x.shape)
@@ -208,7 +219,7 @@ def symbol_of(array):
 
 
 def test_later_targets_do_not_change_earlier_outputs():
-    layer = TransformerDecoderLayer(**options(False))
+    layer = TransformerDecoderLayer(**options("post-norm"))
     inputs, memory = random(1, 5, HIDDEN), random(1, 7, HIDDEN, seed=1)
     changed = inputs.copy()
     changed[0, 3:] += 1
@@ -223,7 +234,7 @@ def test_dropout_is_on_each_sublayer_output():
         (TransformerEncoderLayer, [shape]),
         (TransformerDecoderLayer, [shape, shape]),
     ):
-        layer = layer_class(**options(False), dropout=0.3)
+        layer = layer_class(**options("post-norm"), dropout=0.3)
         layer.build(*shapes)
         blocks = [part for part in vars(layer).values() if isinstance(part, ResidualBlock)]
         assert [part.dropout for part in blocks] == [0.3] * len(blocks)
@@ -239,7 +250,7 @@ def test_dropout_is_on_each_sublayer_output():
 def test_contracts():
     x, memory = random(2, 4, HIDDEN), random(2, 6, HIDDEN)
     everything = {
-        **options(True),
+        **options("pre-norm"),
         "value_dim": 3,
         "dropout": 0.1,
         "attention_dropout": 0.2,
@@ -253,13 +264,17 @@ def test_contracts():
     mask = np.ones((2, 1, 4), bool)
     check_layer_contract(FeedForward(INNER, dropout=0.1), x)
     check_layer_contract(ResidualBlock(dropout=0.1, normalize_first=True), x, x)
-    check_layer_contract(TransformerEncoderLayer(**options(False)), x)
+    check_layer_contract(TransformerEncoderLayer(**options("post-norm")), x)
     check_layer_contract(TransformerEncoderLayer(**everything), x, mask=mask)
-    check_layer_contract(TransformerDecoderLayer(**options(False)), x, memory)
+    check_layer_contract(TransformerDecoderLayer(**options("post-norm")), x, memory)
     check_layer_contract(TransformerDecoderLayer(**everything), x, memory)
     check_layer_contract(TransformerDecoderLayer(**everything), x)
+    check_layer_contract(ResidualBlock(dropout=0.1, scale=1.5), x, x, x)
+    for form in ("scaled", "b2t"):
+        check_layer_contract(TransformerEncoderLayer(**options(form)), x)
+        check_layer_contract(TransformerDecoderLayer(**options(form)), x, memory)
     check_layer_contract(
-        TransformerDecoderLayer(**options(False), dtype="mixed_bfloat16"), x, memory
+        TransformerDecoderLayer(**options("post-norm"), dtype="mixed_bfloat16"), x, memory
     )
 
 
@@ -278,12 +293,46 @@ def test_contracts():
         ("use_bias", 0.1),
         ("normalize_first", 1),
         ("bias_initializer", None),
+        ("residual_scale", 0),
+        ("initial_gain", -1.0),
+        ("b2t_connection", 1),
     ],
 )
 def test_bad_arguments_are_named(name, value):
     for layer_class in (TransformerEncoderLayer, TransformerDecoderLayer):
         with pytest.raises(ValueError, match=f"`{name}` must be .*Received: {name}={value}"):
-            layer_class(**{**options(False), name: value})
+            layer_class(**{**options("post-norm"), name: value})
+
+
+def test_the_gain_is_that_of_values_outputs_and_feed_forward():
+    plain, small = (
+        TransformerDecoderLayer(
+            INNER, HEADS, kernel_initializer=keras.initializers.RandomNormal(seed=3), **given
+        )
+        for given in ({}, {"initial_gain": 0.25})
+    )
+    for layer in (plain, small):
+        layer.build((1, 3, HIDDEN), (1, 4, HIDDEN))
+    for name, factors in (
+        ("self_attention.query_key_value_kernel", (1, 1, 0.25)),
+        ("self_attention.output_kernel", (0.25,)),
+        ("cross_attention.query_kernel", (1,)),
+        ("cross_attention.key_value_kernel", (1, 0.25)),
+        ("cross_attention.output_kernel", (0.25,)),
+        ("feed_forward.expand.kernel", (0.25,)),
+        ("feed_forward.contract.kernel", (0.25,)),
+    ):
+        expected, found = (
+            np.split(ops.convert_to_numpy(operator.attrgetter(name)(layer)), len(factors), axis=1)
+            for layer in (plain, small)
+        )
+        for factor, part, other in zip(factors, expected, found, strict=True):
+            np.testing.assert_allclose(other, factor * part, rtol=1e-6)
+
+
+def test_b2t_is_for_post_norm():
+    with pytest.raises(ValueError, match="`b2t_connection` must be False with `normalize_first`"):
+        TransformerEncoderLayer(INNER, HEADS, b2t_connection=True, normalize_first=True)
 
 
 def test_an_unknown_activation_is_refused():

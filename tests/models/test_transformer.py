@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_transformer.models import (
     PRESETS,
+    CausalStack,
     TransformerStacks,
     build_language_model,
     build_transformer,
@@ -34,6 +35,8 @@ VARIANTS = {
         "tie_weights": False,
         "use_logits_bias": True,
     },
+    "deepnorm": {"residual_connection": "deepnorm", "word_dropout": 0.2},
+    "b2t": {"residual_connection": "b2t"},
     "pre-norm without final norm": {"normalize_first": True, "final_norm": False},
     "positions of words": {
         "positions": "words",
@@ -141,6 +144,31 @@ def test_every_layer_has_the_options():
     for options in ({}, {"normalize_first": True, "final_norm": False}):
         assert TransformerStacks.of(small_model(**options)).decoder_norm is None
     assert TransformerStacks.of(small_model(normalize_first=True)).encoder_norm is not None
+
+
+def test_deepnorm_has_the_scales_of_its_depths():
+    layers = TransformerStacks.of(
+        small_model(residual_connection="deepnorm", num_encoder_layers=3, num_decoder_layers=2)
+    )
+    for layer in layers.encoder_layers:
+        assert layer.residual_scale == pytest.approx(0.81 * (3**4 * 2) ** (1 / 16))
+        assert layer.initial_gain == pytest.approx(0.87 * (3**4 * 2) ** (-1 / 16))
+    for layer in layers.decoder_layers:
+        assert layer.residual_scale == pytest.approx((3 * 2) ** 0.25)
+        assert layer.initial_gain == pytest.approx((12 * 2) ** -0.25)
+        assert layer.cross_attention_block.scale == layer.residual_scale
+    sizes = {"hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2, "num_decoder_layers": 2}
+    model = build_language_model(vocabulary_size=9, residual_connection="deepnorm", **sizes)
+    for layer in CausalStack.of(model).decoder_layers:
+        assert layer.residual_scale == pytest.approx((2 * 2) ** 0.25)
+        assert layer.initial_gain == pytest.approx((8 * 2) ** -0.25)
+
+
+def test_other_residual_connections_are_for_post_norm():
+    with pytest.raises(ValueError, match="must be 'plain' with `normalize_first`"):
+        small_model(residual_connection="deepnorm", normalize_first=True)
+    with pytest.raises(ValueError, match="`residual_connection` must be one of"):
+        small_model(residual_connection="rezero")
 
 
 def test_defaults_of_the_signatures_are_those_of_the_options():

@@ -61,7 +61,8 @@ def train(data, tmp_path):
 
 
 def test_a_run_leaves_what_the_readme_promises(train, tmp_path, capsys):
-    assert train("--steps", "12", "--average", "3") == 0
+    options = ["--layer-diagnostics", "--r-drop", "2", "--word-dropout", "0.1"]
+    assert train("--steps", "12", "--average", "3", *options) == 0
     run = tmp_path / "run"
     assert capsys.readouterr().out.splitlines()[-1] == str(run)
 
@@ -71,6 +72,10 @@ def test_a_run_leaves_what_the_readme_promises(train, tmp_path, capsys):
     assert scores["command"].startswith("python -m recipes.multi30k_en_de.train --data")
     assert scores["versions"]["keras"]
     assert scores["averaged_checkpoints"] in (1, 2, 3)
+    search = {name: scores[name] for name in ("alpha", "beam_size", "extra_length")}
+    assert json.loads((run / "run.json").read_text())["search"] == search
+    assert max(scores["tuned_on"]["bleu"]) >= scores["tuned_on"]["bleu_before"]
+    assert (scores["tuned_on"]["sentences"], len(scores["tuned_on"]["alphas"])) == (20, 21)
 
     rows = list(csv.DictReader((run / "metrics.csv").open()))
     assert list(rows[0])[:4] == ["step", "loss", "learning_rate", "target_tokens_per_second"]
@@ -80,6 +85,10 @@ def test_a_run_leaves_what_the_readme_promises(train, tmp_path, capsys):
     # The first loss of an untrained model is about that of a guess among 40 tokens.
     assert 3 < float(rows[0]["loss"]) < 8
     assert float(rows[1]["learning_rate"]) == pytest.approx(2 * float(rows[0]["learning_rate"]))
+
+    layers = list(csv.DictReader((run / "layers.csv").open()))
+    assert {int(row["step"]) for row in layers} == set(range(2, 13, 2))
+    assert "decoder_layer_1.cross_attention" in {row["part"] for row in layers}
 
     assert len((run / "samples.txt").read_text().splitlines()) == 10
     kept = {path.name for path in (run / "checkpoints").glob("step-*")}

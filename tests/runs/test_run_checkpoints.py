@@ -64,6 +64,14 @@ def test_the_best_is_brought_back(run):
     assert json.loads(run.checkpoints.best_record_path.read_text())["step"] == 2
 
 
+def test_rows_after_the_state_are_cut(run):
+    for path in (run.metrics_path, run.validation_path, run.layers_path):
+        write_text(path, "step,value\n2,a\n2,b\n4,c\n")
+    rewind(run, state(2, 1))
+    for path in (run.metrics_path, run.validation_path, run.layers_path):
+        assert path.read_text() == "step,value\n2,a\n2,b\n"
+
+
 def test_a_damaged_checkpoint_is_never_the_best(run, capsys):
     run.checkpoints.path_of(2).write_text("damage")
     rewind(run, state(2, 1))

@@ -170,10 +170,16 @@ class StepwiseAttention(keras.layers.Layer):
             own = ops.logical_and(own, ops.expand_dims(written, 1))
         return ops.reshape(own, (1, beams, length * beams))
 
-    def _add_projection(self, name: str, input_width: int, output_widths: Sequence[int]) -> None:
+    def _add_projection(
+        self,
+        name: str,
+        input_width: int,
+        output_widths: Sequence[int],
+        gains: Sequence[float] | None = None,
+    ) -> None:
         kernel = self.add_weight(
             shape=(input_width, sum(output_widths)),
-            initializer=SideBySide(self.kernel_initializer, output_widths),
+            initializer=SideBySide(self.kernel_initializer, output_widths, gains),
             name=f"{name}_kernel",
         )
         bias = None

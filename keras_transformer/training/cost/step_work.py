@@ -49,10 +49,11 @@ class StepWork:
             peak_flops: as above.
         """
         count = TransformerFlops(model)
+        passes = 2 if getattr(model, "r_drop", 0) else 1
 
         def flops(step: int) -> int:
             pairs = plan.batch(step)
-            return count.training(plan.source_lengths[pairs], plan.target_lengths[pairs])
+            return passes * count.training(plan.source_lengths[pairs], plan.target_lengths[pairs])
 
         cache = functools.lru_cache(KEPT_STEPS)  # several callbacks ask about the same steps
         work = cls(

@@ -22,7 +22,7 @@ def rewind(run: RunDirectory, state: TrainingState) -> None:
     for path in [*run.checkpoints.paths(), *run.checkpoints.states()]:
         if step_of(path) > state.step:
             path.unlink()
-    for path in (run.metrics_path, run.validation_path):
+    for path in (run.metrics_path, run.validation_path, run.layers_path):
         cut_rows(path, state.step)
     _restore_best(run, state.progress["best"])
 

@@ -113,7 +113,7 @@ class SavedStates(StepCallback):
         remove_old_states(self.run)
 
     def _save(self, model: keras.Model | None, validation_due: bool) -> None:
-        for path in (self.run.metrics_path, self.run.validation_path):
+        for path in (self.run.metrics_path, self.run.validation_path, self.run.layers_path):
             if path.is_file():
                 sync(path)  # rows before the state must not be lost when it is not
         best = {"best": self.run.checkpoints.best_record(), "validation_due": validation_due}

@@ -55,6 +55,9 @@ def test_what_ctranslate2_has_no_counterpart_of_is_refused(tokenizer, tmp_path, 
     restricted = build(tokenizer, attention_window=5)
     with pytest.raises(UserInputError, match="be None. Received: attention_window=5$"):
         export_ctranslate2(Translator(restricted, tokenizer), tmp_path / "model")
+    b2t = build(tokenizer, residual_connection="b2t")
+    with pytest.raises(UserInputError, match="Received: residual_connection='b2t'$"):
+        export_ctranslate2(Translator(b2t, tokenizer), tmp_path / "model")
     leaky = build(tokenizer, activation="leaky_relu")
     with pytest.raises(UserInputError, match="Received: activation='leaky_relu'$"):
         export_ctranslate2(Translator(leaky, tokenizer), tmp_path / "model")

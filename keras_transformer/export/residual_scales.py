@@ -1,0 +1,55 @@
+"""Scaled residual connections for programs that have plain ones alone."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.models import TransformerStacks
+
+
+class ResidualScales:
+    """What a model's weights become where every residual connection is plain.
+
+    `LayerNorm(scale * x + f(x))` is `LayerNorm(x + f(x) / scale)`: the last matrix and bias of each
+    sub-layer are divided by its scale. Only the epsilon of the normalization is another one then,
+    less than 1e-6 of the outputs. In pre-norm, which has no normalization there, it does not hold.
+
+    Args:
+        layers: the layers of the model.
+        program: name of the program, for the error.
+
+    Raises:
+        UserInputError: the model has B2T connections, or scales in pre-norm.
+    """
+
+    def __init__(self, layers: TransformerStacks, program: str) -> None:
+        first = layers.encoder_layers[0]
+        if first.b2t_connection:
+            raise UserInputError(
+                f"{program} has plain residual connections alone, and those that become plain ones."
+                " Received: residual_connection='b2t'"
+            )
+        self._scales = {id(weight): scale for weight, scale in _last_weights(layers)}
+        if first.normalize_first and set(self._scales.values()) != {1.0}:
+            raise UserInputError(
+                f"{program} has no scaled residual connections in pre-norm. "
+                f"Received: residual_scale={first.residual_scale}, normalize_first=True"
+            )
+
+    def plain(self, weight: object, value: np.ndarray) -> np.ndarray:
+        """The value of a weight, divided by the scale of the sub-layer that it ends."""
+        scale = self._scales.get(id(weight), 1.0)
+        return value if scale == 1 else value / np.asarray(scale, value.dtype)
+
+
+def _last_weights(layers: TransformerStacks) -> Iterator[tuple[object, float]]:
+    """The last matrix and bias of each sub-layer, with its scale."""
+    for layer in (*layers.encoder_layers, *layers.decoder_layers):
+        contract = layer.feed_forward.contract
+        yield from ((w, layer.feed_forward_block.scale) for w in (contract.kernel, contract.bias))
+        for name in ("attention", "self_attention", "cross_attention"):
+            attention = getattr(layer, name, None)
+            if attention is not None:
+                scale = getattr(layer, f"{name}_block").scale
+                yield from ((w, scale) for w in (attention.output_kernel, attention.output_bias))

@@ -1,0 +1,186 @@
+"""layers.csv: what each layer attends to, its gradients and its updates."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transformer.files.output_files import write_all
+from keras_transformer.files.whole_files import writing
+from keras_transformer.models import layer_names
+from keras_transformer.models.attention_scores import attention_scores
+from keras_transformer.models.model_parts import model_parts
+from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
+from keras_transformer.types import PathLike, Tensor
+
+COLUMNS = (
+    "step",
+    "part",
+    "weight_norm",
+    "gradient_norm",
+    "update",
+    "attention_entropy",
+    "lowest_head_entropy",
+)
+
+
+class LayerDiagnostics(StepCallback):
+    """Measures every part of a Transformer at the end of every epoch, on one batch.
+
+    It answers why a training stands still: which attention still looks everywhere alike, where
+    gradients vanish, and which weights hardly move. One row a part and epoch goes to a CSV file:
+
+    - `step`: updates done.
+    - `part`: as of `models.model_parts.model_parts`, such as "decoder_layer_2.cross_attention".
+    - `weight_norm`: Euclidean norm of the part's trainable weights.
+    - `gradient_norm`: that of the gradient of the batch's loss, without dropout.
+    - `update`: norm of what the weights changed by since the last row, divided by their norm then.
+      The first row of a start counts from there.
+    - `attention_entropy`: of attentions alone: the entropy of a position's weights, divided by that
+      of equal weights on the same positions, so 1 is a look at everything alike and 0 a look at one
+      place; the mean over heads and over real tokens that see two positions or more.
+    - `lowest_head_entropy`: the same of the head with the lowest.
+
+    A measurement takes about as long as a training step on the batch, and changes nothing in the
+    training. If the optimizer keeps a moving average, it is the average that is measured.
+
+    Args:
+        batch: `(inputs, labels, weights)`, as a `BatchReader` gives it; weights are 0 at padding.
+            `inputs` has `source_ids` and `target_ids`, or a language model's `token_ids`.
+        path: the file; rows are appended if it exists. None: nothing is written, which suits a
+            process other than the chief. On JAX all processes must measure.
+
+    Raises:
+        ValueError: in `fit`: the model is not one of `training.training_model`.
+
+    Example:
+
+    ```python
+    trainer.fit(batches, callbacks=[LayerDiagnostics(reader.batch(0), "layers.csv")])
+    ```
+
+    Reference: Liu et al., "Understanding the Difficulty of Training Transformers", 2020, for
+    gradients and updates by layer; Zhai et al., "Stabilizing Transformer Training by Preventing
+    Attention Entropy Collapse", 2023, for the entropy.
+    """
+
+    def __init__(self, batch: Any, path: PathLike | None) -> None:
+        super().__init__()
+        self.batch = batch
+        self.path = None if path is None else Path(path)
+        self._before: dict[str, np.ndarray] = {}
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        super().on_train_begin(logs)
+        if not hasattr(self.model, "gradients"):
+            raise ValueError(
+                "`LayerDiagnostics` needs a model from `training.training_model`. "
+                f"Received: {self.model}"
+            )
+        self._before = self._weights()
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        rows = self.rows()
+        if self.path is None:
+            return
+        with writing(self.path), open(self.path, "ab", buffering=0) as file:
+            if file.tell() == 0:
+                write_all(file, (",".join(COLUMNS) + "\n").encode())
+            lines = (",".join(str(row.get(name, "")) for name in COLUMNS) for row in rows)
+            write_all(file, "".join(line + "\n" for line in lines).encode())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Measure: one record a part, with those of `COLUMNS` that it has."""
+        gradients = self._gradients()
+        entropies = self._entropies()
+        now, before = self._weights(), self._before
+        self._before = now
+        rows = []
+        for part, weights in now.items():
+            numbers = {
+                "weight_norm": _norm(weights),
+                "gradient_norm": _norm(gradients[part]),
+                "update": _norm(weights - before[part]) / max(_norm(before[part]), 1e-30),
+            }
+            if part in entropies:
+                heads = entropies[part]
+                numbers["attention_entropy"] = heads.mean()
+                numbers["lowest_head_entropy"] = heads.min()
+            formatted = {name: f"{value:.6g}" for name, value in numbers.items()}
+            rows.append({"step": self.step, "part": part, **formatted})
+        return rows
+
+    def _weights(self) -> dict[str, np.ndarray]:
+        """A copy of each part's weights, in one float64 vector."""
+        return {name: _vector(weights) for name, weights in model_parts(self.model).items()}
+
+    def _gradients(self) -> dict[str, np.ndarray]:
+        found = self.model.gradients(self.batch)
+        of = {
+            id(weight): np.zeros(weight.shape) if gradient is None else gradient
+            for weight, gradient in zip(self.model.trainable_weights, found, strict=True)
+        }
+        return {
+            name: _vector([of[id(weight)] for weight in weights])
+            for name, weights in model_parts(self.model).items()
+        }
+
+    def _entropies(self) -> dict[str, np.ndarray]:
+        """The relative entropy of each head, by part: (num_heads,)."""
+        inputs, _, target_weights = keras.utils.unpack_x_y_sample_weight(self.batch)
+        source_ids = inputs.get("source_ids")
+        scores = attention_scores(
+            self.model,
+            None if source_ids is None else ops.convert_to_tensor(source_ids),
+            ops.convert_to_tensor(inputs["token_ids" if source_ids is None else "target_ids"]),
+        )
+        targets = np.asarray(target_weights) > 0
+        found: dict[str, np.ndarray] = {}
+        if source_ids is not None:
+            (mask,) = (e for e in self.model.layers if e.name == layer_names.SOURCE_MASK)
+            sources = np.asarray(source_ids) != mask.padding_id
+            found |= _named(layer_names.ENCODER_LAYER, "attention", scores.encoder, sources)
+            found |= _named(layer_names.DECODER_LAYER, "cross_attention", scores.cross, targets)
+        decoder = _named(layer_names.DECODER_LAYER, "self_attention", scores.decoder, targets)
+        return found | decoder
+
+
+def relative_entropies(weights: np.ndarray, is_real: np.ndarray) -> np.ndarray:
+    """How much each head spreads its attention, from 0 (one place) to 1 (all alike).
+
+    Args:
+        weights: (batch, num_heads, rows, columns), of which every row sums to 1.
+        is_real: boolean (batch, rows), which rows count.
+
+    Returns:
+        float64 (num_heads,): the entropy of a row, divided by that of equal weights where it is
+        above 0; the mean over the real rows with two such columns or more, 0 without one.
+    """
+    weights = np.asarray(weights, "float64")
+    entropies = -(weights * np.log(np.where(weights > 0, weights, 1))).sum(axis=-1)
+    seen = (weights > 0).sum(axis=-1)
+    counts = is_real[:, None, :] & (seen > 1)
+    shares = np.where(counts, entropies / np.log(np.maximum(seen, 2)), 0)
+    return shares.sum(axis=(0, 2)) / np.maximum(counts.sum(axis=(0, 2)), 1)
+
+
+def _named(
+    pattern: str, sublayer: str, scores: list[Tensor], is_real: np.ndarray
+) -> dict[str, np.ndarray]:
+    return {
+        f"{pattern.format(number)}.{sublayer}": relative_entropies(
+            ops.convert_to_numpy(weights), is_real
+        )
+        for number, weights in enumerate(scores, start=1)
+    }
+
+
+def _vector(arrays: list[Any]) -> np.ndarray:
+    parts = [np.asarray(ops.convert_to_numpy(array), "float64").ravel() for array in arrays]
+    return np.concatenate(parts)
+
+
+def _norm(vector: np.ndarray) -> float:
+    return float(np.linalg.norm(vector))
