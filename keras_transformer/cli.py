@@ -21,6 +21,7 @@ from keras_transformer.commands import (
     serve_command,
     train_command,
     translate_command,
+    tune_command,
 )
 from keras_transformer.distribution import __version__
 
@@ -28,6 +29,7 @@ COMMANDS = (
     train_command,
     translate_command,
     evaluate_command,
+    tune_command,
     evalb_command,
     score_command,
     align_command,

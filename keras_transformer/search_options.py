@@ -17,6 +17,7 @@ from keras_transformer.errors import UserInputError
 
 # Alpha stays below, so that the penalty of 10,000 tokens fits into float32.
 END_OF_ALPHA, END_OF_POWER = 10, 9
+MOST_ALPHAS = 500  # to choose from; each takes room in every step of a search for all of them
 # Divisors of a log-probability for |Y| output tokens, EOS included, by name.
 LENGTH_PENALTIES = {"gnmt": "((5 + |Y|) / 6) ^ alpha", "power": "|Y| ^ alpha"}
 ENDINGS = ("any", "transformers")

@@ -20,7 +20,7 @@ def scorecard_text(card: dict[str, Any]) -> str:
         f"{card['source']} -> {card['reference']}: {card['sentences']:,} sentences, "
         f"beam {card['beam_size']}, alpha {card['alpha']}",
         _systems_table(card["systems"]),
-        _table(
+        text_table(
             [
                 ["BLEU", first["bleu_signature"]],
                 ["chrF", first["chrf_signature"]],
@@ -47,7 +47,7 @@ def _systems_table(systems: dict[str, dict[str, Any]]) -> str:
             for key, (_, form) in SCORES.items()
         ]
         rows.append([name, *values, scores["path"]])
-    return _table(rows, align="<" + ">" * len(SCORES) + "<")
+    return text_table(rows, align="<" + ">" * len(SCORES) + "<")
 
 
 def _bootstrap_parts(card: dict[str, Any]) -> list[str]:
@@ -66,10 +66,10 @@ def _bootstrap_parts(card: dict[str, Any]) -> list[str]:
         f"Paired bootstrap against {card['systems']['against']['path']}, {samples:,} samples, "
         "means with 95 % intervals:"
     )
-    return [title, _table(rows, align="<<>>>")]
+    return [title, text_table(rows, align="<<>>>")]
 
 
-def _table(rows: Sequence[Sequence[str]], align: str) -> str:
+def text_table(rows: Sequence[Sequence[str]], align: str) -> str:
     """Rows of strings with columns as wide as their widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (

@@ -1,5 +1,6 @@
 """Searches for the outputs of a stepwise model; they take a callable and know no model."""
 
+from keras_transformer.decoding.alpha_sweep import beam_search_of_alphas
 from keras_transformer.decoding.beam_search import beam_search
 from keras_transformer.decoding.constraints import ForcedPrefix, MinimumLength, NoRepeatNgrams
 from keras_transformer.decoding.greedy_search import greedy_search
@@ -14,6 +15,7 @@ __all__ = [
     "TreeTokens",
     "WellFormedTree",
     "beam_search",
+    "beam_search_of_alphas",
     "greedy_search",
     "length_penalty",
     "sample",

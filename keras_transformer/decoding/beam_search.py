@@ -144,15 +144,7 @@ def beam_search(
             beams, candidates, alpha, special_tokens, length_penalty, num_ending
         )
         live = keep_live(candidates, beam_size, special_tokens)
-        beams = BeamState(
-            index=beams.index + 1,
-            tokens=live.tokens,
-            live_ids=live.ids,
-            live_log_probs=live.log_probs,
-            finished_ids=finished_ids,
-            finished_scores=finished_scores,
-            model_state=reorder(model_state, live.parents),
-        )
+        beams = after_step(beams, live, finished_ids, finished_scores, model_state)
         if ending == "any":
             return beams
         # A sentence that stops before its results are final must not go on beside others.
@@ -179,18 +171,41 @@ def start(
     beam_size: int,
     max_length: Tensor,
     special_tokens: SpecialTokens,
+    num_finished: int | None = None,
 ) -> BeamState:
-    """The state before the first step: an empty pool, and BOS as the only live hypothesis."""
-    ids = empty_ids((batch_size, beam_size), max_length, special_tokens)  # (batch, beams, length)
+    """The state before the first step: an empty pool, and BOS as the only live hypothesis.
+
+    The pool has `num_finished` places; None: `beam_size`.
+    """
+    places = (batch_size, beam_size if num_finished is None else num_finished)
     empty = ops.full((batch_size, beam_size), NEVER, dtype="float32")  # (batch, beams)
     return BeamState(
         index=ops.zeros((), dtype="int32"),
         tokens=ops.full((batch_size, beam_size), special_tokens.bos, dtype="int32"),
-        live_ids=ids,
+        live_ids=empty_ids((batch_size, beam_size), max_length, special_tokens),
         live_log_probs=ops.where(ops.arange(beam_size) == 0, 0.0, empty),
-        finished_ids=ids,
-        finished_scores=empty,
+        finished_ids=empty_ids(places, max_length, special_tokens),
+        finished_scores=ops.full(places, NEVER, dtype="float32"),
         model_state=model_state,
+    )
+
+
+def after_step(
+    beams: BeamState,
+    live: Candidates,
+    finished_ids: Tensor,
+    finished_scores: Tensor,
+    model_state: Any,
+) -> BeamState:
+    """The state after a step, of which these hypotheses live and those are in the pool."""
+    return BeamState(
+        index=beams.index + 1,
+        tokens=live.tokens,
+        live_ids=live.ids,
+        live_log_probs=live.log_probs,
+        finished_ids=finished_ids,
+        finished_scores=finished_scores,
+        model_state=reorder(model_state, live.parents),
     )
 
 

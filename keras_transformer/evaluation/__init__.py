@@ -5,12 +5,15 @@ from keras_transformer.evaluation.chrf import chrf
 from keras_transformer.evaluation.exact_match import exact_match
 from keras_transformer.evaluation.paired_bootstrap import paired_bootstrap
 from keras_transformer.evaluation.score_record import score_record
+from keras_transformer.evaluation.search_tuning import SearchScore, SearchTuning, tune_search
 from keras_transformer.evaluation.system_scores import system_scores
 from keras_transformer.evaluation.tokenized_compound_split_bleu import (
     tokenized_compound_split_bleu,
 )
 
 __all__ = [
+    "SearchScore",
+    "SearchTuning",
     "bleu",
     "chrf",
     "exact_match",
@@ -18,4 +21,5 @@ __all__ = [
     "score_record",
     "system_scores",
     "tokenized_compound_split_bleu",
+    "tune_search",
 ]

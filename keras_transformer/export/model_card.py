@@ -82,7 +82,8 @@ def _model_lines(model: Mapping[str, Any]) -> list[str]:
     if scores is None:
         lines += ["", "No scores are known of these weights.", ""]
     else:
-        search = {name: model["settings"].get(name) for name in ("beam_size", "alpha")}
+        used = {**model["settings"], **scores}  # the scores' own search, where it was tuned
+        search = {name: used.get(name) for name in ("beam_size", "alpha")}
         lines += [
             "",
             f"Scores of these weights after the training, with the search {json.dumps(search)}; "

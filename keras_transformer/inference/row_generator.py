@@ -74,6 +74,24 @@ class RowGenerator:
 
         return self._generate(search, rows, prefix_rows, progress)
 
+    def search_alphas(
+        self, rows: Rows, alphas: Sequence[float], progress: bool = False
+    ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
+        """Yield `(index, ids, scores)` of each row with tokens: its best output for each alpha.
+
+        One without a finite score is a `UserInputError`.
+        """
+
+        def search_alphas(indices, source_ids, _):
+            return self._call(
+                self._generator.search_alphas,
+                source_ids,
+                alphas=tuple(alphas),
+                options=self._options,
+            )
+
+        return self._generate(search_alphas, rows, [[]] * len(rows), progress)
+
     def sample(
         self,
         rows: Rows,

@@ -207,15 +207,17 @@ class SentenceTranslator(HasSearchOptions):
 
     def _translate_parts(self, sentences: Iterable[str], progress: bool) -> list[str]:
         """Like `translate`, but splits sentences that are too long."""
-        limit, language = self._most_tokens() - self._tags.length, self.source_language
-        parts = split_sentences("sentences", sentences, self.source_tokenizer, limit, language)
-        parts = [self._tags.before(rows) for rows in parts]
+        parts = self._split(sentences)
         rows = list(itertools.chain(*parts))
         prefix_rows: Rows = [[]] * len(rows)
         found = self._generator.search(rows, prefix_rows, 1, progress)
-        best = iter(self._texts(found, prefix_rows))
-        texts = [[next(best)[0][0] for _ in rows_of_one] for rows_of_one in parts]
-        return [" ".join(filter(None, texts_of_one)) for texts_of_one in texts]
+        return joined(parts, [best[0] for best, *_ in self._texts(found, prefix_rows)])
+
+    def _split(self, sentences: Iterable[str]) -> list[list[list[int]]]:
+        """The rows of ids of each sentence's parts; one that is not too long is its only part."""
+        limit, language = self._most_tokens() - self._tags.length, self.source_language
+        parts = split_sentences("sentences", sentences, self.source_tokenizer, limit, language)
+        return [self._tags.before(rows) for rows in parts]
 
     def _search(
         self, sentences: Iterable[str], n: int, prefixes: Iterable[str] | None, progress: bool
@@ -262,3 +264,9 @@ class SentenceTranslator(HasSearchOptions):
         rows = self._encode(name, texts)
         check_equal_numbers(source_name, source_rows, name, rows)
         return rows
+
+
+def joined(parts: Sequence[Rows], texts: Iterable[str]) -> list[str]:
+    """The translation of each sentence, from those of its parts, which follow one another."""
+    each = iter(texts)
+    return [" ".join(filter(None, [next(each) for _ in rows])) for rows in parts]

@@ -1,6 +1,7 @@
 """Strings in, strings out: trained models with their tokenizers."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Self, Unpack
@@ -8,10 +9,11 @@ from typing import Literal, Self, Unpack
 import keras
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
+from keras_transformer.decoding.alpha_sweep import check_alphas
 from keras_transformer.errors import UserInputError
 from keras_transformer.inference.ensemble_loading import Origin, load_ensemble
 from keras_transformer.inference.row_generator import RowGenerator, default_batch_size
-from keras_transformer.inference.sentence_translator import SentenceTranslator
+from keras_transformer.inference.sentence_translator import SentenceTranslator, joined
 from keras_transformer.interop.marian_import import import_marian
 from keras_transformer.interop.preset_folders import preset_folder
 from keras_transformer.interop.presets import save_preset
@@ -206,6 +208,75 @@ class Translator(SentenceTranslator):
             settings=self._settings,
             weights=weights,
         )
+
+    def with_search(self, **options: Unpack[SearchKeywords]) -> Self:
+        """A translator of the same models that searches otherwise.
+
+        Args:
+            **options: fields of `SearchOptions`; the others stay as they are.
+
+        Returns:
+            A new translator. All but its search is this one's.
+
+        Raises:
+            ValueError: an option breaks its rule.
+
+        Example:
+
+        ```python
+        greedy = translator.with_search(beam_size=1)
+        ```
+        """
+        search = dataclasses.asdict(dataclasses.replace(self.search_options, **options))
+        translator = type(self)(
+            self.models,
+            self.tokenizer,
+            source_tokenizer=self.source_tokenizer,
+            batch_size=self.batch_size,
+            long_sentences=self.long_sentences,
+            source_language=self.source_language,
+            target_language=self.target_language,
+            **search,
+        )
+        translator.origins = self.origins
+        translator._settings = self._settings
+        return translator
+
+    def translate_with_alphas(
+        self, sentences: Iterable[str], alphas: Sequence[float], progress: bool = False
+    ) -> list[list[str]]:
+        """The translations of each sentence under each of several length penalties.
+
+        They are those of `translate` with one alpha after the other. Where the search has
+        `ending="any"`, all of them take about the time of one.
+
+        Args:
+            sentences: the sentences to translate.
+            alphas: exponents of the length penalty, at least one.
+            progress: whether to show a progress bar on stderr.
+
+        Returns:
+            A list of translations for each alpha, in the order of `sentences`.
+
+        Raises:
+            ValueError: `alphas` is empty or has one that breaks its rule.
+            SentenceTooLong: as in `translate`.
+
+        Example:
+
+        ```python
+        short, long = translator.translate_with_alphas(["A small house."], [0.0, 2.0])
+        ```
+        """
+        check_alphas(alphas, length_penalty=self.length_penalty)
+        if self.long_sentences == "split":
+            parts = self._split(sentences)
+        else:
+            parts = [[list(row)] for row in self._rows(sentences, None)[0]]
+        rows = list(itertools.chain(*parts))
+        found = self._generator.search_alphas(rows, alphas, progress)
+        results = self._texts(found, [[]] * len(rows), len(alphas))
+        return [joined(parts, [texts[i][0] for texts in results]) for i in range(len(alphas))]
 
     def sample(
         self,

@@ -1,5 +1,6 @@
 """Stepwise generation: joins a model's layers with a search. Ids in, ids out."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -12,9 +13,11 @@ from keras_transformer.decoding import (
     MinimumLength,
     NoRepeatNgrams,
     beam_search,
+    beam_search_of_alphas,
     greedy_search,
     sample,
 )
+from keras_transformer.decoding.alpha_sweep import check_alphas
 from keras_transformer.decoding.hypothesis_arrays import Kept
 from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules
@@ -148,6 +151,72 @@ class SequenceGenerator:
             length_penalty=options.length_penalty,
             ending=options.ending,
             num_results=options.num_results,
+        )
+
+    def search_alphas(
+        self,
+        source_ids: Tensor,
+        alphas: Sequence[float],
+        *,
+        options: SearchOptions = TRANSLATION,
+    ) -> tuple[Tensor, Tensor]:
+        """The best output of each source or prompt under each of several length penalties.
+
+        The outputs are those of `search` with one alpha after the other. With `ending="any"` one
+        search finds all of them, with `"transformers"` each alpha has a search of its own. With a
+        beam of 1 all are the same, as greedy search knows no alpha.
+
+        Args:
+            source_ids: as in `search`.
+            alphas: exponents of the length penalty, at least one; they stand in for that of the
+                options.
+            options: as in `search`; `num_results` plays no part.
+
+        Returns:
+            `(ids, scores)` in the order of `alphas`: int32 (batch, alphas, length) and float32
+            (batch, alphas), as from `search`.
+
+        Raises:
+            ValueError: `alphas` is empty or has one that breaks its rule, or as in `search`.
+
+        Example:
+            >>> from keras_transformer import SearchOptions, build_transformer
+            >>> generator = SequenceGenerator(build_transformer("tiny", vocabulary_size=20))
+            >>> options = SearchOptions(extra_length=5)
+            >>> ids, scores = generator.search_alphas([[7, 8, 2]], [0.0, 1.0], options=options)
+            >>> tuple(ids.shape), tuple(scores.shape)
+            ((1, 2, 8), (1, 2))
+        """
+        check_alphas(alphas, length_penalty=options.length_penalty)
+        options = dataclasses.replace(options, num_results=1)
+        if options.beam_size > 1 and options.ending == "any":
+            return self._search_once(source_ids, alphas, options)
+        if options.beam_size > 1:
+            each = [dataclasses.replace(options, alpha=alpha) for alpha in alphas]
+            found = [self.search(source_ids, options=one) for one in each]
+            ids, scores = (ops.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
+            return ids, scores
+        ids, log_probs = self.search(source_ids, options=dataclasses.replace(options, alpha=0.0))
+        lengths = ops.sum(ops.cast(ids != self.special_tokens.pad, "float32"), axis=2)
+        penalties = [length_penalty(lengths, alpha, options.length_penalty) for alpha in alphas]
+        scores = log_probs / ops.concatenate(penalties, axis=1)  # (batch, alphas)
+        return ops.repeat(ids, len(alphas), axis=1), scores
+
+    def _search_once(
+        self, source_ids: Tensor, alphas: Sequence[float], options: SearchOptions
+    ) -> tuple[Tensor, Tensor]:
+        """As `search_alphas`, by one beam search."""
+        rules = self._rules(source_ids, None, options, ())
+        step, state = self._start(
+            source_ids, options.beam_size, rules["max_length"], options.renormalize
+        )
+        return beam_search_of_alphas(
+            step,
+            state,
+            **rules,
+            beam_size=options.beam_size,
+            alphas=alphas,
+            length_penalty=options.length_penalty,
         )
 
     def sample(

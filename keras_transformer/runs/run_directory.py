@@ -11,7 +11,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json, read_json, to_record
@@ -20,6 +20,7 @@ from keras_transformer.runs.run_checkpoints import RunCheckpoints
 from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
 from keras_transformer.runs.run_lock import LOCK_NAME
 from keras_transformer.runs.run_records import FORMAT_VERSION, RUN_FORMAT, RunRecord, new_record
+from keras_transformer.runs.search_defaults import checked_search, with_search
 from keras_transformer.search_options import SearchKeywords, SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER, save_tokenizers
@@ -251,12 +252,27 @@ class RunDirectory:
         Raises:
             UserInputError: the record is damaged, or an option breaks its rule.
         """
-        found = self.record().search or {}
-        try:
-            SearchOptions(**found)  # type: ignore[arg-type]  # checks them
-        except (TypeError, ValueError) as error:
-            raise UserInputError(f"The search of {self.record_path} is damaged: {error}") from error
-        return cast(SearchKeywords, found)
+        return checked_search(self.record().search, self.record_path)
+
+    def write_search_defaults(self, options: SearchKeywords | None) -> None:
+        """Write what `search_defaults` returns; all else in run.json stays as it is.
+
+        A training holds the directory by `run_lock`; others take that lock around this call.
+
+        Args:
+            options: the fields of `SearchOptions` to set; the others stay. None: those of before
+                the first call return.
+
+        Raises:
+            UserInputError: the record is damaged, an option breaks its rule, or the file cannot be
+                written.
+        """
+        search: Any = {**self.search_defaults(), **(options or {})}
+        SearchOptions(**search)  # checks them
+        path = self.record_path
+        content = with_search(parse_json(path, self.checksums.read(path), ADVICE), options)
+        checked_search(content.get("search"), path)
+        self.checksums.write_json(path, content)
 
     def settings(self) -> dict[str, str | int | float | bool | None]:
         """Return the content of settings.json.

@@ -23,7 +23,7 @@ class RunRecord(msgspec.Struct, kw_only=True):
     `tokenizer_fingerprint` is the SHA-256 of the target's tokenizer. `versions` has those of Python
     and the packages, and Keras's backend. `origin`, "from" in the file, is what the weights started
     from, such as another run's path. `search` has fields of `SearchOptions`, which this model's
-    searches have where none are given.
+    searches have where none are given; `untuned_search` those of before `search` was tuned.
     """
 
     format: _RunFormat
@@ -36,6 +36,7 @@ class RunRecord(msgspec.Struct, kw_only=True):
     source_vocabulary_size: PositiveInt | None = None
     origin: str | None = msgspec.field(name="from", default=None)
     search: dict[str, bool | int | float | str | None] | None = None
+    untuned_search: dict[str, bool | int | float | str | None] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the record as a JSON-compatible dictionary, leaving out None values."""

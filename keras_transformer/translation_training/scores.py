@@ -13,6 +13,7 @@ from keras_transformer.evaluation import (
 from keras_transformer.files.whole_files import write_text
 from keras_transformer.inference.translator import Translator
 from keras_transformer.training import TrainingRun, cost_table, training_cost
+from keras_transformer.translation_training.alpha_tuning import tune_alpha
 from keras_transformer.translation_training.settings import TranslationSettings
 from keras_transformer.translation_training.training_batches import TrainingBatches
 
@@ -64,6 +65,7 @@ def write_report(
 ) -> None:
     """Translate the test text (without one: the dev text); write and print scores and examples.
 
+    With `tune_alpha` the length penalty is chosen on the dev text first, and written into the run.
     All translations are written to `samples.txt`. The cost of the training is printed beside the
     paper's Table 2.
 
@@ -78,7 +80,10 @@ def write_report(
     text = texts.dev_text if texts.test is None else texts.test
     pairs = list(text)
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
-    translator = Translator.load(path, long_sentences="cut", **settings.search_options())
+    search: Any = settings.search_options()
+    if settings.tune_alpha:
+        search, results["tuned_on"] = tune_alpha(settings, batches, run)
+    translator = Translator.load(path, long_sentences="cut", **search)
     hypotheses = translator.translate(sources, progress=sys.stderr.isatty())
     # A model with byte pieces can produce line breaks.
     lines = [" ".join(hypothesis.splitlines()) for hypothesis in hypotheses]
@@ -96,6 +101,7 @@ def write_report(
         references,
         tokenize=settings.bleu_tokenize,
         evaluated_on={"name": name, "text": text.name, "sentences": len(sources)},
+        **search,
         **results,
         **batches.record,
     )

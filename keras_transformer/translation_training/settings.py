@@ -44,6 +44,7 @@ class TranslationSettings(TrainingSettings):
         "average",
         "average_of",
         "choose_average",
+        "tune_alpha",
         "bleu_tokenize",
         "language",
     )
@@ -134,6 +135,9 @@ class TranslationSettings(TrainingSettings):
     held_out: int = setting(1000, "training pairs for validation without a dev text", minimum=1)
 
     # Evaluation
+    tune_alpha: bool = setting(
+        False, "at the end choose alpha, in place of the one above, by BLEU on the dev text"
+    )
     bleu_tokenize: str = setting(
         "13a", "sacrebleu's tokenizer: 13a for plain text, none for tokenized"
     )

@@ -50,6 +50,9 @@ class Multi30kSettings(TranslationSettings):
         10, "most last checkpoints whose mean translates; validation decides how many"
     )
     beam_size: int = setting(5, "hypotheses of the search that is scored")
+    tune_alpha: bool = setting(
+        True, "choose alpha by BLEU on val: after a short training outputs are too short with 0.6"
+    )
     bleu_tokenize: str = setting(
         "none", "sacrebleu's tokenizer: none for tokenized files, 13a for raw ones"
     )

@@ -44,6 +44,16 @@ def test_other_weights_of_the_run_have_no_scores(trained_run, tmp_path):
     assert len({model["weights_sha256"] for model in models}) == 2
 
 
+def test_the_scores_are_shown_with_their_own_search(trained_run, tmp_path):
+    run = RunDirectory(shutil.copytree(trained_run, tmp_path / "run"))
+    scores = json.loads(run.scores_path.read_text("utf-8"))
+    run.checksums.write_json(run.scores_path, {**scores, "beam_size": 5, "alpha": 1.3})
+    translator = Translator.load(run.path)
+    write_model_card(tmp_path, translator, kind="LiteRT", options={}, precision="int8")
+    page = (tmp_path / "model_card.md").read_text("utf-8")
+    assert 'with the search {"beam_size": 5, "alpha": 1.3}; not of the export' in page
+
+
 def test_damaged_scores_are_told_and_left_out(trained_run, tmp_path, capsys):
     run = RunDirectory(shutil.copytree(trained_run, tmp_path / "run"))
     bleu = str(json.loads(run.scores_path.read_text("utf-8"))["bleu"])

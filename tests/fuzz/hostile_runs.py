@@ -35,6 +35,8 @@ VERBS = {
         ["average", "RUN", "--best", "1"], ["score", "RUN", *BOTH], ["align", "RUN", *BOTH],
         ["translate", "RUN"], ["translate", "RUN", "--checkpoint", "best"],
         ["evaluate", "RUN", "--source", "TEXTS/one.en", "--reference", "TEXTS/one.de"],
+        ["tune", "RUN", "--source", "TEXTS/one.en", "--reference", "TEXTS/one.de"],
+        ["tune", "RUN", "--reset"],
         ["export", "saved-model", "RUN", "WORK/exported"],
         ["export", "litert", "RUN", "WORK/exported"],
         ["export", "ctranslate2", "RUN", "WORK/exported"],

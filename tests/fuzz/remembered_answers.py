@@ -21,9 +21,11 @@ from keras_transformer.training import training_run
 from tests.fuzz.verb_calls import Computes
 
 ANSWERS = {
-    Translator: ("translate", "translate_nbest", "sample", "score", "align"),
+    Translator: (
+        "translate", "translate_nbest", "translate_with_alphas", "sample", "score", "align"
+    ),
     Parser: ("parse_with_scores",),
-}
+}  # fmt: skip
 
 
 class RememberedAnswers:

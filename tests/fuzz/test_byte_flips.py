@@ -36,6 +36,8 @@ VERBS = {
             "translate", "DAMAGED", "--input", "TEXTS/one.en", "--output", "WORK/out.de"
         ],
         "evaluate": ["evaluate", "DAMAGED", *ONE, "--reference", "TEXTS/one.de", "--json"],
+        "tune": ["tune", "DAMAGED", *ONE, "--reference", "TEXTS/one.de", "--alphas", "0.6,1"],
+        "tune --reset": ["tune", "DAMAGED", "--reset"],
         "score": ["score", "DAMAGED", *BOTH],
         "align": ["align", "DAMAGED", *BOTH],
         "average": ["average", "DAMAGED", "--last", "2"],

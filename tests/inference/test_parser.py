@@ -270,6 +270,7 @@ def test_a_translator_is_no_parser(tmp_path, capsys):
         ["translate", "RUN"],
         ["score", "RUN", "--source", "a.txt", "--target", "a.txt"],
         ["evaluate", "RUN", "--source", "a.txt", "--reference", "a.txt"],
+        ["tune", "RUN", "--source", "a.txt", "--reference", "a.txt"],
         ["align", "RUN", "--source", "a.txt", "--target", "a.txt"],
         ["export", "saved-model", "RUN", "exported"],
         ["train", "--source", "a.txt", "--target", "a.txt", "--from", "RUN", "--run", "new"],

@@ -30,6 +30,7 @@ def call(run, tmp_path, monkeypatch):
     words = {
         "translate": ["translate", run.path],
         "evaluate": ["evaluate", run.path, *pair, "--reference", tmp_path / "one.de"],
+        "tune": ["tune", run.path, *pair, "--reference", tmp_path / "one.de"],
         "score": ["score", run.path, *pair, "--target", tmp_path / "one.de"],
         "align": ["align", run.path, *pair, "--target", tmp_path / "one.de"],
         "export": ["export", "saved-model", run.path, tmp_path / "saved_model"],
@@ -66,7 +67,7 @@ def flip(path, place=None):
     path.write_bytes(content)
 
 
-USING_WEIGHTS = ["translate", "evaluate", "score", "align", "export", "train", "check"]
+USING_WEIGHTS = ["translate", "evaluate", "tune", "score", "align", "export", "train", "check"]
 
 
 @pytest.mark.parametrize("verb", USING_WEIGHTS)

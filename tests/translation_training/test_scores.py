@@ -8,6 +8,7 @@ import pytest
 from keras_transformer.data import SentencePairs
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.training import DeviceSpeed, FitRecord
 from keras_transformer.translation_training import TranslationData, TranslationSettings
 from keras_transformer.translation_training.scores import write_report, write_scores
@@ -74,3 +75,81 @@ def test_bleu_with_compounds_split_is_measured_where_the_language_is_known(
     # "Mail" alone is wrong of the compound: E, -, -, Server are right.
     assert scores["tokenized_compound_split_bleu"] > scores["bleu"]
     assert received == [{"long_sentences": "cut", **search}] * 2
+
+
+class WordTranslator:
+    """Translates a word right for every 0.2 of alpha."""
+
+    loaded = None  # keyword arguments of each `load`
+
+    def __init__(self, **options):
+        self.search_options = SearchOptions(**options)
+
+    @classmethod
+    def load(cls, path, long_sentences, **options):
+        cls.loaded.append((long_sentences, options))
+        return cls(**options)
+
+    def with_search(self, **options):
+        return WordTranslator(**{**vars(self.search_options), **options})
+
+    def translate_with_alphas(self, sentences, alphas, progress=False):
+        return [self.with_search(alpha=alpha).translate(sentences) for alpha in alphas]
+
+    def translate(self, sentences, progress=False):
+        number = int(self.search_options.alpha / 0.2)
+        words = [[*sentence.upper().split(), "ZU", "VIEL"] for sentence in sentences]
+        return [" ".join(some[:number]) for some in words]
+
+
+def test_a_tuned_alpha_is_chosen_on_the_dev_text_and_written(run, monkeypatch, capsys):
+    monkeypatch.setattr(Translator, "load", WordTranslator.load)
+    monkeypatch.setattr(WordTranslator, "loaded", [])
+    record = {
+        "format": "keras_transformer run",
+        "format_version": 1,
+        "tokenizer_fingerprint": "0" * 64,
+        "vocabulary_size": 9,
+        "versions": {},
+    }
+    run.directory.checksums.write_json(run.directory.record_path, record)
+    dev = [f"one two three four word{i}" for i in range(1014)]
+    test = ["one two three", "a house by the lake and the old mail server"]
+    texts = TranslationData(
+        [SentencePairs(["x"], ["y"])],
+        dev=SentencePairs(["", *dev], ["nothing", *(line.upper() for line in dev)]),
+        test=SentencePairs(test, [line.upper() for line in test]),
+    )
+    batches = types.SimpleNamespace(texts=texts, record={})
+    settings = TranslationSettings(tune_alpha=True, beam_size=3, extra_length=7)
+    write_report(settings, batches, run, averaged_checkpoints=2)
+
+    scores = json.loads(run.directory.scores_path.read_text())
+    best = {"alpha": 1.0, "beam_size": 3, "extra_length": 7}
+    assert scores.items() >= {**best, "averaged_checkpoints": 2}.items()
+    tuned_on = scores["tuned_on"]
+    assert tuned_on["sentences"] == 1000
+    assert tuned_on["alphas"] == [i / 10 for i in range(21)]
+    assert tuned_on["bleu"][10] == pytest.approx(100)
+    assert tuned_on["length_ratios"][5] == pytest.approx(0.4)
+    assert tuned_on["alpha_before"] == 0.6
+    assert tuned_on["bleu_before"] == tuned_on["bleu"][6] < 100
+    assert scores["evaluated_on"]["name"] == "test"
+    assert run.directory.samples_path.read_text() == "ONE TWO THREE ZU VIEL\nA HOUSE BY THE LAKE\n"
+    assert run.directory.search_defaults() == best
+    before = {**settings.search_options(), "alpha": 0.6}
+    assert WordTranslator.loaded == [("cut", before), ("cut", best)]
+    said = "alpha 1, chosen on 1,000 dev sentences (`--tune-alpha`): BLEU 100.00, length ratio 1.0"
+    assert said in capsys.readouterr().out
+
+
+def test_without_tuning_the_run_stays_as_it_was(run, monkeypatch):
+    monkeypatch.setattr(Translator, "load", WordTranslator.load)
+    monkeypatch.setattr(WordTranslator, "loaded", [])
+    text = SentencePairs(["one two three"], ["ONE TWO THREE"])
+    batches = types.SimpleNamespace(texts=TranslationData([text], dev=text), record={})
+    write_report(TranslationSettings(alpha=0.9), batches, run)
+    scores = json.loads(run.directory.scores_path.read_text())
+    assert (scores["alpha"], scores["beam_size"]) == (0.9, 4)
+    assert "tuned_on" not in scores
+    assert not run.directory.record_path.exists()

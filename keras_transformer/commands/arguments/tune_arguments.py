@@ -1,0 +1,114 @@
+"""The flags of `keras-transformer tune`, and which of them go together."""
+
+import argparse
+import math
+from decimal import Decimal
+
+from keras_transformer.command_line.command_errors import positive_int
+from keras_transformer.commands.arguments.model_arguments import (
+    add_batch_arguments,
+    add_target_language,
+)
+from keras_transformer.errors import UserInputError
+from keras_transformer.search_options import END_OF_ALPHA, MOST_ALPHAS
+
+
+def add_tune_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the verb to its parser."""
+    add = parser.add_argument
+    add("run", metavar="RUN", help="run directory of a training, or a preset's folder")
+    add("--source", metavar="FILE", help="source sentences of a dev set, one a line, or .gz")
+    add("--reference", metavar="FILE", help="their translations, or .gz")
+    add(
+        "--metric",
+        choices=("bleu", "chrf"),
+        default="bleu",
+        help="score that chooses (default: %(default)s)",
+    )
+    add(
+        "--tokenize",
+        default="13a",
+        metavar="NAME",
+        help="sacrebleu's tokenizer (default: 13a); none: the text is in Moses tokens already",
+    )
+    add(
+        "--alphas",
+        type=alpha_list,
+        default="0:2:0.1",
+        metavar="LIST",
+        help="exponents of the length penalty to try, FIRST:LAST:STEP or numbers with commas such "
+        "as 0.6,1.0; together they take about the time of one (default: %(default)s)",
+    )
+    for name, what in (("beam-sizes", "beam sizes"), ("extra-lengths", "extra lengths")):
+        add(
+            f"--{name}",
+            type=integer_list,
+            metavar="LIST",
+            help=f"{what} to try, with commas; each takes a search of its own (default: the run's)",
+        )
+    add(
+        "--checkpoint",
+        metavar="NAME",
+        help="weights to use, a name in the run's checkpoints/ or a path (default: the final ones)",
+    )
+    add_target_language(parser)
+    add_batch_arguments(parser)
+    add("--json", metavar="FILE", help="write all scores here, for programs")
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--dry-run", action="store_true", help="print scores, write no run.json")
+    either.add_argument(
+        "--reset", action="store_true", help="give the run its search of before the first `tune`"
+    )
+
+
+def check_files_given(options: argparse.Namespace) -> None:
+    """Require a dev set, or `--reset` alone."""
+    given = [name for name in ("source", "reference", "json") if getattr(options, name) is not None]
+    if options.reset and given:
+        raise UserInputError(f"`--{given[0]}` does not go with `--reset`, which measures nothing.")
+    if not options.reset and not {"source", "reference"} <= {*given}:
+        raise UserInputError("`--source` and `--reference` must be given, or `--reset`.")
+
+
+def alpha_list(text: str) -> list[float]:
+    """The numbers of `FIRST:LAST:STEP`, the last included, or of a list with commas.
+
+    Example:
+        >>> alpha_list("0:0.5:0.1"), alpha_list("0.6,1")
+        ([0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [0.6, 1.0])
+    """
+    try:
+        if ":" in text:
+            first, last, step = (Decimal(part) for part in text.split(":"))
+            if not (step > 0 and first <= last and (last - first) / step < MOST_ALPHAS):
+                raise ValueError(text)
+            numbers = [float(first + i * step) for i in range(int((last - first) / step) + 1)]
+        else:
+            numbers = [float(part) for part in text.split(",")]
+    except (ValueError, ArithmeticError):
+        numbers = []
+    if not 0 < len(numbers) <= MOST_ALPHAS or not all(_is_alpha(one) for one in numbers):
+        raise argparse.ArgumentTypeError(
+            f"must be FIRST:LAST:STEP or numbers with commas, at most {MOST_ALPHAS} from 0 and "
+            f"below {END_OF_ALPHA}. Received: {text[:40]!r}"
+        )
+    return numbers
+
+
+def integer_list(text: str) -> list[int]:
+    """The integers of a list with commas.
+
+    Example:
+        >>> integer_list("4,5")
+        [4, 5]
+    """
+    try:
+        return [positive_int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"must be positive integers with commas. Received: {text[:40]!r}"
+        ) from error
+
+
+def _is_alpha(value: float) -> bool:
+    return math.isfinite(value) and 0 <= value < END_OF_ALPHA

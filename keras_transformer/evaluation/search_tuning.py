@@ -1,0 +1,215 @@
+"""The options of the search by which a model's translations of a dev text are best."""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, Unpack
+
+from keras_transformer.argument_checks import check_one_of
+from keras_transformer.errors import UserInputError
+from keras_transformer.evaluation.bleu import bleu_metric, check_paired
+from keras_transformer.evaluation.chrf import chrf
+from keras_transformer.search_options import MOST_ALPHAS, SearchKeywords, SearchOptions
+
+METRICS = ("bleu", "chrf")
+ALPHAS = tuple(round(0.1 * i, 1) for i in range(21))  # 0.0, 0.1, ..., 2.0
+
+
+class TunableTranslator(Protocol):
+    """What `tune_search` needs of a `Translator`."""
+
+    search_options: SearchOptions
+
+    def with_search(self, **options: Unpack[SearchKeywords]) -> "TunableTranslator": ...
+
+    def translate_with_alphas(
+        self, sentences: Sequence[str], alphas: Sequence[float], progress: bool = False
+    ) -> list[list[str]]: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchScore:
+    """The score of a search on a dev text.
+
+    Args:
+        alpha, beam_size, extra_length: as in `SearchOptions`.
+        score: BLEU or chrF, from 0 to 100.
+        length_ratio: tokens of the translations / tokens of the references, as BLEU counts them.
+    """
+
+    alpha: float
+    beam_size: int
+    extra_length: int
+    score: float
+    length_ratio: float
+
+    @property
+    def options(self) -> SearchKeywords:
+        """The fields of `SearchOptions`."""
+        return {
+            "alpha": self.alpha,
+            "beam_size": self.beam_size,
+            "extra_length": self.extra_length,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchTuning:
+    """What `tune_search` has found.
+
+    Args:
+        metric: "bleu" or "chrf".
+        signature: sacrebleu's signature of how the score was computed.
+        sentences: number of sentences of the dev text.
+        results: every combination that was tried.
+        default: the search of before.
+        best: the one of `results` with the highest score.
+    """
+
+    metric: str
+    signature: str
+    sentences: int
+    results: list[SearchScore]
+    default: SearchScore
+    best: SearchScore
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as a JSON-compatible dictionary."""
+        return dataclasses.asdict(self)
+
+
+def tune_search(
+    translator: TunableTranslator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    *,
+    alphas: Sequence[float] = ALPHAS,
+    beam_sizes: Sequence[int] | None = None,
+    extra_lengths: Sequence[int] | None = None,
+    metric: str = "bleu",
+    tokenize: str = "13a",
+    progress: bool = False,
+) -> SearchTuning:
+    """Choose the options of the search by the score on a dev text.
+
+    All alphas take one search, where that is exact (see `Translator.translate_with_alphas`); every
+    beam size and every extra length takes one of its own.
+
+    Args:
+        translator: the translator. Its own options are the default.
+        sources: the sentences of the dev text.
+        references: their translations.
+        alphas: exponents of the length penalty to try, from 1 to 500.
+        beam_sizes: beam sizes to try; None: the translator's.
+        extra_lengths: extra lengths to try; None: the translator's.
+        metric: "bleu" or "chrf".
+        tokenize: sacrebleu's tokenizer for BLEU and for the length ratio.
+        progress: whether to show progress bars on stderr.
+
+    Returns:
+        The `SearchTuning`. Of combinations with the same score the one nearest to the default is
+        the best: first by its beam size, then by its extra length, then by its alpha.
+
+    Raises:
+        UserInputError: the lists are empty or differ in length, an option breaks its rule, or
+            sacrebleu does not know the tokenizer.
+        ValueError: `metric` is unknown.
+
+    Example:
+
+    ```python
+    tuning = tune_search(translator, dev_sources, dev_references, beam_sizes=[4, 8])
+    translator = translator.with_search(**tuning.best.options)
+    ```
+    """
+    check_one_of("metric", metric, METRICS)
+    check_paired(sources, references)
+    scorer = _Scorer(references, metric, tokenize)
+    present = translator.search_options
+    alphas = _distinct("alphas", alphas)
+    if len(alphas) > MOST_ALPHAS:
+        raise UserInputError(
+            f"`alphas` must be at most {MOST_ALPHAS} numbers. Received: {len(alphas)}"
+        )
+    beam_sizes = [present.beam_size] if beam_sizes is None else beam_sizes
+    extra_lengths = [present.extra_length] if extra_lengths is None else extra_lengths
+    tried: dict[tuple[int, int], list[float]] = dict.fromkeys(
+        itertools.product(
+            _distinct("beam_sizes", beam_sizes), _distinct("extra_lengths", extra_lengths)
+        ),
+        alphas,
+    )
+    # The search of before is scored too, even if it is not asked for.
+    own = present.beam_size, present.extra_length
+    searches = {**tried, own: _distinct("alphas", [*tried.get(own, []), present.alpha])}
+    scores = _scores(translator, sources, searches, scorer, progress)
+    results, default = [scores[pair][alpha] for pair in tried for alpha in alphas], scores[own]
+    return SearchTuning(
+        metric=metric,
+        signature=scorer.signature,
+        sentences=len(sources),
+        results=results,
+        default=default[present.alpha],
+        best=max(results, key=lambda one: (one.score, *_nearness(one, present))),
+    )
+
+
+def _scores(
+    translator: TunableTranslator,
+    sources: Sequence[str],
+    searches: Mapping[tuple[int, int], Sequence[float]],
+    scorer: "_Scorer",
+    progress: bool,
+) -> dict[tuple[int, int], dict[float, SearchScore]]:
+    """The scores of searches, by beam size and extra length, then by alpha."""
+    translators = {
+        (beam_size, extra_length): translator.with_search(
+            beam_size=beam_size, extra_length=extra_length
+        )
+        for beam_size, extra_length in searches
+    }  # all options are checked before the first search
+    scores = {}
+    for pair, alphas in searches.items():
+        found = translators[pair].translate_with_alphas(sources, alphas, progress)
+        scores[pair] = {
+            alpha: SearchScore(alpha, *pair, *scorer.score(texts))
+            for alpha, texts in zip(alphas, found, strict=True)
+        }
+    return scores
+
+
+def _nearness(result: SearchScore, default: SearchOptions) -> tuple[float, float, float]:
+    """How near a search is to the default: more is nearer."""
+    return (
+        -abs(result.beam_size - default.beam_size),
+        -abs(result.extra_length - default.extra_length),
+        -abs(result.alpha - default.alpha),
+    )
+
+
+def _distinct(name: str, values: Sequence[Any]) -> list[Any]:
+    if not len(values):
+        raise UserInputError(f"`{name}` must have at least one number. Received: none")
+    return list(dict.fromkeys(values))
+
+
+class _Scorer:
+    """Scores translations; those that it knows already take no time."""
+
+    def __init__(self, references: Sequence[str], metric: str, tokenize: str) -> None:
+        self._references = references
+        self._metric = metric
+        self._bleu = bleu_metric(tokenize)
+        self._known: dict[tuple[str, ...], tuple[float, float]] = {}
+        self.signature = ""
+
+    def score(self, texts: Sequence[str]) -> tuple[float, float]:
+        """The score and the length ratio; sets `signature`."""
+        key = tuple(texts)
+        if key not in self._known:
+            found = self._bleu.corpus_score(texts, [self._references])
+            score, self.signature = found.score, str(self._bleu.get_signature())
+            if self._metric == "chrf":
+                score, self.signature = chrf(texts, self._references)
+            self._known[key] = score, found.ratio
+        return self._known[key]

@@ -1,0 +1,87 @@
+"""The search that a run has by default: writing it, and going back."""
+
+import json
+import shutil
+
+import pytest
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.runs.run_directory import RunDirectory
+
+pytestmark = pytest.mark.tensorflow
+
+
+@pytest.fixture
+def run(trained_run, tmp_path):
+    """A copy of the run with an unknown field in run.json, as a later version may write one."""
+    run = RunDirectory.open(shutil.copytree(trained_run, tmp_path / "run"))
+    change(run, of_later=[1, {"größer": 2}])
+    return run
+
+
+def change(run, **fields):
+    content = {**json.loads(run.record_path.read_text("utf-8")), **fields}
+    run.checksums.write_json(run.record_path, content)
+
+
+def content_of(run):
+    return json.loads(run.record_path.read_text("utf-8"))
+
+
+def test_options_are_merged_and_all_else_stays(run):
+    before = content_of(run)
+    run.write_search_defaults({"alpha": 1.1, "beam_size": 5})
+    run.write_search_defaults({"alpha": 1.2})
+    assert run.search_defaults() == {"alpha": 1.2, "beam_size": 5}
+    assert content_of(run) == {
+        **before, "search": {"alpha": 1.2, "beam_size": 5}, "untuned_search": {}
+    }  # fmt: skip
+    assert not run.checksums.is_damaged(run.record_path)
+    assert run.checksums.check_files() > 0
+    run.write_search_defaults(None)
+    assert content_of(run) == before
+    run.write_search_defaults(None)
+    assert content_of(run) == before
+
+
+def test_the_search_of_a_model_that_came_with_one_returns(run):
+    own = {"alpha": 1.0, "length_penalty": "power", "renormalize": True, "num_results": None}
+    change(run, search=own)
+    run.write_search_defaults({"alpha": 0.4})
+    assert run.search_defaults() == {**own, "alpha": 0.4}
+    run.write_search_defaults(None)
+    assert run.search_defaults() == own
+    assert run.record().untuned_search is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"alpha": -1.0}, "`alpha` must be a number >= 0. Received: alpha=-1.0"),
+        ({"beam_size": 2}, "`num_results` must be at most `beam_size`"),
+    ],
+)
+def test_an_option_that_breaks_its_rule_changes_nothing(run, options, message):
+    change(run, search={"num_results": 3})
+    before = run.record_path.read_bytes()
+    with pytest.raises(ValueError, match=message):
+        run.write_search_defaults(options)
+    assert run.record_path.read_bytes() == before
+
+
+@pytest.mark.parametrize("untuned", [{"alpha": "much"}, {"no_such": 1}, ["alpha"], {"alpha": []}])
+def test_a_hostile_record_is_refused_and_not_written(run, untuned):
+    run.write_search_defaults({"alpha": 1.1})
+    change(run, untuned_search=untuned)
+    before = run.record_path.read_bytes()
+    with pytest.raises(UserInputError, match=r"run\.json"):
+        run.write_search_defaults(None)
+    assert run.record_path.read_bytes() == before
+
+
+def test_a_damaged_record_is_refused(run):
+    content = bytearray(run.record_path.read_bytes())
+    content[len(content) // 2] ^= 1
+    run.record_path.write_bytes(content)
+    with pytest.raises(UserInputError, match="is damaged"):
+        run.write_search_defaults({"alpha": 1.1})
