@@ -8,9 +8,10 @@
 # make benchmark how fast batches are read (about a minute)
 # make benchmark-exports sizes, speed and BLEU of the exports; ARGS="RUN --source FILE --reference FILE"
 # make benchmark-peers speed beside other programs, in .venv-peers; ARGS="--rows beam4-tiny-32x16 --json FILE"
+# make benchmark-joeynmt quality beside JoeyNMT, in .venv-joeynmt; ARGS="--data DIR --work DIR"
 # make benchmark-table1 the paper's Table 1 measured: layers over the length; ARGS="--plot FILE.png"
 # make benchmark-training how long a step takes, for a GPU; ARGS="--preset tiny --steps 20" elsewhere
-# make clean     remove .venv, .venv-peers and caches; runs/ stays
+# make clean     remove .venv, .venv-peers, .venv-joeynmt and caches; runs/ stays
 
 SHELL := /bin/bash
 NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
@@ -26,7 +27,7 @@ ONE_THREAD := TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 OMP_NUM_THREADS=
 # JAX compiles every operation of every test: code that is less optimised is there in half the time.
 QUICK_XLA := XLA_FLAGS='--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false'
 
-.PHONY: help install demo test test-full fuzz lint docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-table1 clean
+.PHONY: help install demo test test-full fuzz lint docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-table1 clean
 
 help:
 	@sed -n "s/^# make/make/p" Makefile
@@ -67,11 +68,14 @@ benchmark-exports: .venv/installed-dev
 benchmark-peers: .venv/installed-dev .venv-peers/installed
 	@$(BIN)/python -m benchmarks.peers $(ARGS)
 
+benchmark-joeynmt: .venv/installed-dev .venv-joeynmt/installed
+	@$(BIN)/python -m benchmarks.joeynmt $(ARGS)
+
 benchmark-table1: .venv/installed-dev
 	@$(BIN)/python -m benchmarks.table1 $(ARGS)
 
 clean:
-	rm -rf .venv .venv-peers .pytest_cache .ruff_cache .mypy_cache build *.egg-info
+	rm -rf .venv .venv-peers .venv-joeynmt .pytest_cache .ruff_cache .mypy_cache build *.egg-info
 
 # The stamps hold the time of an installation: it is repeated when the requirements change.
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
@@ -96,6 +100,12 @@ clean:
 	@grep -v '^#' $< | while read -r peer; do \
 	  .venv-peers/bin/python -m pip install --disable-pip-version-check --quiet "$$peer" \
 	    || echo "Not installed: $$peer" >&2; done
+	@touch $@
+
+.venv-joeynmt/installed: benchmarks/joeynmt/requirements.txt | .venv/bin/python
+	@echo "Installing PyTorch and JoeyNMT into .venv-joeynmt (a few minutes the first time)"
+	@test -x .venv-joeynmt/bin/python || $(BIN)/python -m venv .venv-joeynmt
+	@.venv-joeynmt/bin/python -m pip install --disable-pip-version-check --quiet --requirement $<
 	@touch $@
 
 .venv/bin/python:

@@ -1,0 +1,172 @@
+"""BLEU and chrF of this package and of JoeyNMT after the same minutes of training."""
+
+import argparse
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.joeynmt.peer_settings import PeerSettings
+from benchmarks.peers.machine import ROOT
+from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.command_line.command_errors import (
+    CommandParser,
+    number_from_zero,
+    positive_int,
+    positive_number,
+    run_command,
+)
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.standard_streams import tell
+from keras_transformer.files.whole_files import write_json
+from keras_transformer.settings import read_settings_file
+
+if TYPE_CHECKING:
+    from benchmarks.joeynmt.measurement import Measurement
+
+PYTHON = ROOT / ".venv-joeynmt" / "bin" / "python"
+SETTINGS = ROOT / "recipes" / "translate_text" / "one_hour.toml"
+ALPHAS = (0.0, 0.6, 1.0, 1.4)  # JoeyNMT has no search over several in one pass
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train, score, print a table; `arguments` as on the command line."""
+    options = _parser().parse_args(arguments)
+    minutes = sorted(set(options.measure_at or [options.minutes]))
+    if minutes[-1] > options.minutes:
+        raise UserInputError(
+            f"--measure-at must be at most --minutes, {options.minutes:g}. "
+            f"Received: {minutes[-1]:g}"
+        )
+    python = None if options.only == "ours" else shutil.which(options.python)
+    if python is None and options.only != "ours":
+        raise UserInputError(
+            f"JoeyNMT's Python is missing: {options.python}. `make .venv-joeynmt/installed` makes "
+            "an environment; --python names another; --only ours goes without"
+        )
+    start_backend_quietly()
+    from benchmarks.joeynmt import report  # loads Keras
+
+    given = sys.argv[1:] if arguments is None else arguments
+    command = shlex.join(["python", "-m", "benchmarks.joeynmt", *given])
+    found = []
+    for one in _measurements(options, python, minutes):
+        found.append(one)
+        tell(f"{one.program}, {one.minutes:g} minutes: {one.bleu:.2f} BLEU, {one.chrf:.2f} chrF")
+        name = "comparison" if options.only is None else options.only
+        write_json(
+            options.work / f"{name}.json",
+            report.record(found, command, options.threads, options.beam_size),
+        )
+    print("\n".join(report.lines(found)))
+    print(f"\nOn dev, beam {options.beam_size}, {found[0].bleu_signature}.")
+    for one in found:
+        print("\n".join([f"\n{one.program}, {one.minutes:g} minutes:", *one.commands]))
+
+
+def _measurements(
+    options: argparse.Namespace, python: str | None, minutes: Sequence[float]
+) -> "Iterator[Measurement]":
+    """Yield what each program reaches; those that are there already are not measured again."""
+    from benchmarks.joeynmt.ours import Ours
+    from benchmarks.joeynmt.peer import Peer
+    from benchmarks.joeynmt.prepare import prepare_text
+    from keras_transformer.translation_training import TranslationSettings
+
+    values: Any = read_settings_file(options.settings)
+    settings = TranslationSettings(**values)
+    work = options.work.absolute()  # the programs run in the project's folder
+    text = prepare_text(options.data, work / "text", settings, options.pairs)
+    if python is not None:
+        peer = Peer(
+            python,
+            work / "joeynmt",
+            text,
+            PeerSettings(**{name: getattr(options, name) for name in vars(PeerSettings())}),
+            settings.max_tokens,
+            options.threads,
+        )
+        peer.train(options.minutes)
+        for number in minutes:
+            yield peer.measure(number, options.beam_size, options.alphas)
+    if options.only != "joeynmt":
+        ours = Ours(work / "ours", text, options.settings.absolute(), options.threads)
+        for number in minutes:
+            yield ours.measure(number, options.beam_size)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = CommandParser(prog="python -m benchmarks.joeynmt", description=__doc__)
+    add = parser.add_argument
+    add(
+        "--data",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="folder of train.en, train.de, dev.en and dev.de, plain or .gz",
+    )
+    add(
+        "--work",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="where everything is written; what is there already is not trained again",
+    )
+    add("--minutes", type=positive_number, default=60.0, metavar="M", help="default: 60")
+    add(
+        "--measure-at",
+        type=positive_number,
+        nargs="+",
+        metavar="M",
+        help="minutes to score at (default: those of --minutes)",
+    )
+    add("--only", choices=("joeynmt", "ours"), help="one of the programs (default: both)")
+    add(
+        "--python",
+        default=str(PYTHON),
+        metavar="FILE",
+        help="the Python of JoeyNMT's environment (default: .venv-joeynmt/bin/python)",
+    )
+    add("--settings", type=Path, default=SETTINGS, metavar="FILE", help="ours: one_hour.toml")
+    add("--threads", type=positive_int, default=2, metavar="N", help="default: 2")
+    add("--beam-size", type=positive_int, default=5, metavar="N", help="default: 5")
+    add("--pairs", type=positive_int, metavar="N", help="train on the first N pairs, for a trial")
+    _add_peer_flags(parser)
+    return parser
+
+
+def _add_peer_flags(parser: argparse.ArgumentParser) -> None:
+    """Flags of JoeyNMT's settings, to be tried on the dev text before the comparison."""
+    default = PeerSettings()
+    group = parser.add_argument_group("JoeyNMT's settings")
+
+    def add(flag: str, value_type: Callable[[str], float], text: str) -> None:
+        value = getattr(default, flag)
+        name = f"--{flag.replace('_', '-')}"
+        group.add_argument(
+            name, type=value_type, default=value, metavar="N", help=f"{text} (default: {value:g})"
+        )
+
+    add("learning_rate", positive_number, "the highest")
+    add("warmup_steps", positive_int, "updates until then")
+    add("batch_tokens", positive_int, "of a batch's longer side, with padding")
+    add("label_smoothing", number_from_zero, "share of the target off the right token")
+    add("dropout", number_from_zero, "of sub-layers, embeddings and attention")
+    add("num_layers", positive_int, "of the encoder and of the decoder")
+    add("seed", positive_int, "of the weights and the order of the text")
+    add("validate_every", positive_int, "updates between checkpoints")
+    add("dev_sentences", positive_int, "of the validations during the training")
+    group.add_argument(
+        "--alphas",
+        type=number_from_zero,
+        nargs="+",
+        default=list(ALPHAS),
+        metavar="A",
+        help="length penalties, of which the best on dev is taken (default: 0 0.6 1 1.4)",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))

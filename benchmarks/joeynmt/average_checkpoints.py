@@ -1,0 +1,41 @@
+"""Writes the mean of JoeyNMT's checkpoints. JoeyNMT's Python runs this file: it imports no more.
+
+JoeyNMT's repository has a script for this; its package has not.
+"""
+
+import json
+import sys
+from typing import Any
+
+
+def mean_state(states: list[dict[str, Any]]) -> dict[str, Any]:
+    """The mean of the weights of several checkpoints, tensor by tensor, in float64.
+
+    Args:
+        states: `state_dict`s of one model. Tensors that are no floats are the last one's.
+    """
+    mean = dict(states[-1])
+    for name, last in mean.items():
+        if last.is_floating_point():
+            total = sum(state[name].double() for state in states)
+            mean[name] = (total / len(states)).to(last.dtype)
+    return mean
+
+
+def main(paths: list[str]) -> None:
+    """Write the mean of checkpoints to the first path; print what the last one says of itself."""
+    import torch
+
+    output, inputs = paths[0], paths[1:]
+    states = []
+    for path in inputs:
+        checkpoint = torch.load(path, map_location="cpu")
+        states.append(checkpoint["model_state"])
+    torch.save({"model_state": mean_state(states)}, output)
+    stats = checkpoint["stats_state"]
+    facts = {"updates": stats["steps"], "target_tokens": stats["total_tokens"]}
+    print(json.dumps({**facts, "torch": torch.__version__}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,98 @@
+"""What JoeyNMT's log tells of a training: its checkpoints, and the time that was training."""
+
+import dataclasses
+import datetime
+import re
+from collections.abc import Iterable
+
+_LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) - \w+ - [\w.]+ - (.*)")
+_SAVED = re.compile(r"Checkpoint saved in (.*)/(\d+)\.ckpt")
+_PARAMETERS = re.compile(r"Total params: (\d+)")
+_PERPLEXITY = re.compile(r"ppl: +([\d.]+|inf|nan)")
+
+
+@dataclasses.dataclass(frozen=True)
+class LoggedCheckpoint:
+    """A checkpoint that was written after a validation.
+
+    Args:
+        updates: updates of the weights before it.
+        seconds: of training before it: without validations and writing.
+    """
+
+    updates: int
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingLog:
+    """The record of a training.
+
+    Args:
+        parameters: number of weights; None before the model is built.
+        checkpoints: those so far, the first one first; the one at the end of a training, which
+            follows no validation, is left out.
+        validation_seconds: time of validations and of writing checkpoints.
+    """
+
+    parameters: int | None
+    checkpoints: list[LoggedCheckpoint]
+    validation_seconds: float
+
+    def first_after(self, minutes: float) -> LoggedCheckpoint | None:
+        """The first checkpoint after so many minutes of training; None before there is one."""
+        return next((one for one in self.checkpoints if one.seconds >= minutes * 60), None)
+
+
+def read_training_log(lines: Iterable[str]) -> TrainingLog:
+    """Read JoeyNMT's `train.log`, of a training that may still run.
+
+    The clock starts with the first epoch. It stands still from the beginning of a validation until
+    its checkpoint is written.
+
+    Example:
+        >>> log = read_training_log([
+        ...     "2026-11-23 02:00:00,000 - INFO - joeynmt.training - EPOCH 1",
+        ...     "2026-11-23 02:00:30,500 - INFO - joeynmt.prediction - Predicting 20 example(s)",
+        ...     "2026-11-23 02:00:40,000 - INFO - joeynmt.training - Checkpoint saved in m/5.ckpt.",
+        ... ])
+        >>> log.checkpoints
+        [LoggedCheckpoint(updates=5, seconds=30.5)]
+        >>> log.validation_seconds
+        9.5
+    """
+    parameters: int | None = None
+    checkpoints = []
+    started: datetime.datetime | None = None
+    validating: datetime.datetime | None = None  # since when
+    paused = 0.0
+    for line in lines:
+        found = _LINE.match(line)
+        if found is None:
+            continue
+        time, message = datetime.datetime.fromisoformat(found[1].replace(",", ".")), found[2]
+        if size := _PARAMETERS.match(message):
+            parameters = int(size[1])
+        elif message.startswith("EPOCH ") and started is None:
+            started = time
+        elif message.startswith("Predicting "):
+            validating = time
+        elif (saved := _SAVED.match(message)) and started is not None and validating is not None:
+            seconds = (validating - started).total_seconds() - paused
+            checkpoints.append(LoggedCheckpoint(int(saved[2]), seconds))
+            paused += (time - validating).total_seconds()
+            validating = None
+    return TrainingLog(parameters, checkpoints, paused)
+
+
+def read_perplexity(output: str) -> float | None:
+    """The perplexity in what JoeyNMT prints when it scores references; None without one.
+
+    Example:
+        >>> read_perplexity("Evaluation result (scoring) loss:  41.20, ppl:  24.31, acc:   0.41.")
+        24.31
+    """
+    for line in reversed(output.splitlines()):
+        if "Evaluation result (scoring)" in line and (found := _PERPLEXITY.search(line)):
+            return float(found[1])
+    return None

@@ -1,0 +1,327 @@
+"""The comparison with JoeyNMT: its text, its settings, its clock, its choices, its table."""
+
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from benchmarks.joeynmt import __main__ as program
+from benchmarks.joeynmt import ours as ours_side
+from benchmarks.joeynmt.average_checkpoints import mean_state
+from benchmarks.joeynmt.measurement import Measurement, environment
+from benchmarks.joeynmt.ours import Ours
+from benchmarks.joeynmt.peer import Peer
+from benchmarks.joeynmt.peer_settings import PeerSettings, config_text
+from benchmarks.joeynmt.prepare import PreparedText, prepare_text
+from benchmarks.joeynmt.report import lines, record
+from benchmarks.joeynmt.training_log import LoggedCheckpoint, read_perplexity, read_training_log
+from keras_transformer.command_line.command_errors import run_command
+from keras_transformer.errors import UserInputError
+from keras_transformer.translation_training import TranslationSettings
+from tests.benchmarks.fake_joeynmt import FAKE_PYTHON, LOG
+
+SETTINGS = TranslationSettings(vocabulary_size=300)
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A folder with a text, of which one training pair has an empty side."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    english = ["a dog runs in the park", "two dogs\u2028run", "", "a cat and a dog play"] * 5
+    german = ["ein Hund läuft im Park", "zwei Hunde laufen", "nichts", "Katze und Hund"] * 5
+    for part, number in (("train", 20), ("dev", 2)):
+        for language, side in (("en", english), ("de", german)):
+            with gzip.open(folder / f"{part}.{language}.gz", "wt", encoding="utf-8") as file:
+                file.write("".join(f"{line}\n" for line in side[:number]))
+    return folder
+
+
+@pytest.fixture
+def text(data, tmp_path):
+    return prepare_text(data, tmp_path / "work" / "text", SETTINGS)
+
+
+@pytest.fixture
+def peer(text, tmp_path, monkeypatch):
+    """JoeyNMT's side, with a program that stands for it."""
+    monkeypatch.setattr("benchmarks.joeynmt.peer._LOOK_SECONDS", 0.05)
+    log, python = tmp_path / "fake.log", tmp_path / "python"
+    log.write_text(LOG)
+    script = textwrap.dedent(FAKE_PYTHON).format(
+        python=sys.executable, log=str(log), references=str(text.path("dev", "de"))
+    )
+    python.write_text(script)
+    python.chmod(0o755)
+    return Peer(str(python), tmp_path / "work" / "joeynmt", text, PeerSettings(), 256, threads=1)
+
+
+def measurement(**values):
+    return Measurement(
+        **{
+            "program": "JoeyNMT",
+            "minutes": 20.0,
+            "trained_minutes": 21.26,
+            "updates": 1200,
+            "parameters": 5490688,
+            "target_tokens_per_second": 1931.4,
+            "averaged_checkpoints": 4,
+            "alpha": 0.6,
+            "bleu": 30.125,
+            "chrf": 50.5,
+            "bleu_signature": "tok:13a",
+            "chrf_signature": "nc:6",
+            "commands": ["python -m joeynmt train train.yaml"],
+            "details": {},
+            **values,
+        }
+    )
+
+
+def test_both_programs_read_the_same_lines_and_pieces(data, text):
+    assert text.lines("train", "en")[:3] == [
+        "a dog runs in the park",
+        "two dogs run",  # some programs take U+2028 for the end of a line
+        "a cat and a dog play",
+    ]
+    assert text.lines("train", "de")[2] == "Katze und Hund"  # the empty pair is gone on both sides
+    assert len(text.lines("train", "en")) == len(text.lines("train", "de")) == 15
+    pieces = text.vocabulary.read_text(encoding="utf-8").splitlines()
+    assert len(set(pieces)) == 300
+    assert {"<unk>", "<pad>", "<s>", "</s>", "<0x00>", "▁dog"} <= set(pieces)
+
+
+def test_a_text_is_prepared_once_and_never_for_other_data(data, text):
+    before = text.tokenizer.stat().st_mtime_ns
+    prepare_text(data, text.directory, SETTINGS)
+    assert text.tokenizer.stat().st_mtime_ns == before
+    with pytest.raises(UserInputError, match="--work must be a new folder for other data"):
+        prepare_text(data, text.directory, SETTINGS, most_pairs=3)
+
+
+def test_a_trial_reads_the_first_pairs(data, tmp_path):
+    text = prepare_text(data, tmp_path / "few", SETTINGS, most_pairs=6)
+    assert len(text.lines("train", "en")) == 6
+
+
+def test_the_configuration_of_a_training(tmp_path):
+    yaml = pytest.importorskip("yaml")
+    settings = PeerSettings(learning_rate=5e-5, batch_tokens=8192, num_layers=2, validate_every=30)
+    text = PreparedText(tmp_path / "text")
+    config = yaml.safe_load(config_text(text, tmp_path / "model", settings, None))
+    assert config["model_dir"] == str(tmp_path / "model")
+    assert config["data"]["train"] == str(tmp_path / "text" / "train")
+    source, target = config["data"]["src"], config["data"]["trg"]
+    assert (source["lang"], target["lang"]) == ("en", "de")
+    assert source["max_length"] == -1
+    assert {**source, "lang": "de"} == target
+    assert source["tokenizer_cfg"]["model_file"] == str(text.tokenizer)
+    training = config["training"]
+    assert training["learning_rate"] == 5e-5  # a number: YAML takes 5e-05 for a string
+    assert training["learning_rate_min"] == 1e-8
+    assert training["batch_size"] == 8192
+    assert training["label_smoothing"] == 0.1
+    assert training["validation_freq"] % training["logging_freq"] == 0
+    assert config["testing"]["load_model"] is None
+    assert config["model"]["encoder"]["num_layers"] == 2
+    assert config["model"]["encoder"]["layer_norm"] == "pre"
+    assert config["model"]["encoder"]["embeddings"] == config["model"]["decoder"]["embeddings"]
+
+
+def test_the_configuration_of_a_score_and_of_a_search(tmp_path):
+    yaml = pytest.importorskip("yaml")
+    arguments = PreparedText(tmp_path), tmp_path / "model", PeerSettings(), 256
+    checkpoint = tmp_path / "mean.ckpt"
+    score = yaml.safe_load(config_text(*arguments, checkpoint=checkpoint, return_prob="ref"))
+    assert score["training"]["label_smoothing"] == 0  # or it would not be the perplexity
+    assert score["testing"]["return_prob"] == "ref"
+    assert score["testing"]["return_attention"] is True
+    assert score["testing"]["beam_size"] == 1
+    search = yaml.safe_load(config_text(*arguments, checkpoint=checkpoint, beam_size=5, alpha=1.4))
+    assert search["testing"]["return_attention"] is False
+    assert search["testing"]["load_model"] == str(checkpoint)
+    assert (search["testing"]["beam_size"], search["testing"]["beam_alpha"]) == (5, 1.4)
+
+
+def test_the_clock_of_a_log_leaves_validations_out():
+    log = read_training_log(LOG.splitlines())
+    assert log.parameters == 5490688
+    # 46.5 s; then 15.5 s of validation, 60 s of training; 10 s more are no training either.
+    assert log.checkpoints == [LoggedCheckpoint(20, 46.5), LoggedCheckpoint(40, 106.5)]
+    assert log.validation_seconds == 25.5
+    assert log.first_after(0.5) == LoggedCheckpoint(20, 46.5)
+    assert log.first_after(1.0) == LoggedCheckpoint(40, 106.5)
+    assert log.first_after(2.0) is None
+
+
+def test_the_perplexity_is_the_scoring_one():
+    greedy = "Evaluation result (greedy): loss: 6.95, ppl: 1043.76, acc: 0.09, 0.0000[sec]"
+    scoring = "- Evaluation result (scoring) loss:  41.20, ppl:  24.31, acc:   0.41."
+    assert read_perplexity(f"{scoring}\n{greedy}\n") == 24.31
+    assert read_perplexity(greedy) is None
+
+
+class Tensor(np.ndarray):
+    """An array with the names of a PyTorch tensor that a mean takes."""
+
+    def is_floating_point(self):
+        return self.dtype.kind == "f"
+
+    def double(self):
+        return self.astype("float64")
+
+    def to(self, dtype):
+        return self.astype(dtype)
+
+
+def tensor(values, dtype):
+    return np.array(values, dtype).view(Tensor)
+
+
+def test_the_mean_of_checkpoints():
+    states = [
+        {"w": tensor([value, 1.0], "float32"), "count": tensor(number, "int64")}
+        for number, value in enumerate((1.0, 2.0, 6.0))
+    ]
+    mean = mean_state(states)
+    assert mean["w"].tolist() == [3.0, 1.0]
+    assert mean["w"].dtype == "float32"
+    assert mean["count"] == 2  # the last one's
+
+
+def test_a_training_ends_at_its_minutes_and_the_best_weights_and_alpha_translate(peer, tmp_path):
+    peer.train(1.5)
+    found = peer.measure(1.5, beam_size=5, alphas=[0.0, 0.6, 1.0])
+    assert (found.updates, found.parameters) == (40, 5490688)
+    assert found.trained_minutes == pytest.approx(106.5 / 60)
+    assert found.target_tokens_per_second == pytest.approx(4850 / 106.5)
+    assert found.averaged_checkpoints == 2
+    assert found.details["dev_perplexity_by_averaged"] == {"1": 30.5, "2": 20.5}
+    assert found.alpha == 0.6
+    assert found.bleu == pytest.approx(100)
+    assert found.details["bleu_by_alpha"]["1"] < 1
+    assert found.commands[1].startswith("python -m joeynmt test ")
+    earlier = peer.measure(0.5, beam_size=5, alphas=[0.6])
+    assert (earlier.updates, earlier.averaged_checkpoints) == (20, 1)
+
+
+def test_a_training_is_not_repeated(peer, tmp_path):
+    peer.train(1.5)
+    log = tmp_path / "work" / "joeynmt" / "model" / "train.log"
+    before = log.stat().st_mtime_ns
+    peer.train(1.5)
+    assert log.stat().st_mtime_ns == before
+    with pytest.raises(UserInputError, match="another training of JoeyNMT"):
+        peer.train(1.0)
+
+
+def test_an_early_end_is_told_with_its_reason(text, tmp_path):
+    peer = Peer(sys.executable, tmp_path / "work" / "joeynmt", text, PeerSettings(), 256, threads=1)
+    if (
+        subprocess.run([sys.executable, "-c", "import joeynmt"], capture_output=True).returncode
+        == 0
+    ):
+        pytest.skip("JoeyNMT is installed beside the tests")
+    with pytest.raises(UserInputError, match="JoeyNMT ended early: .*No module named joeynmt"):
+        peer.train(1.0)
+
+
+def test_our_side_is_the_recipe_on_the_same_files(text, tmp_path, monkeypatch, trained_run):
+    commands = []
+
+    def train(command, **options):
+        """Leave the files of a run that translates as the references."""
+        commands.append((command, options["env"]))
+        run = tmp_path / "ours" / "2-minutes"
+        shutil.copytree(trained_run, run)
+        run.joinpath("samples.txt").write_text("ein Hund läuft im Park\nzwei Hunde laufen\n")
+        run.joinpath("validation.csv").write_text("step,seconds\n300,60.0\n471,119.9\n")
+        scores = {
+            "command": " ".join(["python", *command[1:]]),
+            "seconds": 121.5,
+            "target_tokens_per_second": 4300.0,
+            "averaged_checkpoints": 3,
+            "alpha": 1.1,
+            "versions": {"keras": "3.15.1"},
+        }
+        run.joinpath("scores.json").write_text(json.dumps(scores))
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(ours_side.subprocess, "run", train)
+    settings = tmp_path / "settings.toml"
+    ours = Ours(tmp_path / "ours", text, settings, threads=3)
+    found = ours.measure(2.0, beam_size=5)
+    ((command, variables),) = commands
+    assert command[1:3] == ["-m", "recipes.translate_text.train"]
+    flags = dict(zip(command[3::2], command[4::2], strict=True))
+    assert flags["--tokenizer"] == str(text.tokenizer)
+    assert flags["--source"] == str(text.path("train", "en"))
+    assert (flags["--minutes"], flags["--beam-size"]) == ("2", "5")
+    assert flags["--precision"] == "float32"
+    assert variables["OMP_NUM_THREADS"] == variables["TF_NUM_INTRAOP_THREADS"] == "3"
+    assert found.bleu == pytest.approx(100)
+    assert (found.updates, found.alpha, found.averaged_checkpoints) == (471, 1.1, 3)
+    assert found.trained_minutes == pytest.approx(121.5 / 60)
+    assert found.parameters > 1000
+    ours.measure(2.0, beam_size=5)
+    assert len(commands) == 1  # what is there is not trained again
+    with pytest.raises(UserInputError, match="Another training is in"):
+        ours.measure(2.0, beam_size=4)
+
+
+def test_both_programs_have_the_same_threads_and_memory():
+    variables = environment(2)
+    assert variables["OMP_NUM_THREADS"] == variables["TF_NUM_INTRAOP_THREADS"] == "2"
+    assert variables["MALLOC_MMAP_MAX_"] == "0"
+
+
+def test_the_table_has_the_same_minutes_beside_each_other():
+    ours = measurement(program="keras_transformer", parameters=5481472, bleu=33.0)
+    table = list(lines([measurement(minutes=60.0), measurement(), ours]))
+    assert table[1:] == [
+        "     20 JoeyNMT            21.3 min    1,200   5,490,688     1,931   0.6  30.12  50.50",
+        "     20 keras_transformer  21.3 min    1,200   5,481,472     1,931   0.6  33.00  50.50",
+        "     60 JoeyNMT            21.3 min    1,200   5,490,688     1,931   0.6  30.12  50.50",
+    ]
+    assert [len(line) for line in table] == [len(table[0])] * 4
+
+
+def test_the_record_has_every_figure():
+    written = record([measurement()], "python -m benchmarks.joeynmt", threads=2, beam_size=5)
+    assert written["threads"] == 2
+    assert written["measurements"][0]["bleu"] == 30.125
+    assert json.loads(json.dumps(written)) == written
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--minutes", "20", "--measure-at", "20", "60"], "--measure-at must be at most"),
+        (["--python", "/no/such/python"], "JoeyNMT's Python is missing: /no/such/python"),
+    ],
+)
+def test_a_wrong_flag_is_one_line(flags, message, tmp_path, capsys):
+    arguments = ["--data", str(tmp_path), "--work", str(tmp_path / "work"), *flags]
+    assert run_command(lambda: program.main(arguments)) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_joeynmt_trains_stops_and_translates(data, tmp_path, capsys):
+    if not program.PYTHON.is_file():
+        pytest.skip(f"no {program.PYTHON}: `make .venv-joeynmt/installed` makes it")
+    settings = tmp_path / "settings.json"
+    settings.write_text('{"vocabulary_size": 300}')
+    flags = ["--minutes", "0.02", "--validate-every", "2", "--dev-sentences", "1"]
+    flags += ["--only", "joeynmt", "--settings", str(settings), "--alphas", "0.6"]
+    program.main(["--data", str(data), "--work", str(tmp_path / "work"), *flags])
+    (found,) = json.loads((tmp_path / "work" / "joeynmt.json").read_text())["measurements"]
+    assert found["updates"] >= 2
+    assert "JoeyNMT" in capsys.readouterr().out
