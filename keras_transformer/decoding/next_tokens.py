@@ -226,7 +226,8 @@ def log_of_sum(logits: Tensor, maxima: Tensor | None = None) -> Tensor:
     if maxima is None:
         return ops.max(logits, axis=-1) - ops.log(ops.max(probs, axis=-1))
     rows, number = maxima.shape[1:]
-    places = ops.reshape(ops.cast(ops.argmax(maxima, axis=-1), "int32"), (-1,))
+    # Keras's argmax of floats needs an operation that LiteRT lacks.
+    places = ops.reshape(ops.cast(ops.top_k(maxima, 1)[1], "int32"), (-1,))
     places = places + ops.arange(ops.shape(places)[0], dtype="int32") * number
     probs = ops.take(ops.reshape(probs, (-1, logits.shape[2] // number)), places, axis=0)
     probs = ops.reshape(ops.max(probs, axis=-1), (-1, rows))

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import sacrebleu
 import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
 
+from keras_transformer.decoding.next_tokens import log_of_sum, maxima_of_blocks
 from keras_transformer.errors import CannotWrite, UserInputError
 from keras_transformer.export.litert import export_litert
 from keras_transformer.files.whole_files import PARTIAL_DIRECTORY
@@ -52,6 +54,25 @@ def unusual():
 @pytest.fixture(scope="module")
 def unusual_path(trained_run):
     return unusual_export(trained_run.parent)
+
+
+def test_the_parts_of_a_large_vocabulary_are_made_of_built_in_operations():
+    """Searches over 2,048 tokens and more look at blocks of them, which small models do not."""
+
+    @tf.function(input_signature=[tf.TensorSpec((1, 2, 6000), "float32")])
+    def totals(logits):
+        return log_of_sum(logits, maxima_of_blocks(logits))
+
+    function = totals.get_concrete_function()
+    content = tf.lite.TFLiteConverter.from_concrete_functions([function], totals).convert()
+    interpreter = Interpreter(model_content=content)
+    interpreter.allocate_tensors()
+    logits = np.random.default_rng(0).normal(0, 3, (1, 2, 6000)).astype("float32")
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], logits)
+    interpreter.invoke()
+    found = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    expected = np.log(np.exp(logits.astype("float64")).sum(axis=-1))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def check_equal_translations(translator, path, texts):
