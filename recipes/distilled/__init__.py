@@ -1,0 +1,1 @@
+"""A small, fast student that learns from the translations of one teacher or several."""

@@ -1,0 +1,181 @@
+"""Quality, size and speed of a student beside its teacher's, measured in one go."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import itertools
+import pathlib
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from keras_transformer import RunDirectory, Translator
+from keras_transformer.data import ParallelText
+from keras_transformer.evaluation import bleu, chrf
+from keras_transformer.files import write_json, write_text
+from recipes.distilled.report import RESULT, TABLE, markdown_table
+from recipes.distilled.runtimes import RUNTIMES, Translate, runtimes_of
+from recipes.distilled.teacher import Teacher
+
+MOST_TIMED = 1000  # sentences
+ROUNDS = 3  # in each of which every system translates all timed sentences
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+    """A model with its search.
+
+    Args:
+        name: for the table.
+        translator: the model.
+    """
+
+    name: str
+    translator: Translator
+
+    @property
+    def search(self) -> str:
+        """The search in words."""
+        options = self.translator.search_options
+        if options.beam_size == 1:
+            return "greedy"
+        return f"beam {options.beam_size}, alpha {options.alpha:g}"
+
+
+def compare(
+    teacher: Teacher, student: RunDirectory, text: ParallelText, *, exports: bool = True
+) -> dict[str, Any]:
+    """Measure a student beside its teacher on a test text, and print a table.
+
+    Writes `distilled.json` and `distilled.md` into the student's run. Each run of the teacher, all
+    of them together and the student are measured with their own searches, and the first run and
+    the student with greedy search too. Speeds are of the same sentences. The systems take turns in
+    `ROUNDS` rounds; a ratio is the median over the rounds of the first system's time by that of
+    another in the same round, so that other work on the machine counts for both.
+
+    Args:
+        teacher: the teacher.
+        student: the student's run, at its end.
+        text: the test text.
+        exports: whether to measure a SavedModel and a LiteRT model of each, too.
+
+    Returns:
+        The content of `distilled.json`.
+    """
+    sources, references = map(list, zip(*text, strict=True))
+    tokenize = str(student.settings().get("bleu_tokenize", "13a"))
+    timed = sources[:: -(-len(sources) // MOST_TIMED)]
+    systems = _systems(teacher, student)
+    print(f"\nComparing {len(systems)} systems on {text.name}", flush=True)
+    results = [_quality(system, sources, references, tokenize) for system in systems]
+    with tempfile.TemporaryDirectory(dir=student.path, prefix=".partial-exports-") as folder:
+        found = _runtimes(systems, pathlib.Path(folder) if exports else None)
+        for name in RUNTIMES:
+            translates = [runtimes[name].translate for runtimes in found if name in runtimes]
+            if len(translates) < len(systems):
+                continue  # a line has said why
+            speeds = _speeds(translates, timed)
+            for result, runtimes, speed in zip(results, found, speeds, strict=True):
+                result["runtimes"][name] = {"bytes": runtimes[name].num_bytes, **speed}
+    content = {
+        "text": text.name,
+        "sentences": len(sources),
+        "bleu_signature": bleu(references, references, tokenize)[1],
+        "chrf_signature": chrf(references, references)[1],
+        "timed_sentences": len(timed),
+        "rounds": ROUNDS,
+        "date": datetime.date.today().isoformat(),
+        "systems": results,
+    }
+    write_json(student.path / RESULT, content)
+    table = markdown_table(content)
+    write_text(student.path / TABLE, table)
+    print(f"\n{table}\nThe table is in {student.path / TABLE}, all figures in {RESULT}")
+    return content
+
+
+def _systems(teacher: Teacher, student: RunDirectory) -> list[System]:
+    """The systems to compare; the first one is what the others are measured against."""
+    one = len(teacher.runs) == 1
+    systems = [
+        System(
+            "teacher" if one else f"teacher {run.path.name}", Teacher([run], teacher.search).load()
+        )
+        for run in teacher.runs
+    ]
+    if not one:
+        systems.append(System(f"ensemble of {len(teacher.runs)}", teacher.load()))
+    recorded = student.settings()
+    names = {"beam_size", "alpha", "extra_length"} & recorded.keys()
+    search: Any = {name: recorded[name] for name in names}
+    search |= student.search_defaults()  # what `--tune-alpha` found
+    learned = System("student", Translator.load(student.path, long_sentences="cut", **search))
+    systems.append(learned)
+    systems += [
+        System(system.name, system.translator.with_search(beam_size=1))
+        for system in (systems[0], learned)
+        if system.translator.beam_size > 1
+    ]
+    return systems
+
+
+def _quality(
+    system: System, sources: list[str], references: list[str], tokenize: str
+) -> dict[str, Any]:
+    """A system's scores, and what it is."""
+    hypotheses = system.translator.translate(sources)
+    options, models = system.translator.search_options, system.translator.models
+    return {
+        "system": system.name,
+        "runs": sorted({str(run.path) for run, _ in system.translator.origins}),
+        "bleu": bleu(hypotheses, references, tokenize)[0],
+        "chrf": chrf(hypotheses, references)[0],
+        "search": system.search,
+        "beam_size": options.beam_size,
+        "alpha": options.alpha,
+        "parameters": sum(model.count_params() for model in models),
+        "runtimes": {},
+    }
+
+
+def _runtimes(systems: Sequence[System], folder: pathlib.Path | None) -> list[dict[str, Any]]:
+    """The runtimes of each system; why one is missing is said once."""
+    said: set[str] = set()
+
+    def say(line: str) -> None:
+        if line not in said:
+            print(line, flush=True)
+        said.add(line)
+
+    found = []
+    for number, system in enumerate(systems):
+        path = None if folder is None else folder / str(number)
+        if path is not None:
+            print(f"Exporting {system.name}, {system.search}", flush=True)
+            path.mkdir()
+        found.append(runtimes_of(system.translator, path, say))
+    return found
+
+
+def _speeds(translates: Sequence[Translate], sentences: list[str]) -> list[dict[str, Any]]:
+    """The speed of each function, alternately: seconds of all rounds, and ratios to the first."""
+    for translate in translates:
+        translate(sentences)  # compiles and allocates
+    seconds: list[list[float]] = [[] for _ in translates]
+    for _, (number, translate) in itertools.product(range(ROUNDS), enumerate(translates)):
+        start = time.perf_counter()
+        translate(sentences)
+        seconds[number].append(time.perf_counter() - start)
+    return [
+        {
+            "sentences_per_second": len(sentences) / statistics.median(times),
+            "ratio": statistics.median(
+                first / own for first, own in zip(seconds[0], times, strict=True)
+            ),
+            "seconds": times,
+        }
+        for times in seconds
+    ]

@@ -1,0 +1,155 @@
+"""What a student reads: its teacher's training text, in the teacher's words."""
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+from collections.abc import Iterator
+
+from keras_transformer import training
+from keras_transformer.data import ParallelText, text_lines
+from keras_transformer.errors import UserInputError
+from keras_transformer.files import write_json
+from keras_transformer.translation_training import TranslationData
+from recipes.distilled.nbest_lists import (
+    check_lines,
+    most_probable,
+    nearest_by_sentence_bleu,
+    write_chosen,
+    write_nbest,
+)
+from recipes.distilled.settings import BEST, DistilledSettings
+from recipes.distilled.teacher import Teacher
+
+NBEST = "nbest.jsonl"
+RECORD = "made_by.json"
+
+
+class DistilledText(ParallelText):
+    """The sources of a text with translations from a file.
+
+    Args:
+        original: the text.
+        path: file of translations, one a line.
+        way: how they were chosen, for the name.
+    """
+
+    def __init__(self, original: ParallelText, path: pathlib.Path, way: str) -> None:
+        super().__init__(f"{original.name}, translated ({way})")
+        self.original = original
+        self.path = path
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        for (source, _), target in zip(self.original, text_lines(self.path), strict=True):
+            yield source, target
+
+    def fingerprint(self) -> str:
+        """The original's own, with the SHA-256 of the translations."""
+        with self.path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return f"{self.original.fingerprint()} translated {digest}"
+
+    @property
+    def num_pairs(self) -> int | None:
+        """As many as the original's."""
+        return self.original.num_pairs
+
+
+def distilled_data(
+    original: TranslationData,
+    teacher: Teacher,
+    settings: DistilledSettings,
+    run: training.TrainingRun,
+    folder: pathlib.Path | None = None,
+) -> TranslationData:
+    """The texts of a student: the first training text in the teacher's words, the others as given.
+
+    Args:
+        original: the texts; the teacher translates the sources of the first training text.
+        teacher: the teacher.
+        settings: which translations the student reads, and how often the original pairs.
+        run: the student's training.
+        folder: the translations, which are made where they are missing. None: a folder for each
+            teacher, text and search in `distilled/` beside the run.
+
+    Raises:
+        UserInputError: the folder has translations of another teacher, text or search, or damaged
+            ones, or several machines would translate.
+    """
+    text, *others = original.train
+    made_by = {**teacher.record(), "text": text.fingerprint()}
+    if folder is None:
+        digest = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()
+        folder = run.directory.path.parent / "distilled" / digest[:16]
+    _check_folder(folder, made_by)
+    paths = {way: folder / _file_name(way, settings.bleu_tokenize) for way in settings.ways}
+    missing = [way for way, path in paths.items() if not path.is_file()]
+    if missing and run.devices.processes > 1:
+        raise UserInputError(
+            f"{folder} lacks the teacher's translations, which one machine makes: begin there "
+            "alone, and go on with --resume on all."
+        )
+    if missing:
+        _make(missing, text, teacher, settings, run, folder, made_by)
+    else:
+        run.say(f"The teacher's translations are in {folder}")
+    for path in paths.values():
+        check_lines(text, path)
+    distilled: list[ParallelText] = [DistilledText(text, paths[way], way) for way in paths]
+    mixed = [(text, settings.mix_original)] if settings.mix_original else []
+    mixed += zip(others, (original.weights or [])[1:], strict=True)
+    return dataclasses.replace(
+        original,
+        train=[*distilled, *(text for text, _ in mixed)],
+        weights=[*([1.0] * len(distilled)), *(weight for _, weight in mixed)],
+    )
+
+
+def _make(
+    ways: list[str],
+    text: ParallelText,
+    teacher: Teacher,
+    settings: DistilledSettings,
+    run: training.TrainingRun,
+    folder: pathlib.Path,
+    made_by: dict[str, object],
+) -> None:
+    """Translate the sources, unless that is done, and choose among the translations."""
+    nbest = folder / NBEST
+    if not nbest.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / RECORD, made_by)
+        run.say(f"The teacher translates {text.num_pairs:,} sentences into {folder}")
+        write_nbest(text, teacher, nbest, made_by, run.say)
+        # The teacher drew random numbers: a student is the same with translations of before.
+        training.make_reproducible(settings.seed, settings.deterministic)
+    for way in ways:
+        name = _file_name(way, settings.bleu_tokenize)
+        choose = most_probable if way == BEST else nearest_by_sentence_bleu(settings.bleu_tokenize)
+        write_chosen(text, nbest, folder / name, choose, {**made_by, "file": name})
+
+
+def _file_name(way: str, tokenize: str) -> str:
+    """The file of the translations chosen in a way: sentence BLEU depends on its tokenizer."""
+    return f"{way}.txt" if way == BEST else f"{way}-{tokenize}.txt"
+
+
+def _check_folder(folder: pathlib.Path, made_by: dict[str, object]) -> None:
+    """Refuse a folder with translations of another teacher, text or search."""
+    path = folder / RECORD
+    if not path.is_file():
+        if folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*"))):
+            raise UserInputError(
+                f"{folder} holds no translations of a teacher. Choose another --distilled."
+            )
+        return
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        other = [name for name, value in made_by.items() if found.get(name) != value]
+    except (ValueError, AttributeError) as error:
+        raise UserInputError(f"{path} is damaged. Remove {folder} to translate again.") from error
+    if other:
+        raise UserInputError(
+            f"The translations in {folder} were made with other {' and '.join(other)}. Choose "
+            "another --distilled."
+        )

@@ -1,0 +1,32 @@
+"""Compare a student with its teacher once more, such as on a machine that nothing else uses."""
+
+import pathlib
+import sys
+from collections.abc import Sequence
+
+from keras_transformer import RunDirectory
+from keras_transformer.command_line import CommandParser, run_command
+from keras_transformer.data import ParallelFiles
+from recipes.distilled.comparison import compare
+from recipes.distilled.student_options import add_comparison_arguments
+from recipes.distilled.teacher import Teacher
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print the table; `arguments` are those of the command line."""
+    parser = CommandParser(prog="python -m recipes.distilled.measure", description=__doc__)
+    add = parser.add_argument
+    add("student", type=pathlib.Path, metavar="STUDENT", help="run directory of the student")
+    add("--test-source", required=True, metavar="FILE", help="source sentences to score")
+    add("--test-target", required=True, metavar="FILE", help="their translations")
+    add_comparison_arguments(parser)
+    values = parser.parse_args(arguments)
+    student = RunDirectory.open(values.student)
+    beam_size = student.settings().get("teacher_beam_size")
+    teacher = Teacher.open(values.teacher, beam_size)  # type: ignore[arg-type]
+    text = ParallelFiles(values.test_source, values.test_target)
+    compare(teacher, student, text, exports=values.exports)
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))

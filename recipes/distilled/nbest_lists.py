@@ -1,0 +1,127 @@
+"""The teacher's n best translations of each source, and how one of them is chosen."""
+
+import itertools
+import json
+import pathlib
+import sys
+from collections.abc import Callable
+
+from keras_transformer.command_line import ResumableOutput
+from keras_transformer.data import ParallelText, text_lines
+from keras_transformer.errors import UserInputError
+from recipes.distilled.teacher import Teacher
+
+LINES_A_PIECE = 2048  # translated together, sorted by length
+LINES_OF_PROGRESS = 20  # where stderr is not a terminal
+
+Candidates = list[tuple[str, float]]  # texts with their scores, best first
+Choose = Callable[[Candidates, str], str]  # from candidates and their reference
+
+
+def write_nbest(
+    text: ParallelText,
+    teacher: Teacher,
+    path: pathlib.Path,
+    made_by: dict[str, object],
+    say: Callable[[str], None],
+) -> None:
+    """Translate the sources of a text; go on where an earlier call was broken off.
+
+    Args:
+        text: the text.
+        teacher: the teacher, all of whose hypotheses are kept.
+        path: file to write, a line for each source: `[[text, score], ...]`, best first.
+        made_by: what decides the translations; must be the same to go on.
+        say: prints a line.
+    """
+    total = text.num_pairs or 0
+    with ResumableOutput(path, made_by, total) as output:
+        translator = teacher.load()
+        sources = itertools.islice((source for source, _ in text), output.lines_read, None)
+        shown = output.lines_read
+        while piece := list(itertools.islice(sources, LINES_A_PIECE)):
+            found = translator.translate_nbest(piece, translator.beam_size)
+            output.append((json.dumps(one, ensure_ascii=False) for one in found), len(piece))
+            if not sys.stderr.isatty() and output.lines_read >= shown + total / LINES_OF_PROGRESS:
+                shown = output.lines_read
+                say(f"{shown:,} of {total:,} sentences are translated")
+
+
+def write_chosen(
+    text: ParallelText,
+    nbest: pathlib.Path,
+    path: pathlib.Path,
+    choose: Choose,
+    made_by: dict[str, object],
+) -> None:
+    """Write one of the n best translations of each source, a line each.
+
+    Args:
+        text: the text.
+        nbest: the file of `write_nbest`.
+        path: file to write.
+        choose: chooses one.
+        made_by: as for `write_nbest`.
+
+    Raises:
+        UserInputError: `nbest` is damaged.
+    """
+    check_lines(text, nbest)
+    with ResumableOutput(path, made_by, text.num_pairs or 0) as output:
+        pairs = zip(text, text_lines(nbest), strict=True)
+        rest = itertools.islice(enumerate(pairs, start=1), output.lines_read, None)
+        while piece := list(itertools.islice(rest, LINES_A_PIECE)):
+            lines = [
+                # A model with byte pieces can produce line breaks.
+                " ".join(choose(_candidates(nbest, number, line), reference).splitlines())
+                for number, ((_, reference), line) in piece
+            ]
+            output.append(lines, len(piece))
+
+
+def most_probable(candidates: Candidates, reference: str) -> str:
+    """The best of the candidates by the teacher's search."""
+    return candidates[0][0]
+
+
+def nearest_by_sentence_bleu(tokenize: str) -> Choose:
+    """A function that chooses the candidate with the best sentence BLEU; of equals the first.
+
+    Args:
+        tokenize: sacrebleu's tokenizer.
+
+    Reference:
+        Kim and Rush, "Sequence-Level Knowledge Distillation", 2016, section 3.3.
+    """
+    from sacrebleu.metrics import BLEU
+
+    metric = BLEU(tokenize=tokenize, effective_order=True)  # of a sentence with few words too
+
+    def choose(candidates: Candidates, reference: str) -> str:
+        scores = [metric.sentence_score(text, [reference]).score for text, _ in candidates]
+        return candidates[scores.index(max(scores))][0]
+
+    return choose
+
+
+def check_lines(text: ParallelText, path: pathlib.Path) -> None:
+    """Refuse a file that does not have a line for each pair of a text."""
+    lines = sum(1 for _ in text_lines(path))
+    if lines != text.num_pairs:
+        raise UserInputError(
+            f"{path} is damaged: it has {lines:,} lines for {text.num_pairs:,} pairs. Remove "
+            f"{path.parent} to translate again."
+        )
+
+
+def _candidates(path: pathlib.Path, number: int, line: str) -> Candidates:
+    """The candidates in a line of `write_nbest`'s file."""
+    try:
+        candidates = [(str(text), float(score)) for text, score in json.loads(line)]
+    except (ValueError, TypeError):
+        candidates = []
+    if not candidates:
+        raise UserInputError(
+            f"{path}, line {number} is damaged. Remove {path.parent} to translate again."
+        )
+    return candidates

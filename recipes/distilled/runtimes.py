@@ -1,0 +1,80 @@
+"""The runtimes of a translator: itself, a SavedModel and a LiteRT model, each as a function."""
+
+import pathlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+from keras_transformer import LiteRTTranslator, Translator
+from keras_transformer.errors import UserInputError
+from keras_transformer.export import export_litert, export_saved_model
+
+Translate = Callable[[list[str]], list[str]]
+
+TRANSLATOR, SAVED_MODEL, LITERT = RUNTIMES = ("Translator", "SavedModel", "LiteRT")
+_BATCH_SIZE = 32  # sentences of a request to the SavedModel
+
+
+class Runtime(NamedTuple):
+    """A way to run a model.
+
+    Args:
+        translate: function from sentences to their translations.
+        num_bytes: size of the weights' files, or of the export's.
+    """
+
+    translate: Translate
+    num_bytes: int
+
+
+def runtimes_of(
+    translator: Translator, folder: pathlib.Path | None, say: Callable[[str], None]
+) -> dict[str, Runtime]:
+    """A translator and its exports, by the names of their runtimes.
+
+    Args:
+        translator: the translator of a run, or of an ensemble.
+        folder: an existing folder to export into. None: without exports.
+        say: prints a line on an export that cannot be made or run here.
+    """
+    weights = {path for _, path in translator.origins}
+    found = {TRANSLATOR: Runtime(translator.translate, sum(map(_size, weights)))}
+    if folder is None:
+        return found
+    for name, export in ((SAVED_MODEL, _saved_model), (LITERT, _litert)):
+        try:
+            found[name] = export(translator, folder / name)
+        except UserInputError as error:
+            say(f"{name} is left out: {error}")
+    return found
+
+
+def _saved_model(translator: Translator, folder: pathlib.Path) -> Runtime:
+    path = export_saved_model(translator, folder)
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  (the operations of the tokenizer)
+
+    loaded = tf.saved_model.load(path)
+    signature = loaded.signatures["translate"]
+
+    def translate(sentences: list[str]) -> list[str]:
+        texts = [""] * len(sentences)
+        order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
+        for start in range(0, len(order), _BATCH_SIZE):
+            batch = order[start : start + _BATCH_SIZE]
+            found = signature(inputs=tf.constant([sentences[i] for i in batch]))["outputs"]
+            for i, text in zip(batch, found.numpy(), strict=True):
+                texts[i] = text.decode("utf-8")
+        return texts
+
+    return Runtime(translate, _size(path))
+
+
+def _litert(translator: Translator, folder: pathlib.Path) -> Runtime:
+    path = export_litert(translator, folder)
+    return Runtime(LiteRTTranslator(path, long_sentences="cut").translate, _size(path))
+
+
+def _size(path: pathlib.Path) -> int:
+    """Bytes of a file, or of all files of a folder."""
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files)

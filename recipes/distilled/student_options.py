@@ -1,0 +1,87 @@
+"""The command line of the recipe."""
+
+import argparse
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+
+from keras_transformer import RunDirectory
+from keras_transformer.command_line import TrainingOptions
+from keras_transformer.errors import UserInputError
+from keras_transformer.translation_training import add_text_arguments
+from recipes.distilled.settings import DistilledSettings
+from recipes.recipe_options import recipe_options
+
+
+def student_options(
+    description: str | None, arguments: Sequence[str] | None
+) -> tuple[TrainingOptions[DistilledSettings], argparse.Namespace]:
+    """Read the command line of the recipe.
+
+    Args:
+        description: the beginning of `--help`.
+        arguments: the command line. None: that of the process.
+
+    Returns:
+        `(options, values)`: the options of the student's training, with the teacher's tokenizers
+        among its settings; and the namespace with the texts and the recipe's own flags.
+
+    Raises:
+        UserInputError: there is no dev text, or the student would replace its teacher.
+    """
+    options, values = recipe_options(
+        "distilled",
+        DistilledSettings,
+        description,
+        arguments=arguments,
+        add=_add_arguments,
+        fine_tuning=False,
+    )
+    if values.dev_source is None:
+        raise UserInputError(
+            "A student is validated on real text: give --dev-source and --dev-target."
+        )
+    for path in values.teacher:
+        if path.resolve() == pathlib.Path(options.run).resolve():
+            raise UserInputError(f"A student cannot replace its teacher: {path}")
+    settings = options.settings
+    if settings.tokenizer is None:
+        teacher = RunDirectory(values.teacher[0])
+        source = teacher.source_tokenizer_path
+        settings = dataclasses.replace(
+            settings,
+            tokenizer=str(teacher.tokenizer_path),
+            source_tokenizer=str(source) if source.is_file() else None,
+        )
+    return dataclasses.replace(options, settings=settings), values
+
+
+def add_comparison_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that name the teacher, and what to compare, to a parser."""
+    add = parser.add_argument
+    add(
+        "--teacher",
+        nargs="+",
+        required=True,
+        type=pathlib.Path,
+        metavar="RUN",
+        help="run directory of the teacher; several are an ensemble",
+    )
+    add(
+        "--no-exports",
+        dest="exports",
+        action="store_false",
+        help="compare through Translator alone, not as SavedModels and LiteRT models too",
+    )
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_comparison_arguments(parser)
+    add_text_arguments(parser)
+    parser.add_argument(
+        "--distilled",
+        type=pathlib.Path,
+        metavar="DIR",
+        help="folder of the teacher's translations, which are made where they are missing "
+        "(default: a folder for each teacher, text and search in distilled/ beside the run)",
+    )

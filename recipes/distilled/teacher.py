@@ -1,0 +1,78 @@
+"""The teacher: a trained run, or several that translate as an ensemble."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from keras_transformer import RunDirectory, SearchOptions, SentencePieceTokenizer, Translator
+from keras_transformer.errors import UserInputError
+
+
+@dataclasses.dataclass(frozen=True)
+class Teacher:
+    """One run, or several that translate together.
+
+    Args:
+        runs: the runs.
+        search: fields of `SearchOptions` of their search: those of the first run.
+    """
+
+    runs: list[RunDirectory]
+    search: dict[str, Any]
+
+    @classmethod
+    def open(cls, paths: Sequence[pathlib.Path], beam_size: int | None) -> Teacher:
+        """The teacher in some run directories.
+
+        Args:
+            paths: the run directories.
+            beam_size: of its search. None: as the first run translates.
+
+        Raises:
+            UserInputError: there is no run, it has no weights or does not translate, or the runs
+                have other vocabularies than the first.
+        """
+        runs = [RunDirectory.open(path) for path in dict.fromkeys(paths)]
+        fingerprints = [tuple(one.fingerprint for one in run.load_tokenizers()) for run in runs]
+        for run, fingerprint in zip(runs, fingerprints, strict=True):
+            if fingerprint != fingerprints[0]:
+                raise UserInputError(
+                    "The runs of a teacher must have the same tokenizers. Received: "
+                    f"{runs[0].path} and {run.path}"
+                )
+            run.find_weights()  # fails now, not after the text was read
+        search: dict[str, Any] = {**runs[0].search_defaults()}
+        if beam_size is not None:
+            search["beam_size"] = beam_size
+        return cls(runs, dataclasses.asdict(SearchOptions(**search)))
+
+    def load(self) -> Translator:
+        """The translator of all runs together. Long sentences are cut: few texts have any."""
+        return Translator.load([run.path for run in self.runs], long_sentences="cut", **self.search)
+
+    def check_tokenizers(
+        self, source_tokenizer: SentencePieceTokenizer, tokenizer: SentencePieceTokenizer
+    ) -> None:
+        """Refuse a student with other tokenizers."""
+        given = [source_tokenizer.fingerprint, tokenizer.fingerprint]
+        if given != [one.fingerprint for one in self.runs[0].load_tokenizers()]:
+            raise UserInputError(
+                "A student has the tokenizers of its teacher: leave `tokenizer` away. Received "
+                f"others than those of {self.runs[0].path}"
+            )
+
+    def record(self) -> dict[str, Any]:
+        """What decides its translations, JSON-compatible: weights, vocabularies, search."""
+        digests = []
+        for run in self.runs:
+            with open(run.find_weights(), "rb") as weights:
+                digests.append(hashlib.file_digest(weights, "sha256").hexdigest())
+        return {
+            "weights": digests,
+            "tokenizers": [one.fingerprint for one in self.runs[0].load_tokenizers()],
+            "search": self.search,
+        }

@@ -1,0 +1,80 @@
+"""Train a student with a shallow decoder on its teacher's translations; compare the two."""
+
+import sys
+from collections.abc import Sequence
+
+from keras_transformer import losses, metrics, models, optimizers, training
+from keras_transformer.command_line import run_command
+from keras_transformer.translation_training import (
+    average_weights,
+    bleu_validators,
+    make_batches,
+    make_tokenizers,
+    text_of,
+    write_report,
+)
+from recipes.distilled.comparison import compare
+from recipes.distilled.distilled_text import distilled_data
+from recipes.distilled.student_options import student_options
+from recipes.distilled.teacher import Teacher
+
+
+def main(arguments: Sequence[str] | None = None) -> int | None:
+    """Translate, train, score and compare; `arguments` are those of the command line."""
+    options, values = student_options(__doc__, arguments)
+    settings = options.settings
+    with training.TrainingRun.of(options) as run:
+        # Text
+        original = text_of(values)
+        teacher = Teacher.open(values.teacher, settings.teacher_beam_size)
+
+        # Tokenizer: the teacher's
+        source_tokenizer, tokenizer = make_tokenizers(settings, original.train, run)
+        teacher.check_tokenizers(source_tokenizer, tokenizer)
+
+        # Batches: of the text in the teacher's words
+        texts = distilled_data(original, teacher, settings, run, values.distilled)
+        batches = make_batches(settings, texts, source_tokenizer, tokenizer, run)
+
+        # Model
+        with run.scope():
+            model = run.earlier_model(**settings.dropout_rates()) or models.build_transformer(
+                settings.preset,
+                **models.vocabulary_options(source_tokenizer, tokenizer),
+                **settings.model_options(source_tokenizer, tokenizer),
+            )
+            trainer = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
+            loss = losses.LabelSmoothingCrossEntropy(**settings.loss_options(tokenizer))
+            stacks = models.TransformerStacks.of(model)
+            trainer.compile(
+                optimizers.transformer_adam(
+                    stacks.hidden_dim, dtype=stacks.compute_dtype, **settings.optimizer_options()
+                ),
+                loss,
+                **metrics.training_metrics(loss),
+                jit_compile=settings.jit_compile(),
+            )
+
+        # Training
+        run.say(*batches.report)
+        run.begin(
+            trainer,
+            batches.train,
+            batches.dev,
+            tokenizer=tokenizer,
+            source_tokenizer=source_tokenizer,
+            validators=bleu_validators(settings, batches, model, run),
+        )
+        trainer.fit(run.batches(batches.train), callbacks=run.callbacks, **run.fit_options)
+        if run.is_chief:
+            # Average
+            averaged = average_weights(settings, batches.dev, run)
+
+            # Scores
+            write_report(settings, batches, run, averaged_checkpoints=averaged)
+            compare(teacher, run.directory, texts.test or texts.dev_text, exports=values.exports)
+    return run.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))
