@@ -77,8 +77,8 @@ class TransformerDecoderLayer(TransformerLayer):
         >>> tuple(TransformerDecoderLayer(intermediate_dim=16, num_heads=2)(x).shape)
         (1, 3, 8)
 
-    Reference: Vaswani et al. (2017), section 3.1; Radford et al. (2018) for decoders alone; Takase et al.
-        (2023) for B2T.
+    Reference: Vaswani et al. (2017), section 3.1; Radford et al. (2018) for decoders alone;
+        Takase et al. (2023) for B2T.
     """
 
     def build(self, inputs_shape: Shape, memory_shape: Shape | None = None) -> None:

@@ -122,9 +122,9 @@ def build_transformer(
         >>> model.count_params()
         1331712
 
-    Reference: Vaswani et al. (2017), section 3. Residual connections: Wang et al., "DeepNet: Scaling
-        Transformers to 1,000 Layers", 2022; Takase et al., "B2T Connection: Serving Stability and
-        Performance in Deep Transformers", 2023.
+    Reference: Vaswani et al. (2017), section 3. Residual connections: Wang et al., "DeepNet:
+        Scaling Transformers to 1,000 Layers", 2022; Takase et al., "B2T Connection: Serving
+        Stability and Performance in Deep Transformers", 2023.
     """
     options = check_model_fits(**locals())  # every argument by its name
     positions_class(options.positions).check_sides(

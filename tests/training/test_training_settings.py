@@ -48,7 +48,12 @@ def test_what_is_not_given_is_the_presets():
         "dtype": "float32",
     }
     new = {"activation": "gelu", "final_norm": False, "layer_norm_epsilon": 1e-5}
-    new |= {"tie_weights": False, "use_logits_bias": True, "attention_window": 5, "residual_connection": "b2t"}
+    new |= {
+        "tie_weights": False,
+        "use_logits_bias": True,
+        "attention_window": 5,
+        "residual_connection": "b2t",
+    }
     options = TrainingSettings(num_layers=2, num_decoder_layers=3, **new).model_options()
     assert options.items() > new.items()
     assert (options["num_encoder_layers"], options["num_decoder_layers"]) == (2, 3)
