@@ -52,9 +52,12 @@ def test_it_says_what_the_translator_says(translator, engine, exported):
     assert [[text for text, _ in best] for best in found] == [
         [text for text, _ in best] for best in expected
     ]
-    for best, other in zip(found, expected, strict=True):
+    # CTranslate2's search gives no share of the probability to what it never produces.
+    for best, other in zip(
+        found, translator.with_search(renormalize=True).translate_nbest(TEXTS, 2), strict=True
+    ):
         scores = [score for _, score in other]
-        assert [score for _, score in best] == pytest.approx(scores, abs=1e-3)
+        assert [score for _, score in best] == pytest.approx(scores, abs=1e-4)
     assert engine.translate(TEXTS) == [best[0][0] for best in found]
     by_twos = CTranslate2Translator(exported, num_threads=2, batch_size=2, **SEARCH)
     assert by_twos.translate(TEXTS) == engine.translate(TEXTS)
