@@ -13,13 +13,13 @@ LOG = """\
 2026-11-23 02:08:28,533 - INFO - joeynmt.prediction - Generation took 15.0916[sec].
 2026-11-23 02:08:28,539 - INFO - joeynmt.prediction - Evaluation result (greedy): loss:   6.95, ppl: 1043.76, acc:   0.09, 0.0000[sec]
 2026-11-23 02:08:28,540 - INFO - joeynmt.training - Hooray! New best validation result [ppl]!
-2026-11-23 02:08:29,001 - INFO - joeynmt.training - Checkpoint saved in /work/a b/model/20.ckpt.
+2026-11-23 02:08:29,001 - INFO - joeynmt.training - Checkpoint saved in /runs/a b/model/20.ckpt.
 2026-11-23 02:08:40,000 - INFO - joeynmt.training - EPOCH 2
 2026-11-23 02:09:29,001 - INFO - joeynmt.prediction - Predicting 20 example(s)... (Greedy decoding with min_output_length=1, max_output_length=100)
 2026-11-23 02:09:39,000 - INFO - joeynmt.prediction - Evaluation result (greedy): loss:   6.88, ppl:  969.51, acc:   0.04, 0.0000[sec]
-2026-11-23 02:09:39,001 - INFO - joeynmt.training - Checkpoint saved in /work/a b/model/40.ckpt.
+2026-11-23 02:09:39,001 - INFO - joeynmt.training - Checkpoint saved in /runs/a b/model/40.ckpt.
 2026-11-23 02:09:50,000 - INFO - joeynmt.training - Interrupt at epoch 2, step 47.
-2026-11-23 02:09:50,500 - INFO - joeynmt.training - Checkpoint saved in /work/a b/model/47.ckpt.
+2026-11-23 02:09:50,500 - INFO - joeynmt.training - Checkpoint saved in /runs/a b/model/47.ckpt.
 2026-11-23 02:09:5"""  # noqa: E501
 
 # What stands for the Python of JoeyNMT's environment. Its model translates as the references with
