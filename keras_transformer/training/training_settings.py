@@ -102,9 +102,9 @@ class TrainingSettings(Settings):
     normalize_first: bool = setting(
         False, "pre-norm: steadier in deep stacks than the paper's order"
     )
-    residual_connection: str = setting(
-        "plain",
-        "plain: the paper's; deepnorm, b2t: post-norm that learns at once, without a plateau",
+    residual_connection: str | None = setting(
+        None,
+        "deepnorm, b2t: post-norm that learns at once, without a plateau; none: plain, the paper's",
         choices=RESIDUAL_CONNECTIONS,
     )
     final_norm: bool | None = setting(

@@ -25,7 +25,7 @@ class Multi30kSettings(TranslationSettings):
     dropout: float | None = setting(
         0.3, "rate on sub-layers and embeddings: high, as the text is read 90 times"
     )
-    residual_connection: str = setting(
+    residual_connection: str | None = setting(
         "deepnorm", "post-norm that learns at once; the paper's form stands still on some seeds"
     )
     batch_tokens: int | None = setting(

@@ -42,7 +42,6 @@ def test_what_is_not_given_is_the_presets():
         "activation_dropout": 0.0,
         "word_dropout": 0.0,
         "normalize_first": False,
-        "residual_connection": "plain",
         "use_bias": False,
         "use_logits_bias": False,
         "dtype": "float32",
