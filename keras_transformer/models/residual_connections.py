@@ -3,7 +3,7 @@
 from typing import Any
 
 # The name of each form.
-RESIDUAL_CONNECTIONS = ("plain", "deepnorm", "b2t")
+RESIDUAL_CONNECTIONS = ("plain", "deepnorm", "encoder_deepnorm", "b2t")
 
 
 def residual_options(
@@ -13,7 +13,7 @@ def residual_options(
 
     Args:
         form: "plain", the paper's; "deepnorm", by the number of layers N of the encoder and M of
-            the decoder; or "b2t".
+            the decoder; "encoder_deepnorm", the same with a plain decoder; or "b2t".
         num_encoder_layers: N; 0 for a language model.
         num_decoder_layers: M.
 
@@ -25,6 +25,9 @@ def residual_options(
         >>> {name: round(value, 3) for name, value in of_decoder.items()}
         {'residual_scale': 2.06, 'initial_gain': 0.343}
 
+    Raises:
+        ValueError: "encoder_deepnorm" without an encoder.
+
     Reference: Wang et al., "DeepNet: Scaling Transformers to 1,000 Layers", 2022, figure 2 (its
         alpha is the scale, its beta the gain); Takase et al., "B2T Connection: Serving Stability
         and Performance in Deep Transformers", 2023.
@@ -34,12 +37,17 @@ def residual_options(
     if form == "b2t":
         return {"b2t_connection": True}, {"b2t_connection": True}
     if not num_encoder_layers:
+        if form == "encoder_deepnorm":
+            raise ValueError(
+                "`residual_connection` must be another for a model without an encoder. "
+                "Received: residual_connection='encoder_deepnorm'"
+            )
         return {}, _scaled((2 * num_decoder_layers) ** 0.25, (8 * num_decoder_layers) ** -0.25)
     depth = (num_encoder_layers**4 * num_decoder_layers) ** (1 / 16)
-    return (
-        _scaled(0.81 * depth, 0.87 / depth),
-        _scaled((3 * num_decoder_layers) ** 0.25, (12 * num_decoder_layers) ** -0.25),
-    )
+    of_encoder = _scaled(0.81 * depth, 0.87 / depth)
+    if form == "encoder_deepnorm":
+        return of_encoder, {}
+    return of_encoder, _scaled((3 * num_decoder_layers) ** 0.25, (12 * num_decoder_layers) ** -0.25)
 
 
 def _scaled(residual_scale: float, initial_gain: float) -> dict[str, Any]:

@@ -88,9 +88,10 @@ def build_transformer(
         normalize_first: whether layers normalize their inputs (pre-norm) instead of their outputs
             (post-norm, the paper's).
         residual_connection: form of the residual connections of post-norm: "plain", the paper's;
-            "deepnorm", with more weight on a layer's inputs and smaller initial weights; or "b2t",
-            with the layer's inputs added before its last normalization too. The paper's form leaves
-            a young model on a plateau, where the decoder does not attend to the source yet.
+            "deepnorm", with more weight on a layer's inputs and smaller initial weights;
+            "encoder_deepnorm", the same in the encoder alone; or "b2t", with the layer's inputs
+            added before its last normalization too. The paper's form leaves a young model on a
+            plateau, where the decoder does not attend to the source yet.
         final_norm: whether each stack ends with a layer normalization. None: with pre-norm only.
         use_bias: whether the projections of attention have biases.
         attention_window: the paper's restricted self-attention: number of positions that a position

@@ -122,7 +122,7 @@ def ours(*, separate=False, extra_length=50, **options):
             {"separate": True, "tie_weights": False, "activation": "gelu"},
             id="separate vocabularies",
         ),
-        pytest.param({"residual_connection": "deepnorm"}, id="deepnorm"),
+        pytest.param({"residual_connection": "encoder_deepnorm"}, id="deepnorm"),
     ],
 )
 def test_a_model_of_ours_has_its_logits_in_marian(options, tmp_path):

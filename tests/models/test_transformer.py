@@ -157,6 +157,20 @@ def test_deepnorm_has_the_scales_of_its_depths():
         assert layer.residual_scale == pytest.approx((3 * 2) ** 0.25)
         assert layer.initial_gain == pytest.approx((12 * 2) ** -0.25)
         assert layer.cross_attention_block.scale == layer.residual_scale
+    in_both = layers.encoder_layers[0]
+    layers = TransformerStacks.of(
+        small_model(
+            residual_connection="encoder_deepnorm", num_encoder_layers=3, num_decoder_layers=2
+        )
+    )
+    for layer in layers.encoder_layers:
+        assert layer.residual_scale == in_both.residual_scale
+        assert layer.initial_gain == in_both.initial_gain
+    for layer in layers.decoder_layers:
+        assert (layer.residual_scale, layer.initial_gain) == (1, 1)
+
+
+def test_deepnorm_has_scales_without_an_encoder():
     sizes = {"hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2, "num_decoder_layers": 2}
     model = build_language_model(vocabulary_size=9, residual_connection="deepnorm", **sizes)
     for layer in CausalStack.of(model).decoder_layers:
@@ -167,6 +181,8 @@ def test_deepnorm_has_the_scales_of_its_depths():
 def test_other_residual_connections_are_for_post_norm():
     with pytest.raises(ValueError, match="must be 'plain' with `normalize_first`"):
         small_model(residual_connection="deepnorm", normalize_first=True)
+    with pytest.raises(ValueError, match="must be another for a model without an encoder"):
+        build_language_model(vocabulary_size=9, residual_connection="encoder_deepnorm")
     with pytest.raises(ValueError, match="`residual_connection` must be one of"):
         small_model(residual_connection="rezero")
 
