@@ -8,7 +8,7 @@ from keras_transformer.translation_training import TranslationData
 
 
 def add_caption_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flag that names the folder of captions to a parser."""
+    """Add the flags of the captions to a parser."""
     parser.add_argument(
         "--data",
         type=pathlib.Path,
@@ -16,12 +16,21 @@ def add_caption_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder with train, val and test_2016_flickr, each as .en and .de, .gz or not",
     )
-
-
-def captions(directory: pathlib.Path) -> TranslationData:
-    """The training, dev and test captions of Multi30k in a folder."""
-    train, dev, test = (
-        ParallelFiles(find_text(directory, f"{part}.en"), find_text(directory, f"{part}.de"), part)
-        for part in ("train", "val", "test_2016_flickr")
+    parser.add_argument(
+        "--no-test",
+        dest="test",
+        action="store_false",
+        help="score val at the end and leave the test set unread, while settings are chosen",
     )
-    return TranslationData([train], dev=dev, test=test)
+
+
+def captions(directory: pathlib.Path, *, test: bool = True) -> TranslationData:
+    """The training, dev and test captions of Multi30k in a folder; without `test`, those of two."""
+
+    def read(part: str) -> ParallelFiles:
+        source, target = (find_text(directory, f"{part}.{side}") for side in ("en", "de"))
+        return ParallelFiles(source, target, part)
+
+    return TranslationData(
+        [read("train")], dev=read("val"), test=read("test_2016_flickr") if test else None
+    )

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
     settings = options.settings
     with training.TrainingRun.of(options) as run:
         # Text
-        texts = captions(values.data)
+        texts = captions(values.data, test=values.test)
 
         # Tokenizer: one for both sides, or one for each
         source_tokenizer, tokenizer = make_tokenizers(settings, texts.train, run)

@@ -97,6 +97,13 @@ def test_a_run_leaves_what_the_readme_promises(train, tmp_path, capsys):
     assert (run / "model.weights.h5").is_file()
 
 
+def test_the_test_set_stays_unread(train, data, tmp_path):
+    replace(data, "test_2016_flickr.en", None)
+    assert train("--steps", "2", "--no-test") == 0
+    scores = json.loads((tmp_path / "run" / "scores.json").read_text())
+    assert scores["evaluated_on"] == {"name": "dev", "text": "val", "sentences": 20}
+
+
 @pytest.mark.slow
 def test_an_existing_run_is_refused_or_replaced(train, tmp_path, capsys):
     assert train("--steps", "2") == 0
