@@ -16,10 +16,10 @@ def start_devices(replicas: int | None = None) -> Devices:
 
     Call it before anything is computed: once a backend has started, it cannot add devices or join
     other machines. Several machines find each other through their environment: `TF_CONFIG` on
-    TensorFlow; `KERAS_DISTRIBUTION_JOB_ADDRESSES`, `KERAS_DISTRIBUTION_NUM_PROCESSES` and
-    `KERAS_DISTRIBUTION_PROCESS_ID` on JAX, or the variables that Slurm and Open MPI set. All
-    machines wait here for each other. They must draw the same random numbers: call
-    `keras.utils.set_random_seed` with the same seed on each.
+    TensorFlow, or the variables that Slurm sets; `KERAS_DISTRIBUTION_JOB_ADDRESSES`,
+    `KERAS_DISTRIBUTION_NUM_PROCESSES` and `KERAS_DISTRIBUTION_PROCESS_ID` on JAX, or the variables
+    that Slurm and Open MPI set. All machines wait here for each other. They must draw the same
+    random numbers: call `keras.utils.set_random_seed` with the same seed on each.
 
     Args:
         replicas: positive integer, number of devices of this machine to use; each trains a copy of

@@ -95,7 +95,7 @@ def is_lost(error: BaseException) -> bool:
 
 def _join() -> None:
     """Wait for the other processes and join them."""
-    coordinator, processes, process = None, None, None
+    coordinator, processes, process, detection = None, None, None, None
     if ADDRESSES in os.environ:
         processes, process = _number(PROCESSES), _number(PROCESS)
         if process >= processes:
@@ -103,11 +103,16 @@ def _join() -> None:
                 f"{PROCESS} must be smaller than {PROCESSES}, {processes}. Received: {process}"
             )
         coordinator = os.environ[ADDRESSES].split(",")[0]
+        detection = "deactivate"  # nothing is left to ask a scheduler for
     # The service would handle SIGTERM itself.
     jax.config.update("jax_enable_preemption_service", False)
     try:
         jax.distributed.initialize(
-            coordinator, processes, process, heartbeat_timeout_seconds=HEARTBEAT_SECONDS
+            coordinator,
+            processes,
+            process,
+            cluster_detection_method=detection,
+            heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
         )
     except RuntimeError as error:
         if jax.distributed.is_initialized() or "before" in str(error):

@@ -15,6 +15,7 @@ from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.devices.device_count import check_one_cpu, one_start_only
 from keras_transformer.training.devices.devices import Batches, Devices
 from keras_transformer.training.devices.machine_watch import MachineWatch
+from keras_transformer.training.devices.slurm_tasks import slurm_tasks
 
 VARIABLE = "TF_CONFIG"
 JOBS = ("chief", "worker")  # in the order of their tasks
@@ -108,7 +109,7 @@ class MultiWorkerSteps(keras.Model):
 
 
 def is_one_of_several() -> bool:
-    """Whether `TF_CONFIG` names several processes, of which this is one."""
+    """Whether `TF_CONFIG`, or else Slurm, names several processes, of which this is one."""
     jobs, _ = _cluster()
     return sum(map(len, jobs.values())) > 1
 
@@ -123,9 +124,10 @@ def start_machines(replicas: int | None) -> tf.distribute.Strategy:
         if gpus:
             tf.config.set_visible_devices(gpus[:replicas], "GPU")
         return tf.distribute.MultiWorkerMirroredStrategy(
+            _resolver(len(gpus[:replicas])),
             communication_options=tf.distribute.experimental.CommunicationOptions(
                 implementation=implementations.NCCL if gpus else implementations.RING
-            )
+            ),
         )
     except RuntimeError as error:
         raise one_start_only() from error
@@ -138,11 +140,27 @@ def is_lost(error: BaseException) -> bool:
     )
 
 
+def _resolver(gpus: int) -> tf.distribute.cluster_resolver.ClusterResolver:
+    """What tells the strategy of all processes, and of this one's GPUs."""
+    jobs, (job, index) = _cluster()
+    return tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec(jobs),
+        task_type=job,
+        task_id=index,
+        num_accelerators={"GPU": gpus},
+        rpc_layer="grpc",
+    )
+
+
 def _cluster() -> tuple[dict[str, list[str]], tuple[str, int]]:
-    """Return the addresses of `TF_CONFIG` by job, and this process's `(job, index)`."""
+    """Return the addresses of all processes by job, and this one's `(job, index)`.
+
+    They are those of `TF_CONFIG`, or of the tasks of Slurm's `srun`.
+    """
     text = os.environ.get(VARIABLE, "")
     if not text.strip():
-        return {}, ("worker", 0)
+        addresses, task = slurm_tasks()
+        return {"worker": addresses}, ("worker", task)
     try:
         config = json.loads(text)
         jobs = {job: config["cluster"][job] for job in JOBS if job in config["cluster"]}
