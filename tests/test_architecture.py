@@ -23,7 +23,7 @@ RANKS = {
     "data": 6, "parsing": 6, "runs": 6,
     "interop": 7,
     "command_line": 8, "evaluation": 8, "inference": 8,
-    "serving": 9, "training": 9,
+    "cluster": 9, "serving": 9, "training": 9,
     "export": 10, "interpretation": 10, "translation_training": 10,
     "app": 11,
     "__init__": 12, "commands": 12,

@@ -5,10 +5,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from keras_transformer.command_line.command_errors import Verbs
-from keras_transformer.commands.arguments.parallel_lines import (
-    add_parallel_arguments,
-    print_line_for_each_pair,
-)
+from keras_transformer.commands.arguments.parallel_lines import add_parallel_arguments
+from keras_transformer.commands.lines.pair_lines import answer_pairs
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
@@ -28,10 +26,11 @@ def add_parser(verbs: Verbs) -> None:
 
 def align(options: argparse.Namespace) -> None:
     """Run the verb."""
+    answer_pairs(options, align_lines)
 
-    def lines_of(
-        translator: "Translator", sources: Sequence[str], targets: Sequence[str]
-    ) -> list[str]:
-        return [alignment.pharaoh() for alignment in translator.align(sources, targets)]
 
-    print_line_for_each_pair(options, lines_of)
+def align_lines(
+    translator: "Translator", sources: Sequence[str], targets: Sequence[str]
+) -> list[str]:
+    """The alignments of pairs as lines."""
+    return [alignment.pharaoh() for alignment in translator.align(sources, targets)]

@@ -2,13 +2,11 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from keras_transformer.command_line.command_errors import Verbs
-from keras_transformer.commands.arguments.parallel_lines import (
-    add_parallel_arguments,
-    print_line_for_each_pair,
-)
+from keras_transformer.commands.arguments.parallel_lines import add_parallel_arguments
+from keras_transformer.commands.lines.pair_lines import answer_pairs
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
@@ -33,11 +31,16 @@ def add_parser(verbs: Verbs) -> None:
 
 def score(options: argparse.Namespace) -> None:
     """Run the verb."""
+    answer_pairs(options, ScoreLines(options.normalize))
 
-    def lines_of(
-        translator: "Translator", sources: Sequence[str], targets: Sequence[str]
+
+class ScoreLines(NamedTuple):
+    """The scores of pairs as lines."""
+
+    normalize: bool
+
+    def __call__(
+        self, translator: "Translator", sources: Sequence[str], targets: Sequence[str]
     ) -> list[str]:
-        scores = translator.score(sources, targets, normalize=options.normalize)
+        scores = translator.score(sources, targets, normalize=self.normalize)
         return [f"{value:.6f}" for value in scores]
-
-    print_line_for_each_pair(options, lines_of)

@@ -5,7 +5,7 @@ import hashlib
 import itertools
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from keras_transformer.command_line.command_errors import Verbs
 from keras_transformer.command_line.line_stream import (
@@ -24,9 +24,15 @@ from keras_transformer.commands.arguments.model_arguments import (
 )
 from keras_transformer.commands.arguments.search_arguments import given_search
 from keras_transformer.commands.arguments.translate_arguments import (
+    COLUMN,
     SAMPLING,
     add_translate_arguments,
     check_combinations,
+)
+from keras_transformer.commands.lines.cluster_lines import (
+    CHANGE_NO_LINE,
+    answer_in_pieces,
+    run_on_cluster,
 )
 from keras_transformer.commands.translate_engines import load_engine
 from keras_transformer.errors import UserInputError
@@ -34,9 +40,8 @@ from keras_transformer.files.input_files import is_read_once, open_input
 from keras_transformer.files.output_files import find_output
 
 if TYPE_CHECKING:
+    from keras_transformer.cluster.line_job import AnswerLines
     from keras_transformer.inference.translator import Translator
-
-CHANGE_NO_LINE = ("arguments", "batch_size", "output", "verb")  # of the parsed command line
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -56,8 +61,34 @@ def translate(options: argparse.Namespace) -> None:
     check_combinations(options)
     if options.input is None:
         _translate_stream(options)
-    else:
+    elif options.cluster is None:
+        (options.input,) = options.input
         _translate_file(options)
+    else:
+        sides = (("input", COLUMN),)
+        run_on_cluster(options, TranslateLines(options), sides)
+
+
+class TranslateLines(NamedTuple):
+    """What a worker of a cluster does."""
+
+    options: argparse.Namespace
+
+    def load(self) -> "AnswerLines":
+        """Load the translator."""
+        options = self.options
+        translator = _load(options, options.block_lines or lines_a_piece(options))
+
+        def answer(lines: list[str], paths: Sequence[str], first_index: int) -> list[str]:
+            return answer_in_pieces(
+                lambda piece, index: translate_lines(translator, options, piece, index),
+                lines,
+                first_index,
+                lines_a_piece(options),
+                _places(paths[0]),
+            )
+
+        return answer
 
 
 def _load(options: argparse.Namespace, num_lines: int = 0) -> "Translator":

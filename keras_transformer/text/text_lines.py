@@ -32,28 +32,44 @@ def text_lines(path: PathLike) -> Iterator[str]:
         UserInputError: the file is missing, empty or damaged, or a line, whose number is given, is
             not UTF-8 or longer than 16 MB.
     """
-    number = 0
+    is_empty = True
     with open_bytes(path) as file:
-        lines = iter(functools.partial(file.readline, MAX_LINE_BYTES + 1), b"")
-        for number, line in enumerate(lines, start=1):
-            check_line_length(f"{path}, line {number}", len(line) - line.endswith(b"\n"))
-            yield _decode(path, number, line)
-    if not number:
+        for number, line in enumerate(byte_lines(path, file), start=1):
+            is_empty = False
+            yield decode_line(path, number, line)
+    if is_empty:
         raise UserInputError(f"{path} is empty")
+
+
+def byte_lines(path: PathLike, file: io.BufferedIOBase, first: int = 1) -> Iterator[bytes]:
+    """Yield the lines of an open file with their ends, none longer than 16 MB.
+
+    `path` and `first`, the number of the first line, are for the error.
+    """
+    lines = iter(functools.partial(file.readline, MAX_LINE_BYTES + 1), b"")
+    for number, line in enumerate(lines, start=first):
+        check_line_length(f"{path}, line {number}", len(line) - line.endswith(b"\n"))
+        yield line
 
 
 @contextlib.contextmanager
 def open_bytes(path: PathLike) -> Iterator[io.BufferedIOBase]:
     """Open a file with `open_input`; one whose name ends in `.gz` is decompressed."""
-    with open_input(path) as file:
-        if pathlib.Path(path).suffix != ".gz":
-            yield file
-            return
-        try:
-            with gzip.GzipFile(fileobj=file) as text:
-                yield text
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise UserInputError(f"{path} is not a whole gzip file: {error}") from error
+    with open_input(path) as file, decompressed(path, file) as text:
+        yield text
+
+
+@contextlib.contextmanager
+def decompressed(path: PathLike, file: io.BufferedIOBase) -> Iterator[io.BufferedIOBase]:
+    """The content of an open file: decompressed if the name ends in `.gz`, else as it is."""
+    if pathlib.Path(path).suffix != ".gz":
+        yield file
+        return
+    try:
+        with gzip.GzipFile(fileobj=file) as text:
+            yield text
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserInputError(f"{path} is not a whole gzip file: {error}") from error
 
 
 def check_line_length(place: str, num_bytes: int) -> None:
@@ -64,7 +80,8 @@ def check_line_length(place: str, num_bytes: int) -> None:
         )
 
 
-def _decode(path: PathLike, number: int, line: bytes) -> str:
+def decode_line(path: PathLike, number: int, line: bytes) -> str:
+    """The text of a line without its end; `number` counts from 1."""
     if number == 1:
         line = line.removeprefix(BYTE_ORDER_MARK)
     try:

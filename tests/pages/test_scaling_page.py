@@ -2,10 +2,12 @@
 
 import json
 import re
+import shlex
 
 import pytest
 
 from keras_transformer.cli import make_parser
+from keras_transformer.commands.arguments.translate_arguments import check_combinations
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
 from tests.models.test_transformer import count_parameters
@@ -61,6 +63,17 @@ def test_every_machine_gets_a_description_of_the_group(tmp_path):
         "KERAS_DISTRIBUTION_NUM_PROCESSES": "2",
         "KERAS_DISTRIBUTION_PROCESS_ID": "0",
     }
+
+
+def test_lines_are_answered_on_a_cluster(tmp_path):
+    parser = make_parser()
+    blocks = [block.replace("\\\n", " ") for block in PAGE.blocks("sh") if "--cluster" in block]
+    lines = [line for block in blocks for line in block.splitlines() if "--cluster" in line]
+    local, scores, several = (parser.parse_args(shlex.split(line)[1:]) for line in lines)
+    assert (local.cluster, local.input, local.output) == ("local", ["news/*.en"], "news_de")
+    assert (scores.cluster, scores.target) == ("local", ["news/*.de"])
+    assert (several.cluster, several.column) == ("10.0.0.1:6379", "en")
+    check_combinations(several)
 
 
 @pytest.mark.slow

@@ -9,6 +9,10 @@ from keras_transformer.command_line.command_errors import (
     positive_number,
     share,
 )
+from keras_transformer.commands.arguments.cluster_arguments import (
+    add_cluster_arguments,
+    check_cluster,
+)
 from keras_transformer.commands.arguments.model_arguments import add_model_arguments
 from keras_transformer.commands.arguments.search_arguments import add_search_arguments, search_of
 from keras_transformer.commands.translate_engines import ENGINES, check_engine
@@ -18,6 +22,7 @@ from keras_transformer.text.sentence_encoding import LONG_SENTENCES
 
 # Names of the parsed command line.
 SAMPLING = ("temperature", "top_k", "top_p", "seed")
+COLUMN = "column"
 SEARCH = ("beam_size", "alpha", "length_penalty", "ending")
 
 
@@ -36,6 +41,7 @@ def add_translate_arguments(parser: argparse.ArgumentParser) -> None:
     _add_long_line_arguments(parser.add_argument_group("long lines"))
     _add_sampling_arguments(parser.add_argument_group("sampling"))
     _add_file_arguments(parser.add_argument_group("whole files, for back-translation"))
+    add_cluster_arguments(parser, COLUMN)
 
 
 def check_combinations(options: argparse.Namespace) -> None:
@@ -54,6 +60,13 @@ def check_combinations(options: argparse.Namespace) -> None:
                 )
     if (options.input is None) != (options.output is None):
         raise UserInputError("`--input` and `--output` must be given together.")
+    check_cluster(options, COLUMN)
+    if options.cluster is not None and options.input is None:
+        raise UserInputError("`--cluster` needs `--input` and `--output`.")
+    if options.cluster is None and options.input is not None and len(options.input) > 1:
+        raise UserInputError(
+            f"`--input` takes several files with `--cluster` alone. Received: {len(options.input)}"
+        )
     _check_split(options)
     if options.tag is not None:
         _refuse(options, ("n_best",), "prints no plain lines for `--tag` to mark")
@@ -129,12 +142,19 @@ def _add_sampling_arguments(group: argparse._ArgumentGroup) -> None:
 
 def _add_file_arguments(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--input", metavar="FILE", help="translate this file, plain or .gz, not standard input")
+    add(
+        "--input",
+        nargs="+",
+        metavar="FILE",
+        help="translate this file, plain or .gz, not standard input; with --cluster several files "
+        "and patterns such as 'news/*.en'",
+    )
     add(
         "--output",
         metavar="FILE",
         help="the file to write, plain or .gz; it appears when it is complete. After an "
-        "interruption the same command continues. A pipe or a device is written line by line",
+        "interruption the same command continues. A pipe or a device is written line by line. With "
+        "--cluster a folder",
     )
     add(
         "--tag",

@@ -1,0 +1,220 @@
+"""Output files that are written block by block, in any order, and resume where they stopped."""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import msgspec
+
+from keras_transformer.cluster.input_files import PARQUET, InputFile
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.json_files import read_record
+from keras_transformer.files.whole_files import (
+    PARTIAL,
+    remove_left_over,
+    whole_file,
+    write_json,
+    writing,
+)
+from keras_transformer.types import PathLike
+
+_RECORD = ".job.json"
+_ADVICE = f"Give the same to go on, or remove {_RECORD} and the other files in it to begin again."
+
+
+class BlockName(NamedTuple):
+    """A block of an input: the input's place among all, and the block's in it, both from 0."""
+
+    file: int
+    block: int
+
+
+class _Record(msgspec.Struct):
+    """The content of `.job.json`: what decides the lines."""
+
+    settings: dict[str, Any]
+    inputs: list[list[InputFile]]
+
+
+class BlockFolder:
+    """Context manager that writes a folder with an output file for each input.
+
+    Each block is a whole file in `.partial-NAME/`, named after its first line. As soon as an
+    output has all its blocks they are joined, and it appears under its name. After an error, Ctrl-C
+    or a kill the blocks stay, and the same call goes on with those that are missing.
+
+    Args:
+        path: the folder; made if missing.
+        inputs: for each output the files that it is made of, block by block: one, or several
+            parallel ones.
+        settings: everything that decides the lines, JSON-compatible; must be the same on a resume.
+
+    Example:
+        >>> import tempfile
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> news = InputFile("news.en", "text", 3, "of its lines", 2, [0, 9, 12])
+        >>> with BlockFolder(f"{directory.name}/de", [[news]], {"beam_size": 4}) as folder:
+        ...     folder.write(BlockName(0, 1), ["drei"])
+        ...     folder.write(BlockName(0, 0), ["eins", "zwei"])
+        >>> print(open(f"{directory.name}/de/news.en").read().split())
+        ['eins', 'zwei', 'drei']
+        >>> directory.cleanup()
+    """
+
+    def __init__(
+        self, path: PathLike, inputs: Sequence[Sequence[InputFile]], settings: dict[str, Any]
+    ) -> None:
+        self.path = Path(path)
+        self._inputs = [list(files) for files in inputs]
+        # As they will be read again.
+        self._settings = json.loads(json.dumps(settings))
+        self._names = output_names([files[0].path for files in inputs])
+        self._missing: list[set[int]] = []
+
+    def __enter__(self) -> Self:
+        with writing(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+        self._lock()
+        try:
+            self._resume()
+        except BaseException:
+            os.close(self._locked)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if exception_type is None:
+            with writing(self.path):
+                remove_left_over(self.path)
+                (self.path / _RECORD).unlink(missing_ok=True)
+        os.close(self._locked)  # gives up the lock
+
+    @property
+    def missing(self) -> list[BlockName]:
+        """The blocks that are not written yet, in order."""
+        return [
+            BlockName(file, block)
+            for file, blocks in enumerate(self._missing)
+            for block in sorted(blocks)
+        ]
+
+    @property
+    def lines_done(self) -> int:
+        """Number of input lines whose blocks are written."""
+        missing = sum(self._inputs[file][0].size(block) for file, block in self.missing)
+        return sum(files[0].lines for files in self._inputs) - missing
+
+    def write(self, name: BlockName, lines: Iterable[str]) -> None:
+        """Write the output lines of a block; the last one of an output completes it."""
+        self._write_file(self._block_path(name), ("".join(f"{x}\n" for x in lines).encode(),))
+        self._missing[name.file].discard(name.block)
+        if not self._missing[name.file]:
+            self._join(name.file)
+
+    def _lock(self) -> None:
+        with writing(self.path):
+            self._locked = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(self._locked)
+            raise UserInputError(f"Another process is writing {self.path}.") from error
+        except OSError:
+            pass  # not every file system has locks
+
+    def _resume(self) -> None:
+        """Find out what is missing, and begin the record."""
+        path = self.path / _RECORD
+        begun = path.exists()
+        if begun:
+            self._check_record(read_record(path, _Record, _ADVICE))
+        for name in self._names:
+            if not begun and (self.path / name).exists():
+                raise UserInputError(
+                    f"The output {self.path / name} exists. It is not overwritten."
+                )
+        if not begun:
+            write_json(path, msgspec.to_builtins(_Record(self._settings, self._inputs)))
+        self._missing = [self._missing_of(file) for file in range(len(self._inputs))]
+        for file, missing in enumerate(self._missing):
+            if not missing and not (self.path / self._names[file]).exists():
+                self._join(file)
+
+    def _check_record(self, record: _Record) -> None:
+        if record.inputs != self._inputs:
+            raise UserInputError(f"{self.path} was begun with other input lines. {_ADVICE}")
+        names = sorted(record.settings.keys() | self._settings.keys())
+        other = [x for x in names if record.settings.get(x) != self._settings.get(x)]
+        if other:
+            raise UserInputError(
+                f"{self.path} was begun with another {', '.join(f'`{x}`' for x in other)}. "
+                f"{_ADVICE}"
+            )
+
+    def _missing_of(self, file: int) -> set[int]:
+        if (self.path / self._names[file]).exists():
+            return set()
+        folder = self._blocks_path(file)
+        written = set(os.listdir(folder)) if folder.is_dir() else set()
+        blocks = range(self._inputs[file][0].num_blocks)
+        return {x for x in blocks if self._block_path(BlockName(file, x)).name not in written}
+
+    def _blocks_path(self, file: int) -> Path:
+        return self.path / f"{PARTIAL}{self._names[file]}"
+
+    def _block_path(self, name: BlockName) -> Path:
+        first = self._inputs[name.file][0].first_line(name.block) + 1
+        return self._blocks_path(name.file) / f"{first:012}"
+
+    def _join(self, file: int) -> None:
+        """Give an output its name, made of all its blocks."""
+        blocks = range(self._inputs[file][0].num_blocks)
+        paths = (self._block_path(BlockName(file, block)) for block in blocks)
+        self._write_file(self.path / self._names[file], _contents(paths))
+        shutil.rmtree(self._blocks_path(file), ignore_errors=True)
+
+    @staticmethod
+    def _write_file(path: Path, contents: Iterable[bytes]) -> None:
+        with writing(path):
+            path.parent.mkdir(exist_ok=True)
+        with whole_file(path) as file:
+            file.writelines(contents)
+
+
+def output_names(paths: Sequence[str]) -> list[str]:
+    """The names of the outputs of inputs: the inputs' own, as text that is not compressed.
+
+    Example:
+        >>> output_names(["/data/news.en.gz", "s3://bucket/web.parquet"])
+        ['news.en', 'web.txt']
+    """
+    names: list[str] = []
+    for path in paths:
+        name = path.rstrip("/").rpartition("/")[2].removesuffix(".gz")
+        if name.endswith(PARQUET):
+            name = name.removesuffix(PARQUET) + ".txt"
+        if name in names:
+            first = paths[names.index(name)]
+            raise UserInputError(
+                f"The inputs must have different names, which their outputs get. Received: {first} "
+                f"and {path}"
+            )
+        names.append(name)
+    return names
+
+
+def _contents(paths: Iterable[Path]) -> Iterator[bytes]:
+    for path in paths:
+        with open(path, "rb") as file:
+            while content := file.read(1 << 20):
+                yield content

@@ -1,0 +1,282 @@
+"""Answering the lines of many files on a Ray cluster: a worker for each device, block by block."""
+
+import contextlib
+import io
+import itertools
+import os
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol
+
+from keras_transformer.backend_start import MOST_AT_ONCE, THREADS
+from keras_transformer.cluster.block_folder import BlockFolder, BlockName
+from keras_transformer.cluster.input_files import InputFile, scan_file
+from keras_transformer.command_line.line_stream import line_bar
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.standard_streams import tell
+
+# A read task reads so many blocks one after another.
+_BLOCKS_A_READ = 16
+# Of a CPU. Reading waits for the disk most of the time; workers leave it this much of theirs, since
+# tasks that fit nowhere would never run.
+_READ_CPUS = 0.01
+_LEFT_CPUS = 0.1
+
+
+class LineWork(Protocol):
+    """What a worker does; it must be picklable."""
+
+    def load(self) -> "AnswerLines":
+        """Load the model; called once in each worker."""
+
+
+class AnswerLines(Protocol):
+    """Answers lines of an input: `answer(lines, place, first_index)`.
+
+    `lines` are strings, or tuples of strings of parallel files; `paths` are their files, and
+    `first_index` is the number of lines before them. A `UserInputError` ends the job.
+    """
+
+    def __call__(self, lines: list[Any], paths: Sequence[str], first_index: int) -> list[str]: ...
+
+
+class Workers(NamedTuple):
+    """The workers of a job.
+
+    Args:
+        number: how many. None: as many as the cluster's GPUs, or as its CPUs allow.
+        num_cpus: CPUs of each, and so the threads of its operations.
+    """
+
+    number: int | None
+    num_cpus: int | None
+
+
+class _Piece(NamedTuple):
+    """Consecutive blocks of an output's inputs."""
+
+    file: int
+    inputs: list[InputFile]
+    blocks: list[int]
+
+
+def scan_inputs(
+    ray: ModuleType, outputs: Sequence[Sequence[tuple[str, str]]], block_lines: int
+) -> list[list[InputFile]]:
+    """Count the lines of all inputs, a task for each file.
+
+    Args:
+        ray: the module, connected.
+        outputs: the inputs of each output, as `(path, column)`: one, or several parallel ones.
+        block_lines: number of lines of a block.
+
+    Raises:
+        UserInputError: a file cannot be read, or parallel files differ in their lines.
+    """
+    scan = ray.remote(num_cpus=_READ_CPUS)(_scanned)
+    tasks = [[scan.remote(*file, block_lines) for file in files] for files in outputs]
+    found = [[_given(file) for file in ray.get(files)] for files in tasks]
+    for first, *others in found:
+        for other in others:
+            if other.lines != first.lines:
+                raise UserInputError(
+                    f"Parallel files must have the same number of lines: {first.path} has "
+                    f"{first.lines}, {other.path} has {other.lines}"
+                )
+    return found
+
+
+def run_lines(
+    ray: ModuleType,
+    work: LineWork,
+    inputs: Sequence[Sequence[InputFile]],
+    folder: BlockFolder,
+    workers: Workers,
+) -> None:
+    """Answer the blocks that a folder misses, and write them as they come.
+
+    A worker that dies is started again, and its blocks are given out again. What workers say on
+    their standard error appears on this process's.
+
+    Args:
+        ray: the module, connected.
+        work: what the workers do.
+        inputs: as of the folder.
+        folder: the folder, entered.
+        workers: how many workers, and how large.
+
+    Raises:
+        UserInputError: a worker's, such as of a line that is too long. The finished blocks stay.
+    """
+    missing = folder.missing
+    total = sum(files[0].lines for files in inputs)
+    if len(missing) < sum(files[0].num_blocks for files in inputs):
+        tell(f"{folder.path}: going on behind {folder.lines_done:,} of {total:,} lines")
+    if not missing:
+        return
+    with line_bar(total, folder.lines_done) as bar:
+        answers = _answers(ray, work, list(_pieces(inputs, missing)), workers)
+        with contextlib.closing(answers):
+            for row in answers:
+                if row["messages"]:
+                    tell(row["messages"].rstrip("\n"))
+                if row["error"] is not None:
+                    raise UserInputError(row["error"])
+                name = BlockName(int(row["file"]), int(row["block"]))
+                folder.write(name, list(row["lines"]))
+                bar.update(inputs[name.file][0].size(name.block))
+    if left := folder.missing:
+        raise RuntimeError(f"Ray ended without an answer to {len(left)} blocks")
+
+
+def _scanned(path: str, column: str, block_lines: int) -> InputFile | UserInputError:
+    """`scan_file` for a task, whose errors Ray would wrap."""
+    try:
+        return scan_file(path, column, block_lines)
+    except UserInputError as error:
+        return error
+
+
+def _given(found: InputFile | UserInputError) -> InputFile:
+    if isinstance(found, UserInputError):
+        raise found
+    return found
+
+
+def _pieces(
+    inputs: Sequence[Sequence[InputFile]], missing: Iterable[BlockName]
+) -> Iterator[_Piece]:
+    """What each read task reads: files that have no offsets are read once, from their start."""
+    for file, names in itertools.groupby(missing, key=lambda name: name.file):
+        blocks = [name.block for name in names]
+        has_offsets = all(one.offsets is not None for one in inputs[file])
+        most = _BLOCKS_A_READ if has_offsets else len(blocks)
+        for start in range(0, len(blocks), most):
+            yield _Piece(file, list(inputs[file]), blocks[start : start + most])
+
+
+def _answers(
+    ray: ModuleType, work: LineWork, pieces: list[_Piece], workers: Workers
+) -> Generator[dict[str, Any], None, None]:
+    """The answers of the workers, as they come."""
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.target_max_block_size = 1  # each block by itself
+    resources = _resources(ray, workers)
+    rows = ray.data.read_datasource(
+        _datasource(ray, pieces), num_cpus=_READ_CPUS, override_num_blocks=len(pieces)
+    )
+    answers = rows.map_batches(
+        _Worker,
+        fn_constructor_args=(work, resources.num_cpus, os.getcwd()),
+        batch_size=1,
+        compute=ray.data.ActorPoolStrategy(size=resources.number),
+        num_cpus=resources.num_cpus - _LEFT_CPUS,
+        num_gpus=resources.num_gpus,
+    )
+    yield from answers.iter_rows()
+
+
+class _Resources(NamedTuple):
+    """Number of workers, and CPUs and GPUs of each."""
+
+    number: int
+    num_cpus: int
+    num_gpus: int
+
+
+def _resources(ray: ModuleType, workers: Workers) -> _Resources:
+    """What workers have on this cluster; UserInputError if they do not fit."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    cpus = [int(node.get("CPU", 0)) for node in nodes if node.get("CPU", 0) >= 1]
+    gpus = [int(node.get("GPU", 0)) for node in nodes]
+    num_gpus = 1 if any(gpus) else 0
+    num_cpus = workers.num_cpus or (1 if num_gpus else min([4, *cpus]))
+    fitting = sum(gpus) if num_gpus else sum(number // num_cpus for number in cpus)
+    number = workers.number or fitting
+    if number > fitting or not number:
+        device = "one GPU" if num_gpus else f"{num_cpus} CPUs"
+        raise UserInputError(
+            f"The cluster has room for {fitting} workers of {device}. Received: {number} workers"
+        )
+    return _Resources(number, num_cpus, num_gpus)
+
+
+def _datasource(ray: ModuleType, pieces: list[_Piece]) -> Any:
+    """The blocks as rows of a Ray data set."""
+    import pyarrow
+    from ray.data.block import BlockMetadata
+
+    def read(piece: _Piece) -> Iterator[Any]:
+        sides = [one.read(piece.blocks) for one in piece.inputs]
+        try:
+            for block, *lines in zip(piece.blocks, *sides, strict=True):
+                yield _row(piece, block, lines, None)
+        except UserInputError as error:
+            yield _row(piece, piece.blocks[0], [], str(error))
+
+    def _row(piece: _Piece, block: int, lines: list[list[str]], error: str | None) -> Any:
+        return pyarrow.table(
+            {
+                "file": [piece.file],
+                "block": [block],
+                "first_index": [piece.inputs[0].first_line(block)],
+                "paths": [[one.path for one in piece.inputs]],
+                "sides": pyarrow.array(
+                    [lines], pyarrow.list_(pyarrow.list_(pyarrow.large_string()))
+                ),
+                "error": pyarrow.array([error], pyarrow.string()),
+            }
+        )
+
+    class Blocks(ray.data.Datasource):  # type: ignore[name-defined]  # imported when needed
+        def estimate_inmemory_data_size(self) -> int | None:
+            return None
+
+        def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[Any]:
+            tasks = []
+            for piece in pieces:
+                metadata = BlockMetadata(
+                    num_rows=None, size_bytes=None, input_files=None, exec_stats=None
+                )
+                tasks.append(ray.data.ReadTask(lambda piece=piece: read(piece), metadata))
+            return tasks
+
+    return Blocks()
+
+
+class _Worker:
+    """An actor: it loads its model with the first block."""
+
+    def __init__(self, work: LineWork, num_cpus: int, folder: str) -> None:
+        os.environ[THREADS] = str(max(1, num_cpus // MOST_AT_ONCE))
+        os.environ["TF_NUM_INTEROP_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(num_cpus)
+        with contextlib.suppress(OSError):  # a machine without this folder has no relative paths
+            os.chdir(folder)
+        self._work = work
+        self._answer: AnswerLines | None = None
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        (sides,), (paths,), (error,) = batch["sides"], batch["paths"], batch["error"]
+        lines: list[str] = []
+        messages = io.StringIO()
+        if error is None:
+            try:
+                with contextlib.redirect_stderr(messages):
+                    lines = self._answered(sides, paths, int(batch["first_index"][0]))
+            except UserInputError as raised:
+                error = str(raised)
+        return {
+            "file": batch["file"],
+            "block": batch["block"],
+            "lines": [lines],
+            "messages": [messages.getvalue()],
+            "error": [error],
+        }
+
+    def _answered(self, sides: Any, paths: Any, first_index: int) -> list[str]:
+        if self._answer is None:
+            self._answer = self._work.load()
+        columns = [list(side) for side in sides]
+        lines = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+        return self._answer(lines, list(paths), first_index)

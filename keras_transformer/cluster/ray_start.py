@@ -1,0 +1,110 @@
+"""Joining a Ray cluster, or starting one on this machine."""
+
+import contextlib
+import logging
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from types import ModuleType
+
+from keras_transformer.distribution import pip_install
+from keras_transformer.errors import UserInputError
+
+LOCAL = "local"
+_CONNECT_SECONDS = 10
+# Ray reads them when it is imported.
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # no telemetry
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # workers without a GPU keep their environment
+}
+# Ray's servers listen on every address of a Linux machine, unless clusters are off.
+_CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+
+
+@contextlib.contextmanager
+def ray_cluster(address: str) -> Iterator[ModuleType]:
+    """Join a Ray cluster for the time of a `with` block.
+
+    Args:
+        address: `"auto"` or `HOST:PORT`, a running cluster; or `"local"`, a new one of this machine
+            alone, which listens on the loopback interface and ends with the block. Neither its
+            dashboard nor its telemetry run.
+
+    Yields:
+        The module `ray`.
+
+    Raises:
+        UserInputError: Ray is not installed, or the cluster does not answer.
+    """
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    if address == LOCAL:
+        os.environ.setdefault(_CLUSTERS, "0")
+    ray = _import_ray()
+    _check_answers(address)
+    with _without_native_messages():
+        try:
+            ray.init(
+                address=address,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                **({"include_dashboard": False} if address == LOCAL else {}),
+            )
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise UserInputError(f"The Ray cluster {address} cannot be joined: {reason}") from error
+        # Ray Data sets up its log when it is imported.
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Refuse a cluster that nobody answers for; Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon:
+        return
+    try:
+        socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
+    except (OSError, OverflowError, ValueError) as error:
+        raise UserInputError(f"The Ray cluster {address} cannot be joined: {error}") from error
+
+
+@contextlib.contextmanager
+def _without_native_messages() -> Iterator[None]:
+    """Keep Ray's native log off standard error, where Python's messages still go.
+
+    It is shown if the block fails with anything but an error for the user.
+    """
+    sys.stderr.flush()
+    python_stderr, native = sys.stderr, os.dup(2)
+    with tempfile.TemporaryFile() as held, open(os.dup(native), "w", encoding="utf-8") as own:
+        os.dup2(held.fileno(), 2)
+        sys.stderr = own
+        try:
+            yield
+        except (UserInputError, KeyboardInterrupt):
+            raise
+        except BaseException:
+            held.seek(0)
+            os.write(native, held.read())
+            raise
+        finally:
+            sys.stderr = python_stderr
+            os.dup2(native, 2)
+            os.close(native)
+
+
+def _import_ray() -> ModuleType:
+    try:
+        import ray
+        import ray.data
+    except ModuleNotFoundError as error:
+        raise UserInputError(
+            f"`--cluster` needs Ray ({error.name} is missing): {pip_install('ray')}"
+        ) from error
+    return ray

@@ -1,0 +1,1 @@
+"""What verbs do that answer each line with a line."""

@@ -1,0 +1,102 @@
+"""Verbs that answer lines, on a Ray cluster."""
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from keras_transformer.command_line.line_stream import next_piece
+from keras_transformer.commands.arguments.cluster_arguments import WORKERS, column_of
+from keras_transformer.commands.arguments.long_lines import Line, told_by_line
+from keras_transformer.commands.arguments.model_arguments import lines_a_piece, model_digests
+from keras_transformer.errors import UserInputError
+
+if TYPE_CHECKING:
+    from keras_transformer.cluster.line_job import LineWork
+
+# Of the parsed command line.
+CHANGE_NO_LINE = ("arguments", "batch_size", "cluster", "output", "verb", *WORKERS)
+
+
+def run_on_cluster(
+    options: argparse.Namespace, work: "LineWork", sides: Sequence[tuple[str, str]]
+) -> None:
+    """Answer the lines of the inputs on the cluster of `--cluster`, into the folder `--output`.
+
+    Args:
+        options: the parsed command line.
+        work: what a worker does.
+        sides: for each input of the verb the names of its files' and its column's option, such as
+            `("source", "source_column")`.
+    """
+    from keras_transformer.cluster.block_folder import BlockFolder
+    from keras_transformer.cluster.line_job import Workers, run_lines, scan_inputs
+    from keras_transformer.cluster.ray_start import ray_cluster
+
+    files = _files_of(options, sides)
+    names = {name for side in sides for name in side}
+    settings = {
+        name: value
+        for name, value in vars(options).items()
+        if name not in CHANGE_NO_LINE and name not in names
+    }
+    settings["model_digests"] = model_digests(options)
+    block_lines = options.block_lines or lines_a_piece(options)
+    with ray_cluster(options.cluster) as ray:
+        inputs = scan_inputs(ray, files, block_lines)
+        with BlockFolder(options.output, inputs, settings) as folder:
+            workers = Workers(options.workers, options.worker_cpus)
+            run_lines(ray, work, inputs, folder, workers)
+
+
+def answer_in_pieces(
+    answer: Callable[[list[Line], int], list[str]],
+    lines: Iterable[Line],
+    first_index: int,
+    most: int,
+    places: Mapping[str, str],
+) -> list[str]:
+    """The answers to the lines of a block, as to those of a file: at most `most` lines together.
+
+    Args:
+        answer: answers lines, given the number of lines before them.
+        lines: lines, or tuples of parallel ones.
+        first_index: number of lines before these.
+        most: lines of a piece.
+        places: as of `told_by_line`.
+    """
+    rest, answers = iter(lines), []
+    while piece := next_piece(rest, most):
+        with told_by_line(first_index, places):
+            answers += answer(piece, first_index)
+        first_index += len(piece)
+    return answers
+
+
+def _files_of(
+    options: argparse.Namespace, sides: Sequence[tuple[str, str]]
+) -> list[list[tuple[str, str]]]:
+    """For each output its inputs, as pairs of path and column."""
+    found = []
+    for name, column in sides:
+        texts = getattr(options, column) or column_of(column)
+        found.append([(path, texts) for path in _expanded(getattr(options, name))])
+    numbers = [len(paths) for paths in found]
+    if len(set(numbers)) > 1:
+        flags = " and ".join(f"`--{name}`" for name, _ in sides)
+        raise UserInputError(
+            f"{flags} must name as many files. Received: {' and '.join(map(str, numbers))}"
+        )
+    return [list(files) for files in zip(*found, strict=True)]
+
+
+def _expanded(paths: Iterable[str]) -> Iterator[str]:
+    """Paths, absolute and with patterns expanded; URIs as they are."""
+    from keras_transformer.cluster.input_files import is_uri
+    from keras_transformer.data.text_files import find_text_files
+
+    for path in paths:
+        if is_uri(path):
+            yield path
+        else:
+            yield from (str(Path(found).absolute()) for found in find_text_files(path))

@@ -1,0 +1,172 @@
+"""Lines answered on a cluster of two nodes: as on one machine, whatever is killed."""
+
+import contextlib
+import gzip
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from keras_transformer import cli
+from tests.translation_training.number_text import ENGLISH
+
+pytestmark = pytest.mark.tensorflow
+
+SECONDS = 120
+
+
+@pytest.fixture
+def sentences(tmp_path):
+    """A file of 600 sentences."""
+    generator = random.Random(1)
+    lines = [" ".join(generator.choices(ENGLISH, k=generator.randint(1, 4))) for _ in range(600)]
+    path = tmp_path / "many.en"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def expected(sentences, trained_run, tmp_path):
+    """Their translations by one process."""
+    path = tmp_path / "expected"
+    arguments = ["--input", sentences, "--output", path, "--batch-size", "5"]
+    assert call("translate", trained_run, *arguments) == 0
+    return path.read_text()
+
+
+def call(*arguments):
+    return cli.main([str(argument) for argument in arguments])
+
+
+def on_cluster(cluster, trained_run, sentences, output, *arguments):
+    """The arguments of a translation in blocks of 50 lines."""
+    return [
+        "translate",
+        trained_run,
+        *("--input", sentences, "--output", output),
+        *("--cluster", cluster.address, "--worker-cpus", 1),
+        *("--batch-size", 5, "--block-lines", 50, *arguments),
+    ]
+
+
+@contextlib.contextmanager
+def at_first_block(output, action):
+    """Run `action` in a thread once a block of an output is written."""
+
+    def wait():
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end and not finished_blocks(output):
+            time.sleep(0.05)
+        action()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    yield
+    thread.join()
+
+
+def finished_blocks(output):
+    return sorted(output.glob(".partial-*/[0-9]*"))
+
+
+def workers():
+    """The processes of the workers."""
+    found = subprocess.run(["pgrep", "-f", "ray::MapWorker"], capture_output=True, text=True)
+    return [int(pid) for pid in found.stdout.split()]
+
+
+def test_many_files_of_every_kind_are_translated_in_order(
+    cluster, trained_run, sentences, expected, tmp_path, capfd
+):
+    compressed, output = tmp_path / "more.en.gz", tmp_path / "out"
+    compressed.write_bytes(gzip.compress(sentences.read_bytes()))
+    command = on_cluster(cluster, trained_run, sentences, output)
+    command.insert(command.index("--output"), compressed)
+    assert call(*command) == 0
+    assert (output / "many.en").read_text() == expected
+    assert (output / "more.en").read_text() == expected
+    assert sorted(os.listdir(output)) == ["many.en", "more.en"]
+    assert capfd.readouterr().err == ""
+    assert call(*command) == 2
+    assert "many.en exists. It is not overwritten." in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_scores_are_those_of_one_machine(
+    cluster, trained_run, sentences, expected, tmp_path, capfd
+):
+    targets, output = tmp_path / "many.de", tmp_path / "scores"
+    targets.write_text(expected)
+    pairs = ["score", trained_run, "--source", sentences, "--target", targets, "--batch-size", 5]
+    assert call(*pairs) == 0
+    printed = capfd.readouterr().out
+    cluster_flags = ["--cluster", cluster.address, "--worker-cpus", 1, "--block-lines", 160]
+    assert call(*pairs, *cluster_flags, "--output", output) == 0
+    assert (output / "many.en").read_text() == printed
+
+
+@pytest.mark.slow
+def test_a_killed_worker_costs_its_block(cluster, trained_run, sentences, expected, tmp_path):
+    output, killed = tmp_path / "out", []
+
+    def kill():
+        killed.append(workers()[0])
+        os.kill(killed[0], signal.SIGKILL)
+
+    with at_first_block(output, kill):
+        assert call(*on_cluster(cluster, trained_run, sentences, output)) == 0
+    assert killed
+    assert (output / "many.en").read_text() == expected
+
+
+@pytest.mark.slow
+def test_a_killed_driver_goes_on(cluster, trained_run, sentences, expected, tmp_path, capfd):
+    output = tmp_path / "out"
+    arguments = [str(x) for x in on_cluster(cluster, trained_run, sentences, output)]
+    driver = subprocess.Popen([sys.executable, "-m", "keras_transformer", *arguments])
+    with at_first_block(output, driver.kill):
+        assert driver.wait(SECONDS) == -signal.SIGKILL
+    finished = finished_blocks(output)
+    assert 1 <= len(finished) < 12
+    finished[0].write_text("kept\n" * 50)  # it is not made again
+    assert call(*arguments) == 0
+    lines = (output / "many.en").read_text().splitlines()
+    start = int(finished[0].name) - 1
+    assert lines[start : start + 50] == ["kept"] * 50
+    assert lines[:start] + lines[start + 50 :] == [
+        line for i, line in enumerate(expected.splitlines()) if not start <= i < start + 50
+    ]
+    assert f"going on behind {50 * len(finished)} of 600 lines" in capfd.readouterr().err
+
+
+def test_bad_lines_and_clusters_are_one_line_on_stderr(
+    cluster, trained_run, sentences, tmp_path, capfd
+):
+    with sentences.open("a") as file:
+        file.write("one " * 40 + "\n")
+    output = tmp_path / "out"
+    flags = ["--max-source-length", 30, "--workers", 1]
+    assert call(*on_cluster(cluster, trained_run, sentences, output, *flags)) == 2
+    error = capfd.readouterr().err.splitlines()
+    assert len(error) == 1
+    assert f"Line 601 of {sentences} has" in error[0]
+    output = tmp_path / "other"
+    assert call(*on_cluster(cluster, trained_run, sentences, output, "--workers", 9)) == 2
+    assert "room for 2 workers of 1 CPUs. Received: 9 workers" in capfd.readouterr().err
+    cluster_of_none = [*on_cluster(cluster, trained_run, sentences, output), "--cluster", "no:1"]
+    assert call(*cluster_of_none) == 2
+    assert "The Ray cluster no:1 cannot be joined" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_lost_node_costs_its_blocks(cluster, trained_run, sentences, expected, tmp_path):
+    output = tmp_path / "out"
+    node = cluster.add_node(num_cpus=1)
+    with at_first_block(output, lambda: cluster.remove_node(node, allow_graceful=False)):
+        assert call(*on_cluster(cluster, trained_run, sentences, output)) == 0
+    assert (output / "many.en").read_text() == expected
