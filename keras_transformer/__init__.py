@@ -52,6 +52,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from keras_transformer.search_options import SearchOptions as SearchOptions
     from keras_transformer.serving import CTranslate2Translator as CTranslate2Translator
     from keras_transformer.serving import LiteRTTranslator as LiteRTTranslator
+    from keras_transformer.serving import SavedModelTranslator as SavedModelTranslator
     from keras_transformer.serving import TranslationClient as TranslationClient
     from keras_transformer.special_tokens import SpecialTokens as SpecialTokens
     from keras_transformer.text import SentencePieceTokenizer as SentencePieceTokenizer
@@ -91,6 +92,7 @@ _HOMES = {
     "Perplexity": "metrics",
     "PositionalEmbedding": "layers",
     "RunDirectory": "runs.run_directory",
+    "SavedModelTranslator": "serving",
     "SearchOptions": "search_options",
     "SentencePieceTokenizer": "text",
     "SequenceGenerator": "models.sequence_generator",

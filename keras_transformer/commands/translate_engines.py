@@ -6,10 +6,11 @@ import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
+from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.commands.arguments.model_arguments import load_translator
 from keras_transformer.commands.arguments.search_arguments import search_of
 from keras_transformer.commands.export_command import SEARCH as EXPORTED_SEARCH
@@ -23,14 +24,21 @@ from keras_transformer.search_options import SearchOptions
 
 if TYPE_CHECKING:
     from keras_transformer.runs.run_directory import RunDirectory
-    from keras_transformer.serving import CTranslate2Translator, LiteRTTranslator
+    from keras_transformer.serving import (
+        CTranslate2Translator,
+        LiteRTTranslator,
+        SavedModelTranslator,
+    )
 
-ENGINES = ("own", "ctranslate2", "litert")
+    Engine: TypeAlias = CTranslate2Translator | LiteRTTranslator | SavedModelTranslator
+
+ENGINES = ("own", "ctranslate2", "litert", "saved-model")
 # Flags that have no counterpart in an engine, by their names on the parsed command line.
 MISSING: dict[str, tuple[str, ...]] = {
     "own": (),
     "ctranslate2": ("sample",),
     "litert": ("sample", "n_best", "tab_prefix"),
+    "saved-model": ("sample", "n_best", "tab_prefix", "target_language"),
 }
 PRECISION: Final = "float32"
 
@@ -46,6 +54,12 @@ class _Card(msgspec.Struct):
     models: list[_Weights]
 
 
+class _SearchCard(msgspec.Struct):
+    """The part of a `model_card.json` that tells the search."""
+
+    options: dict[str, Any]
+
+
 class _Unusable(Exception):
     """An export cannot be used; the message says why."""
 
@@ -56,15 +70,15 @@ def check_engine(options: argparse.Namespace) -> None:
     for name in MISSING[engine]:
         if getattr(options, name) not in (None, False):
             raise UserInputError(f"`--{name.replace('_', '-')}` is not for `--engine {engine}`.")
-    if engine == "litert" and options.long_lines == "split":
-        raise UserInputError("`--long-lines split` is not for `--engine litert`.")
+    if engine in ("litert", "saved-model") and options.long_lines == "split":
+        raise UserInputError(f"`--long-lines split` is not for `--engine {engine}`.")
     if engine != "own" and len(options.runs) * len(options.checkpoint or [None]) > 1:
         raise UserInputError(
             f"An ensemble is not for `--engine {engine}`: it takes one RUN and one `--checkpoint`."
         )
 
 
-def load_engine(options: argparse.Namespace) -> "CTranslate2Translator | LiteRTTranslator":
+def load_engine(options: argparse.Namespace) -> "Engine":
     """The translator of `--engine`, from the run's export, which is made if it is missing.
 
     It is also made anew if it is damaged, of other weights or, where the search is part of it, of
@@ -72,11 +86,12 @@ def load_engine(options: argparse.Namespace) -> "CTranslate2Translator | LiteRTT
     """
     from keras_transformer.runs.run_directory import RunDirectory
 
-    engine = _CTranslate2(options) if options.engine == "ctranslate2" else _LiteRT(options)
+    engine = _ENGINE_CLASSES[options.engine](options)
     run = RunDirectory.open(options.runs[0])
     weights = run.find_weights(*options.checkpoint or [None])
-    path = run.engines_path / f"{options.engine}-{PRECISION}"
-    with _alone(run, path):
+    folder = run.engines_path / f"{options.engine}-{PRECISION}"
+    path = folder / engine.version
+    with _alone(run, folder):
         try:
             _check_origin(path, weights)
             return engine.opened(path)
@@ -134,6 +149,8 @@ def _given_batch_size(options: argparse.Namespace) -> dict[str, int]:
 class _CTranslate2:
     """The engine CTranslate2: no option of the search is part of an export."""
 
+    version = ""
+
     def __init__(self, options: argparse.Namespace) -> None:
         from keras_transformer.serving.ctranslate2_translator import engine_class
 
@@ -163,6 +180,8 @@ class _CTranslate2:
 
 class _LiteRT:
     """The engine LiteRT: the search is part of an export."""
+
+    version = ""
 
     def __init__(self, options: argparse.Namespace) -> None:
         from keras_transformer.serving.litert_translator import interpreter_class
@@ -196,3 +215,39 @@ class _LiteRT:
         from keras_transformer.export import export_litert
 
         export_litert(translator, path, precision=PRECISION, **self._search)
+
+
+class _SavedModel:
+    """A SavedModel in this process: the search is part of an export."""
+
+    version = "1"  # the only one
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        search = SearchOptions(**search_of(options, options.runs[0]))
+        self._search: dict[str, Any] = {name: getattr(search, name) for name in EXPORTED_SEARCH}
+        self._source_limit = search.source_limit
+
+    def opened(self, path: Path) -> "SavedModelTranslator":
+        start_backend_quietly()
+        from keras_transformer.serving.saved_model_translator import SavedModelTranslator
+
+        card = read_record(path / "model_card.json", _SearchCard)
+        if any(card.options.get(name) != value for name, value in self._search.items()):
+            raise _Unusable("it is of another search")
+        return SavedModelTranslator(
+            path, **_given_batch_size(self._options), long_sentences=self._options.long_lines
+        )
+
+    def export(self, path: Path) -> None:
+        translator = load_translator(self._options)
+        from keras_transformer.export import export_saved_model
+
+        export_saved_model(translator, path.parent, precision=PRECISION, **self._search)
+
+
+_ENGINE_CLASSES: dict[str, type[_CTranslate2 | _LiteRT | _SavedModel]] = {
+    "ctranslate2": _CTranslate2,
+    "litert": _LiteRT,
+    "saved-model": _SavedModel,
+}

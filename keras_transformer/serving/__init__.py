@@ -9,17 +9,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from keras_transformer.serving.ctranslate2_translator import CTranslate2Translator
     from keras_transformer.serving.litert_translator import LiteRTTranslator
+    from keras_transformer.serving.saved_model_translator import SavedModelTranslator
     from keras_transformer.serving.serving_errors import ServingError
     from keras_transformer.serving.translation_client import TranslationClient
 
 _HOMES = {
     "CTranslate2Translator": "ctranslate2_translator",
     "LiteRTTranslator": "litert_translator",
+    "SavedModelTranslator": "saved_model_translator",
     "ServingError": "serving_errors",
     "TranslationClient": "translation_client",
 }
 
-__all__ = ["CTranslate2Translator", "LiteRTTranslator", "ServingError", "TranslationClient"]
+__all__ = [
+    "CTranslate2Translator",
+    "LiteRTTranslator",
+    "SavedModelTranslator",
+    "ServingError",
+    "TranslationClient",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -22,8 +22,8 @@ from keras_transformer.serving.serving_errors import (
 )
 
 if TYPE_CHECKING:
-    from keras_transformer.serving.rest_transport import RestTransport
-    from keras_transformer.serving.tensorflow_grpc_transport import GrpcTransport
+    from keras_transformer.serving.transports.rest_transport import RestTransport
+    from keras_transformer.serving.transports.tensorflow_grpc_transport import GrpcTransport
 
 POLL_SECONDS = 0.2
 # States of a version: loaded and served; unloaded or failed to load.
@@ -161,10 +161,10 @@ def _transport_class(address: str) -> "type[GrpcTransport] | type[RestTransport]
     """The transport for a server at this address."""
     try:
         if address.startswith("grpc"):
-            from keras_transformer.serving.tensorflow_grpc_transport import GrpcTransport
+            from keras_transformer.serving.transports.tensorflow_grpc_transport import GrpcTransport
 
             return GrpcTransport
-        from keras_transformer.serving.rest_transport import RestTransport
+        from keras_transformer.serving.transports.rest_transport import RestTransport
 
         return RestTransport
     except ModuleNotFoundError as error:

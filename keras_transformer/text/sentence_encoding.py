@@ -49,7 +49,7 @@ def encode_sentences(
         if len(row) < max_length:
             continue
         if long_sentences == "refuse":
-            raise SentenceTooLong(name, i, _fault(sentence, max_length))
+            raise SentenceTooLong(name, i, length_fault(sentence, max_length))
         _warn(name, i, sentence, max_length, "its end is cut off")
         rows[i] = row[: max_length - 1]
     return rows
@@ -131,10 +131,11 @@ def _chunks(row: list[int], most: int, word_starts: Set[int]) -> Iterator[list[i
         yield row[start:]
 
 
-def _fault(sentence: str, max_length: int) -> str:
+def length_fault(sentence: str, max_length: int) -> str:
+    """What `SentenceTooLong` says of a sentence."""
     return f"has more than {max_length:,} tokens, end of sentence counted: {sentence[:40]!r}..."
 
 
 def _warn(name: str, index: int, sentence: str, max_length: int, outcome: str) -> None:
-    fault = f"{_fault(sentence, max_length)} ({outcome})"
+    fault = f"{length_fault(sentence, max_length)} ({outcome})"
     warnings.warn(LongSentenceWarning(name, index, fault), stacklevel=2)

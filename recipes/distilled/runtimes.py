@@ -4,14 +4,13 @@ import pathlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-from keras_transformer import LiteRTTranslator, Translator
+from keras_transformer import LiteRTTranslator, SavedModelTranslator, Translator
 from keras_transformer.errors import UserInputError
 from keras_transformer.export import export_litert, export_saved_model
 
 Translate = Callable[[list[str]], list[str]]
 
 TRANSLATOR, SAVED_MODEL, LITERT = RUNTIMES = ("Translator", "SavedModel", "LiteRT")
-_BATCH_SIZE = 32  # sentences of a request to the SavedModel
 
 
 class Runtime(NamedTuple):
@@ -50,23 +49,7 @@ def runtimes_of(
 
 def _saved_model(translator: Translator, folder: pathlib.Path) -> Runtime:
     path = export_saved_model(translator, folder)
-    import tensorflow as tf
-    import tensorflow_text  # noqa: F401  (the operations of the tokenizer)
-
-    loaded = tf.saved_model.load(path)
-    signature = loaded.signatures["translate"]
-
-    def translate(sentences: list[str]) -> list[str]:
-        texts = [""] * len(sentences)
-        order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
-        for start in range(0, len(order), _BATCH_SIZE):
-            batch = order[start : start + _BATCH_SIZE]
-            found = signature(inputs=tf.constant([sentences[i] for i in batch]))["outputs"]
-            for i, text in zip(batch, found.numpy(), strict=True):
-                texts[i] = text.decode("utf-8")
-        return texts
-
-    return Runtime(translate, _size(path))
+    return Runtime(SavedModelTranslator(path).translate, _size(path))
 
 
 def _litert(translator: Translator, folder: pathlib.Path) -> Runtime:

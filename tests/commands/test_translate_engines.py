@@ -80,6 +80,35 @@ def test_an_export_for_litert_is_of_one_search(trained_run, run, translated, mon
     assert lines[0] == told + "of another search."  # the fake export is of the same again
 
 
+@pytest.mark.tensorflow
+def test_a_saved_model_says_what_the_translator_says(run, translated):
+    path = run / "engines" / "saved-model-float32" / "1"
+    flags = ["--beam-size=2", "--extra-length=8", "--max-source-length=40"]
+    expected = Translator.load(run, beam_size=2, extra_length=8).translate(TEXT.splitlines())
+    told = f"Making {path} for `--engine saved-model`: it is missing."
+    assert translated(run, "saved-model", *flags) == (0, expected, [told])
+    assert translated(run, "saved-model", *flags, "--batch-size=2") == (0, expected, [])
+    code, lines, (refusal,) = translated(run, "saved-model", *flags, text="one " * 100)
+    assert (code, lines) == (2, [])
+    assert "Line 1 of standard input has more than 40 tokens" in refusal
+    cut = translated(run, "saved-model", *flags, "--long-lines=cut", text="one " * 100)
+    assert (cut[0], len(cut[1])) == (0, 1)
+    for flag in ("--n-best=2", "--target-language=deu", "--long-lines=split"):
+        assert translated(run, "saved-model", flag)[0] == 2
+
+
+@pytest.mark.slow(backend="tensorflow")
+def test_a_saved_model_is_of_one_search(run, translated):
+    path = run / "engines" / "saved-model-float32" / "1"
+    flags = ["--beam-size=2", "--extra-length=8", "--max-source-length=40"]
+    assert translated(run, "saved-model", *flags)[0] == 0
+    lines = translated(run, "saved-model", *flags, "--beam-size=1")[2]
+    assert lines == [f"Making {path} for `--engine saved-model`: it is of another search."]
+    (path / "saved_model.pb").write_bytes(b"damaged")
+    lines = translated(run, "saved-model", *flags, "--beam-size=1")[2]
+    assert lines == [f"Making {path} for `--engine saved-model`: it is damaged."]
+
+
 @pytest.mark.slow(backend="tensorflow")
 def test_litert_says_what_the_translator_says(run, translated):
     for options in ({"beam_size": 2, "extra_length": 8}, {"beam_size": 1, "extra_length": 8}):

@@ -12,8 +12,6 @@ import urllib3
 
 from keras_transformer.serving.answer_values import Outputs, Signatures, VersionState
 from keras_transformer.serving.connection import Connection
-from keras_transformer.serving.rest_deadlines import DeadlineAdapter
-from keras_transformer.serving.rest_json import described_model, parsed, version_states
 from keras_transformer.serving.serving_errors import (
     MESSAGE_LENGTH,
     MOST_ANSWER_BYTES,
@@ -28,6 +26,8 @@ from keras_transformer.serving.serving_errors import (
     one_line,
     reading_answer,
 )
+from keras_transformer.serving.transports.rest_deadlines import DeadlineAdapter
+from keras_transformer.serving.transports.rest_json import described_model, parsed, version_states
 
 # Too many requests, bad gateway, service unavailable, gateway timed out.
 MAY_PASS = {429, 502, 503, 504}

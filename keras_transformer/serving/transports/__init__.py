@@ -1,0 +1,1 @@
+"""How requests reach a model server: REST and gRPC."""
