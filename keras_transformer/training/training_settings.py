@@ -104,7 +104,8 @@ class TrainingSettings(Settings):
     )
     residual_connection: str | None = setting(
         None,
-        "deepnorm, b2t: post-norm that learns at once, without a plateau; none: plain, the paper's",
+        "post-norm that learns at once: deepnorm, encoder_deepnorm (for 512 and wider), b2t; none: "
+        "plain, the paper's",
         choices=RESIDUAL_CONNECTIONS,
     )
     final_norm: bool | None = setting(
