@@ -1,9 +1,9 @@
 """Tokenizing parallel text once: later runs open the files of the first."""
 
+import collections
 import dataclasses
 import functools
 import hashlib
-import itertools
 import json
 import os
 import pathlib
@@ -11,14 +11,11 @@ import shutil
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
-
-import numpy as np
-import tqdm
-from numpy.typing import NDArray
+from typing import Any, Protocol
 
 from keras_transformer.data.corpus_writer import CorpusWriter
-from keras_transformer.data.pair_filters import PairFilters, PairSieve
+from keras_transformer.data.pair_filters import REASONS, PairFilters, Reason
+from keras_transformer.data.pair_sifting import CorpusTokenizer, KeptPairs, PairSifter, sift
 from keras_transformer.data.parallel_corpus import (
     FORMAT_VERSION,
     ParallelCorpus,
@@ -31,23 +28,13 @@ from keras_transformer.files.file_lock import file_lock
 from keras_transformer.files.whole_files import writing
 from keras_transformer.types import PathLike
 
-_CHUNK_PAIRS = 10_000
 _CONTENT_VERSION = 2  # to be raised when the same text gives other pairs
 
-_T = TypeVar("_T")
-_Rows = dict[str, list[_T]]  # of both sides
 
+class SiftPairs(Protocol):
+    """Yields what is left of a text, in order."""
 
-class CorpusTokenizer(Protocol):
-    """A tokenizer for `prepare_corpus`, such as a `SentencePieceTokenizer`."""
-
-    @property
-    def fingerprint(self) -> str: ...
-
-    @property
-    def vocabulary_size(self) -> int: ...
-
-    def encode(self, sentences: list[str], /) -> list[list[int]]: ...
+    def __call__(self, text: ParallelText, sifter: PairSifter, /) -> Iterator[KeptPairs]: ...
 
 
 def prepare_corpus(
@@ -58,6 +45,7 @@ def prepare_corpus(
     source_tokenizer: CorpusTokenizer | None = None,
     filters: PairFilters | None = None,
     keep_text: bool = False,
+    sift: SiftPairs = sift,
 ) -> ParallelCorpus:
     """Tokenize sentence pairs into memory-mapped arrays, or open those of an earlier call.
 
@@ -75,6 +63,8 @@ def prepare_corpus(
         source_tokenizer: tokenizer of the sources; defaults to `tokenizer`.
         filters: which pairs to drop; by default only those with an empty side.
         keep_text: whether to keep the sentences too, as subword sampling needs.
+        sift: what tokenizes and filters the pairs: by default this process, or a
+            `cluster.RaySifter`.
 
     Returns:
         The prepared corpus.
@@ -102,7 +92,9 @@ def prepare_corpus(
     known = _known_metadata(content, tokenizers)
     if not directory.is_dir():
         cache_directory.mkdir(parents=True, exist_ok=True)
-        write = functools.partial(_write_corpus, text, tokenizers, filters, keep_text, known)
+        write = functools.partial(
+            _write_corpus, text, PairSifter(tokenizers, filters, keep_text), sift, known
+        )
         _prepare_once(directory, text.name, write)
     corpus = ParallelCorpus.open(directory, name=text.name, unit=text.unit)
     if any(corpus.metadata.get(key) != value for key, value in known.items()):
@@ -173,47 +165,26 @@ def _known_metadata(content: str, tokenizers: Mapping[str, CorpusTokenizer]) -> 
 
 def _write_corpus(
     text: ParallelText,
-    tokenizers: Mapping[str, CorpusTokenizer],
-    filters: PairFilters,
-    keep_text: bool,
+    sifter: PairSifter,
+    sift: SiftPairs,
     known: dict[str, Any],
     directory: pathlib.Path,
 ) -> None:
-    sieve = PairSieve(filters)
-    with CorpusWriter(directory, keep_text) as writer:
-        for numbers, texts in _chunks(text):
-            ids = {side: tokenizers[side].encode(texts[side]) for side in texts}
-            lengths = [np.fromiter(map(len, ids[side]), "int64", len(numbers)) for side in ids]
-            keep = sieve.keep(texts["source"], texts["target"], *lengths)
-            if keep.any():
-                writer.append(numbers[keep], _select(ids, keep), _select(texts, keep))
+    dropped: collections.Counter[Reason] = collections.Counter()
+    with CorpusWriter(directory, sifter.keep_text) as writer:
+        for kept in sift(text, sifter):
+            dropped.update(kept.dropped)
+            if len(kept.numbers):
+                writer.append(kept.numbers, kept.ids, kept.texts)
+        counts = {reason: dropped[reason] for reason in REASONS}
         if not writer.pairs:
-            dropped = drop_listing(sieve.dropped)
+            listing = drop_listing(counts)
             raise UserInputError(
-                f"No pair of {text.name} is left: {dropped}"
-                if dropped
+                f"No pair of {text.name} is left: {listing}"
+                if listing
                 else f"{text.name} holds no sentence pairs"
             )
-        writer.finish(dropped=sieve.dropped, **known)
-
-
-def _chunks(text: ParallelText) -> Iterator[tuple[NDArray[np.integer], _Rows[str]]]:
-    """Yield the numbers of the next pairs, from 1, and their sentences by side."""
-    pairs = iter(text)
-    start = 1
-    with tqdm.tqdm(
-        total=text.num_pairs, desc=f"Tokenizing {text.name}", unit=" pairs", disable=None
-    ) as progress:
-        while chunk := list(itertools.islice(pairs, _CHUNK_PAIRS)):
-            sources, targets = zip(*chunk, strict=True)
-            numbers = np.arange(start, start + len(chunk))
-            yield numbers, {"source": list(sources), "target": list(targets)}
-            start += len(chunk)
-            progress.update(len(chunk))
-
-
-def _select(rows: _Rows[_T], keep: NDArray[np.bool_]) -> _Rows[_T]:
-    return {side: list(itertools.compress(rows[side], keep)) for side in rows}
+        writer.finish(dropped=counts, **known)
 
 
 def _publish(partial: pathlib.Path, directory: pathlib.Path) -> None:

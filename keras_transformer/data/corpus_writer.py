@@ -5,11 +5,11 @@ import hashlib
 import itertools
 import json
 import pathlib
-from collections.abc import Sequence, Sized
-from typing import BinaryIO
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from typing import BinaryIO, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from keras_transformer.data.parallel_corpus import (
     FORMAT_VERSION,
@@ -18,6 +18,30 @@ from keras_transformer.data.parallel_corpus import (
     OFFSET_TYPE,
     SIDES,
 )
+
+
+class PackedRows(NamedTuple):
+    """Rows as they are on disk: their bytes end to end, and the number of values of each."""
+
+    values: bytes
+    lengths: NDArray[np.integer]
+
+    @classmethod
+    def of_ids(cls, rows: Sequence[list[int]]) -> Self:
+        """Pack rows of token ids."""
+        lengths = _lengths(rows)
+        ids = itertools.chain.from_iterable(rows)
+        return cls(np.fromiter(ids, dtype=ID_TYPE, count=lengths.sum()).tobytes(), lengths)
+
+    @classmethod
+    def of_texts(cls, texts: Iterable[str]) -> Self:
+        """Pack sentences, in UTF-8."""
+        rows = [text.encode("utf-8") for text in texts]
+        return cls(b"".join(rows), _lengths(rows))
+
+
+def _lengths(rows: Sequence[Sized]) -> NDArray[np.integer]:
+    return np.fromiter(map(len, rows), "int64", len(rows))
 
 
 class CorpusWriter(contextlib.ExitStack):
@@ -36,17 +60,16 @@ class CorpusWriter(contextlib.ExitStack):
     def append(
         self,
         line_numbers: Sequence[int] | np.ndarray,
-        ids: dict[str, list[list[int]]],
-        texts: dict[str, list[str]],
+        ids: Mapping[str, PackedRows],
+        texts: Mapping[str, PackedRows],
     ) -> None:
         """Write the next pairs: their line numbers, and their ids and sentences by side."""
         self.pairs += len(line_numbers)
         self._line_numbers.write(np.asarray(line_numbers, dtype=OFFSET_TYPE).tobytes())
         for side in SIDES:
-            self._ids[side].append(ids[side], _pack_ids(ids[side]))
+            self._ids[side].append(ids[side])
             if self._keep_text:
-                lines = [line.encode("utf-8") for line in texts[side]]
-                self._texts[side].append(lines, b"".join(lines))
+                self._texts[side].append(texts[side])
 
     def finish(self, **metadata: object) -> None:
         """Write the metadata of the corpus, after the last pair."""
@@ -91,16 +114,11 @@ class _RowsWriter:
         self._offsets_file = offsets_file
         self._write_offsets([0])
 
-    def append(self, rows: Sequence[Sized], packed: bytes) -> None:
-        self._values_file.write(packed)
-        stops = self.stop + np.cumsum(np.fromiter(map(len, rows), "int64", len(rows)))
+    def append(self, rows: PackedRows) -> None:
+        self._values_file.write(rows.values)
+        stops = self.stop + np.cumsum(rows.lengths)
         self._write_offsets(stops)
         self.stop = int(stops[-1])
 
     def _write_offsets(self, offsets: ArrayLike) -> None:
         self._offsets_file.write(np.asarray(offsets, dtype=OFFSET_TYPE).tobytes())
-
-
-def _pack_ids(rows: Sequence[Sequence[int]]) -> bytes:
-    tokens = sum(map(len, rows))
-    return np.fromiter(itertools.chain.from_iterable(rows), dtype=ID_TYPE, count=tokens).tobytes()

@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -73,14 +73,18 @@ class PairSieve:
         targets: Iterable[str],
         source_lengths: NDArray[np.integer],
         target_lengths: NDArray[np.integer],
+        repeated: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.bool_]:
-        """Return which of the next pairs to keep, from their sentences and subword lengths."""
+        """Return which of the next pairs to keep, from their sentences and subword lengths.
+
+        `repeated` says which of them occurred earlier; None: in earlier calls, or in this one.
+        """
         sources = [line.strip() for line in sources]
         targets = [line.strip() for line in targets]
         shorter = np.minimum(source_lengths, target_lengths)
         longer = np.maximum(source_lengths, target_lengths)
         keep = np.ones(len(sources), dtype=bool)
-        for reason, broken in self._broken(sources, targets, shorter, longer):
+        for reason, broken in self._broken(sources, targets, shorter, longer, repeated):
             self.dropped[reason] += int(np.count_nonzero(keep & broken))
             keep &= ~broken
         return keep
@@ -91,6 +95,7 @@ class PairSieve:
         targets: list[str],
         shorter: NDArray[np.integer],
         longer: NDArray[np.integer],
+        repeated: NDArray[np.bool_] | None,
     ) -> Iterator[tuple[Reason, NDArray[np.bool_]]]:
         """Yield the pairs that each active filter drops, in the order of the checks."""
         filters, pairs = self.filters, list(zip(sources, targets, strict=True))
@@ -99,11 +104,20 @@ class PairSieve:
         if filters.copies:
             yield "copy", np.fromiter((a == b for a, b in pairs), bool, len(pairs))
         if filters.duplicates:
-            yield "duplicate", self._seen.add(np.fromiter(map(_hash, pairs), "uint64", len(pairs)))
+            if repeated is None:
+                repeated = self._seen.add(pair_hashes(sources, targets))
+            yield "duplicate", repeated
         if filters.max_tokens is not None:
             yield "too_long", longer > filters.max_tokens
         if filters.max_ratio is not None:
             yield "length_ratio", longer > filters.max_ratio * shorter
+
+
+def pair_hashes(sources: Sequence[str], targets: Sequence[str]) -> NDArray[np.uint64]:
+    """Hashes of pairs of sentences, by which repetitions are found; white space is ignored."""
+    pairs = zip(sources, targets, strict=True)
+    hashes = (_hash((source.strip(), target.strip())) for source, target in pairs)
+    return np.fromiter(hashes, "uint64", len(sources))
 
 
 class _SeenHashes:

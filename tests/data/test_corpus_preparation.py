@@ -19,7 +19,7 @@ from keras_transformer.data import (
     ParallelCorpus,
     ParallelText,
     SentencePairs,
-    corpus_preparation,
+    pair_sifting,
     prepare_corpus,
 )
 from keras_transformer.errors import CannotWrite, UserInputError
@@ -84,7 +84,7 @@ def test_nothing_is_said_of_a_clean_corpus(tmp_path, capsys):
 
 def test_chunks_leave_no_trace(tmp_path, monkeypatch):
     whole = prepared(tmp_path / "whole")
-    monkeypatch.setattr(corpus_preparation, "_CHUNK_PAIRS", 2)
+    monkeypatch.setattr(pair_sifting, "CHUNK_PAIRS", 2)
     chunked = prepared(tmp_path / "chunked")
     assert pairs(chunked) == pairs(whole)
     np.testing.assert_array_equal(chunked.line_numbers, whole.line_numbers)
@@ -168,9 +168,9 @@ KILLED = """
 import os, signal, sys
 sys.path.insert(0, {tests!r})
 import test_corpus_preparation as here
-from keras_transformer.data import corpus_preparation
+from keras_transformer.data import pair_sifting
 
-corpus_preparation._CHUNK_PAIRS = 1
+pair_sifting.CHUNK_PAIRS = 1
 
 class Killed(here.LetterTokenizer):
     def encode(self, sentences):
@@ -400,7 +400,7 @@ def peak_memory(directory, number):
 
 
 def test_memory_does_not_grow_with_the_text(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus_preparation, "_CHUNK_PAIRS", 500)
+    monkeypatch.setattr(pair_sifting, "CHUNK_PAIRS", 500)
     (few, little), (many, much) = (peak_memory(tmp_path, number) for number in (1_000, 8_000))
     assert (few, many) == (1_000, 8_000)
     # Held as a whole the longer text would take 8,000 x 41 tokens of 4 bytes and more.

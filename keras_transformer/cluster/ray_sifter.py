@@ -1,0 +1,188 @@
+"""Tokenizing and filtering a corpus on a Ray cluster."""
+
+import collections
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.cluster.ray_start import LOCAL, ray_cluster
+from keras_transformer.data.pair_filters import pair_hashes
+from keras_transformer.data.pair_sifting import (
+    CHUNK_PAIRS,
+    Chunk,
+    KeptPairs,
+    PairSifter,
+    chunks,
+    progress_bar,
+)
+from keras_transformer.data.parallel_text import ParallelText
+
+# A group of chunks has a million pairs; a part of all hashes has at most some 16 million.
+GROUP_CHUNKS = 100
+PART_PAIRS = 1 << 24
+_PARTS = 8  # of a text whose number of pairs is not known
+
+
+class RaySifter:
+    """The `sift` of `data.prepare_corpus` that works on a Ray cluster.
+
+    Chunks of pairs go to whichever worker is free, and come back in their order, so that the corpus
+    is the same to the byte. This process reads the text and writes the corpus. Repeated pairs are
+    found by a shuffle: hashes of all pairs are divided into parts, each of which fits into the
+    memory of a worker; the text is read twice then.
+
+    Args:
+        address: of the cluster, as of `ray_cluster`.
+        window: most chunks in flight. None: two for each CPU of the cluster.
+
+    Example:
+
+    ```python
+    text = data.ParallelFiles("web/*.en.gz", "web/*.de.gz")
+    filters = data.PairFilters(duplicates=True)
+    data.prepare_corpus(text, tokenizer, "prepared", filters=filters, sift=RaySifter("auto"))
+    ```
+    """
+
+    def __init__(self, address: str = LOCAL, window: int | None = None) -> None:
+        if window is not None:
+            check_positive_int("window", window)
+        self.address = address
+        self.window = window
+
+    def __call__(self, text: ParallelText, sifter: PairSifter) -> Iterator[KeptPairs]:
+        """Yield what is left of a text, in order."""
+        with ray_cluster(self.address) as ray:
+            window = self.window or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+            groups = None
+            if sifter.filters.duplicates:
+                groups = _find_repeated(ray, text, window)
+            tasks = _sift_tasks(ray, text, sifter, groups)
+            with progress_bar(text, "Tokenizing") as progress:
+                for number_of_pairs, kept in _in_order(ray, tasks, window):
+                    yield kept
+                    progress.update(number_of_pairs)
+
+
+class _Positions(NamedTuple):
+    """Hashes of pairs of a group, and the pairs' places in it."""
+
+    hashes: NDArray[np.uint64]
+    places: NDArray[np.uint32]
+
+
+def _sift_tasks(
+    ray: ModuleType, text: ParallelText, sifter: PairSifter, groups: list[list[Any]] | None
+) -> Iterator[tuple[int, Any]]:
+    """A task for each chunk, started when it is asked for, and the chunk's number of pairs."""
+    sift = ray.remote(max_retries=-1)(_sifted)
+    shared = ray.put(sifter)
+    for index, chunk in enumerate(chunks(text)):
+        group, place = divmod(index, GROUP_CHUNKS)
+        repeated = [] if groups is None else groups[group]
+        yield len(chunk.sources), sift.remote(shared, chunk, place, groups is not None, *repeated)
+
+
+def _sifted(
+    sifter: PairSifter, chunk: Chunk, place: int, is_known: bool, *repeated: NDArray[np.uint32]
+) -> KeptPairs:
+    """What is left of the chunk at a place in its group, whose repeated pairs are given."""
+    if not is_known:
+        return sifter.sift(chunk)
+    mask = np.zeros(len(chunk.sources), bool)
+    first = place * CHUNK_PAIRS
+    for places in repeated:
+        inside = places[(places >= first) & (places < first + len(mask))]
+        mask[inside - first] = True
+    return sifter.sift(chunk, repeated=mask)
+
+
+def _find_repeated(ray: ModuleType, text: ParallelText, window: int) -> list[list[Any]]:
+    """For each group of chunks, references to the places of its repeated pairs, by part."""
+    pairs = text.num_pairs
+    num_parts = _PARTS if pairs is None else max(1, -(-pairs // PART_PAIRS))
+    hash_chunk = ray.remote(max_retries=-1)(_hashes)
+    divide = ray.remote(max_retries=-1, num_returns=num_parts)(_divided)
+    parts: list[list[Any]] = [[] for _ in range(num_parts)]  # of the groups' hashes
+    group: list[Any] = []
+
+    def divide_group() -> None:
+        for part, pieces in zip(parts, _listed(divide.remote(num_parts, *group)), strict=True):
+            part.append(pieces)
+        group.clear()
+
+    with progress_bar(text, "Hashing") as progress:
+        tasks = ((len(x.sources), hash_chunk.remote(x.sources, x.targets)) for x in chunks(text))
+        for number_of_pairs, reference in _started(ray, tasks, window):
+            group.append(reference)
+            if len(group) == GROUP_CHUNKS:
+                divide_group()
+            progress.update(number_of_pairs)
+    if group:
+        divide_group()
+    num_groups = len(parts[0])
+    find = ray.remote(max_retries=-1, num_returns=num_groups)(_repeated_places)
+    found = [_listed(find.remote(*pieces)) for pieces in parts] if num_groups else []
+    return [list(references) for references in zip(*found, strict=True)]
+
+
+def _hashes(sources: list[str], targets: list[str]) -> NDArray[np.uint64]:
+    return pair_hashes(sources, targets)
+
+
+def _divided(num_parts: int, *chunks_of_hashes: NDArray[np.uint64]) -> Any:
+    """The hashes of a group in parts by their value."""
+    hashes = np.concatenate(chunks_of_hashes)
+    places = np.arange(len(hashes), dtype=np.uint32)
+    part = hashes % np.uint64(num_parts)
+    found = [_Positions(hashes[part == i], places[part == i]) for i in range(num_parts)]
+    return _single(found)
+
+
+def _repeated_places(*groups: _Positions) -> Any:
+    """For each group the places of the pairs whose hash occurred earlier, of one part."""
+    hashes = np.concatenate([group.hashes for group in groups])
+    order = np.argsort(hashes, kind="stable")
+    in_order = hashes[order]
+    repeated = np.zeros(len(hashes), bool)
+    repeated[order[1:]] = in_order[1:] == in_order[:-1]
+    ends = np.cumsum([len(group.hashes) for group in groups])[:-1]
+    masks = np.split(repeated, ends)
+    return _single([group.places[mask] for group, mask in zip(groups, masks, strict=True)])
+
+
+def _in_order(
+    ray: ModuleType, tasks: Iterable[tuple[int, Any]], window: int
+) -> Iterator[tuple[int, Any]]:
+    """The results of tasks in their order; at most so many are in flight."""
+    for number, reference in _started(ray, tasks, window):
+        yield number, ray.get(reference)
+
+
+def _started(
+    ray: ModuleType, tasks: Iterable[tuple[int, Any]], window: int
+) -> Iterator[tuple[int, Any]]:
+    """Tasks that are done, in their order; at most so many more are in flight."""
+    pending: collections.deque[tuple[int, Any]] = collections.deque()
+    for task in tasks:
+        pending.append(task)
+        if len(pending) >= window:
+            ray.wait([pending[0][1]])
+            yield pending.popleft()
+    while pending:
+        ray.wait([pending[0][1]])
+        yield pending.popleft()
+
+
+def _single(values: list[Any]) -> Any:
+    """What a task returns for so many results: Ray takes a single one by itself."""
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _listed(references: Any) -> list[Any]:
+    """References to a task's results: Ray gives a single one by itself."""
+    return references if isinstance(references, list) else [references]
