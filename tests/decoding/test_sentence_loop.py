@@ -112,7 +112,7 @@ def test_a_search_finds_what_it_finds_with_all_sentences_to_the_end(
     ends = np.argmax(np.asarray(staying[0])[:, 0] == TOKENS.eos, axis=-1)
     assert len(set(ends.tolist())) > 3
     np.testing.assert_array_equal(leaving[0], staying[0])
-    np.testing.assert_allclose(leaving[1], staying[1], atol=1e-5)
+    np.testing.assert_allclose(leaving[1], staying[1], rtol=2e-5)  # sums of other sizes
 
 
 @pytest.mark.parametrize(("beam_size", "has_rules"), CASES)

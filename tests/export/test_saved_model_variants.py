@@ -183,5 +183,7 @@ def test_bfloat16_computes_in_bfloat16(bfloat16):
     assert found["outputs"].tolist() == [text for ((text, _),) in expected]
     np.testing.assert_allclose(found["scores"], [s for ((_, s),) in expected], atol=0.02)
     log_probs = exported.run("score", inputs=sources, targets=targets)["log_probs"]
-    np.testing.assert_allclose(log_probs, translator.score(sources, targets), atol=0.1)
-    assert np.abs(log_probs - translator.score(sources, targets)).max() > 1e-4
+    expected = np.array(translator.score(sources, targets))
+    # Rounded numbers are off by a share of themselves: improbable targets by more.
+    np.testing.assert_allclose(log_probs, expected, atol=0.1, rtol=0.01)
+    assert np.abs(log_probs - expected).max() > 1e-4

@@ -82,6 +82,17 @@ def test_gradients_are_the_same(fused):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+def error_of_means():
+    """What the processor's own means of bfloat16 are off by: some keep their sums in it too."""
+    weights = np.abs(random(1, LONG, LONG))
+    pair = weights / weights.sum(-1, keepdims=True), random(1, LONG, HIDDEN, seed=1)
+    rounded = [ops.cast(each, "bfloat16") for each in pair]
+    exact = ops.einsum("bqk,bkd->bqd", *(ops.cast(each, "float32") for each in rounded))
+    found = ops.cast(ops.einsum("bqk,bkd->bqd", *rounded), "float32")
+    found, exact = map(ops.convert_to_numpy, (found, exact))
+    return np.abs(found - exact).max() / np.abs(exact).max()
+
+
 def test_low_precision_keeps_a_float32_softmax(fused):
     layer = MultiHeadAttention(2, 4, dtype="mixed_bfloat16")
     x = random(1, LONG, HIDDEN)
@@ -93,7 +104,7 @@ def test_low_precision_keeps_a_float32_softmax(fused):
     # A sum of 512 weights rounded to bfloat16 would be off by whole percents.
     expected = by_weights(exact, x)
     error = np.abs(np.asarray(ops.cast(output, "float32")) - expected)
-    assert error.max() < 0.02 * np.abs(expected).max()
+    assert error.max() < (0.02 + error_of_means()) * np.abs(expected).max()
     assert fused == [LONG]
 
 

@@ -237,10 +237,13 @@ def test_it_scores_and_aligns_as_the_translator_does(translator, exported):
     [("float32", 4, 4), ("float16", 2, 2), ("int16", 2, 4), ("int8", 1, 4)],
 )
 def test_a_smaller_one_translates_as_well(translator, precision, weight, position, tmp_path):
-    sources = pairs()[0][::7]
+    # What the model is sure of: in other sentences it wavers, on each processor in its own way.
+    scored = zip(*pairs(), translator.score(*pairs()), strict=True)
+    sources, targets = zip(*((x, y) for x, y, score in scored if score > -0.2), strict=True)
+    assert len(sources) > 100
     smaller = opened(translator, tmp_path / "model", precision=precision)
     found = translations_of(smaller, translator, sources, beam_size=1)
-    assert equal(found, translator.translate(sources)) >= 0.95 * len(sources)
+    assert equal(found, targets) >= 0.95 * len(sources)
     positions = 2048 * 64 * position
     weights = translator.models[0].count_params() * weight
     assert (tmp_path / "model" / "model.bin").stat().st_size < positions + 1.15 * weights
