@@ -96,6 +96,8 @@ class BlockFolder:
         if exception_type is None:
             with writing(self.path):
                 remove_left_over(self.path)
+                for file in range(len(self._inputs)):  # a kill may have left them
+                    shutil.rmtree(self._blocks_path(file), ignore_errors=True)
                 (self.path / _RECORD).unlink(missing_ok=True)
         os.close(self._locked)  # gives up the lock
 

@@ -73,6 +73,11 @@ def test_a_kill_before_the_blocks_are_joined_loses_nothing(tmp_path, monkeypatch
     assert not (tmp_path / "web.txt").exists()
     with interrupted_job(tmp_path):
         assert (tmp_path / "web.txt").read_text() == "a\nb\n"
+    (tmp_path / ".partial-web.txt").mkdir()  # of a kill right behind the joining
+    with BlockFolder(tmp_path, inputs(), SETTINGS) as folder:
+        for name in folder.missing:
+            folder.write(name, answers(name))
+    assert contents(tmp_path) == {"news.en": "1\n2\n3\n4\n5\n", "web.txt": "a\nb\n"}
 
 
 def test_another_job_is_refused(tmp_path):

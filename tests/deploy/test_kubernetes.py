@@ -194,7 +194,7 @@ def test_the_export_is_what_the_server_reads():
     assert [str(run) for run in options.runs] == [str(training)]
     (server,) = PODS["serve", "Deployment"]["containers"]
     (mount,) = server["volumeMounts"]
-    exported = str(options.directory).replace(f"/work/{mount['subPath']}", mount["mountPath"])
+    exported = str(options.directory).replace(f"/data/{mount['subPath']}", mount["mountPath"])
     assert f"--model_base_path={exported}" in server["args"]
 
 

@@ -22,7 +22,7 @@ _FIRST_PORT, _LAST_PORT, _PORTS_OF_A_JOB = 61440, 65535, 16
 def slurm_tasks() -> tuple[list[str], int]:
     """Return the addresses of all tasks of this `srun`, and the number of this task.
 
-    Where `srun` started a single task or none, as in the shell of `salloc`, there are no addresses.
+    The list is empty if `srun` started a single task or none, as in the shell of `salloc`.
     Tasks are expected in the order of their nodes, as `srun --distribution=block` starts them: task
     0 is the first of the first node. On a node they listen on one port after the other.
 
