@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from keras_transformer.backend_start import MOST_AT_ONCE, THREADS
 from keras_transformer.cluster.block_folder import BlockFolder, BlockName
 from keras_transformer.cluster.input_files import InputFile, scan_file
+from keras_transformer.cluster.worker_resources import Workers, resources_of
 from keras_transformer.command_line.line_stream import line_bar
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import tell
@@ -38,18 +39,6 @@ class AnswerLines(Protocol):
     """
 
     def __call__(self, lines: list[Any], paths: Sequence[str], first_index: int) -> list[str]: ...
-
-
-class Workers(NamedTuple):
-    """The workers of a job.
-
-    Args:
-        number: how many. None: as many as the cluster's GPUs, or as its CPUs allow.
-        num_cpus: CPUs of each, and so the threads of its operations.
-    """
-
-    number: int | None
-    num_cpus: int | None
 
 
 class _Piece(NamedTuple):
@@ -162,7 +151,7 @@ def _answers(
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.target_max_block_size = 1  # each block by itself
-    resources = _resources(ray, workers)
+    resources = resources_of(ray, workers)
     rows = ray.data.read_datasource(
         _datasource(ray, pieces), num_cpus=_READ_CPUS, override_num_blocks=len(pieces)
     )
@@ -175,31 +164,6 @@ def _answers(
         num_gpus=resources.num_gpus,
     )
     yield from answers.iter_rows()
-
-
-class _Resources(NamedTuple):
-    """Number of workers, and CPUs and GPUs of each."""
-
-    number: int
-    num_cpus: int
-    num_gpus: int
-
-
-def _resources(ray: ModuleType, workers: Workers) -> _Resources:
-    """What workers have on this cluster; UserInputError if they do not fit."""
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    cpus = [int(node.get("CPU", 0)) for node in nodes if node.get("CPU", 0) >= 1]
-    gpus = [int(node.get("GPU", 0)) for node in nodes]
-    num_gpus = 1 if any(gpus) else 0
-    num_cpus = workers.num_cpus or (1 if num_gpus else min([4, *cpus]))
-    fitting = sum(gpus) if num_gpus else sum(number // num_cpus for number in cpus)
-    number = workers.number or fitting
-    if number > fitting or not number:
-        device = "one GPU" if num_gpus else f"{num_cpus} CPUs"
-        raise UserInputError(
-            f"The cluster has room for {fitting} workers of {device}. Received: {number} workers"
-        )
-    return _Resources(number, num_cpus, num_gpus)
 
 
 def _datasource(ray: ModuleType, pieces: list[_Piece]) -> Any:

@@ -1,9 +1,10 @@
 """Tokenizing and filtering a corpus on a Ray cluster."""
 
 import collections
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ GROUP_CHUNKS = 100
 PART_PAIRS = 1 << 24
 _PARTS = 8  # of a text whose number of pairs is not known
 
+Remote: TypeAlias = Callable[..., Any]  # `ray.remote` with the options of all tasks
+
 
 class RaySifter:
     """The `sift` of `data.prepare_corpus` that works on a Ray cluster.
@@ -33,7 +36,8 @@ class RaySifter:
     Chunks of pairs go to whichever worker is free, and come back in their order, so that the corpus
     is the same to the byte. This process reads the text and writes the corpus. Repeated pairs are
     found by a shuffle: hashes of all pairs are divided into parts, each of which fits into the
-    memory of a worker; the text is read twice then.
+    memory of a worker; the text is read twice then. A sifter that is called in a worker, as a
+    training does, starts tasks beside the CPUs that workers have reserved.
 
     Args:
         address: of the cluster, as of `ray_cluster`.
@@ -57,11 +61,14 @@ class RaySifter:
     def __call__(self, text: ParallelText, sifter: PairSifter) -> Iterator[KeptPairs]:
         """Yield what is left of a text, in order."""
         with ray_cluster(self.address) as ray:
-            window = self.window or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+            cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+            in_worker = ray.get_runtime_context().get_actor_id() is not None
+            remote = functools.partial(ray.remote, max_retries=-1, num_cpus=0 if in_worker else 1)
+            window = self.window or (cpus if in_worker else 2 * cpus)
             groups = None
             if sifter.filters.duplicates:
-                groups = _find_repeated(ray, text, window)
-            tasks = _sift_tasks(ray, text, sifter, groups)
+                groups = _find_repeated(ray, remote, text, window)
+            tasks = _sift_tasks(ray, remote, text, sifter, groups)
             with progress_bar(text, "Tokenizing") as progress:
                 for number_of_pairs, kept in _in_order(ray, tasks, window):
                     yield kept
@@ -76,10 +83,14 @@ class _Positions(NamedTuple):
 
 
 def _sift_tasks(
-    ray: ModuleType, text: ParallelText, sifter: PairSifter, groups: list[list[Any]] | None
+    ray: ModuleType,
+    remote: Remote,
+    text: ParallelText,
+    sifter: PairSifter,
+    groups: list[list[Any]] | None,
 ) -> Iterator[tuple[int, Any]]:
     """A task for each chunk, started when it is asked for, and the chunk's number of pairs."""
-    sift = ray.remote(max_retries=-1)(_sifted)
+    sift = remote()(_sifted)
     shared = ray.put(sifter)
     for index, chunk in enumerate(chunks(text)):
         group, place = divmod(index, GROUP_CHUNKS)
@@ -101,12 +112,14 @@ def _sifted(
     return sifter.sift(chunk, repeated=mask)
 
 
-def _find_repeated(ray: ModuleType, text: ParallelText, window: int) -> list[list[Any]]:
+def _find_repeated(
+    ray: ModuleType, remote: Remote, text: ParallelText, window: int
+) -> list[list[Any]]:
     """For each group of chunks, references to the places of its repeated pairs, by part."""
     pairs = text.num_pairs
     num_parts = _PARTS if pairs is None else max(1, -(-pairs // PART_PAIRS))
-    hash_chunk = ray.remote(max_retries=-1)(_hashes)
-    divide = ray.remote(max_retries=-1, num_returns=num_parts)(_divided)
+    hash_chunk = remote()(_hashes)
+    divide = remote(num_returns=num_parts)(_divided)
     parts: list[list[Any]] = [[] for _ in range(num_parts)]  # of the groups' hashes
     group: list[Any] = []
 
@@ -125,7 +138,7 @@ def _find_repeated(ray: ModuleType, text: ParallelText, window: int) -> list[lis
     if group:
         divide_group()
     num_groups = len(parts[0])
-    find = ray.remote(max_retries=-1, num_returns=num_groups)(_repeated_places)
+    find = remote(num_returns=num_groups)(_repeated_places)
     found = [_listed(find.remote(*pieces)) for pieces in parts] if num_groups else []
     return [list(references) for references in zip(*found, strict=True)]
 

@@ -33,7 +33,8 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
             dashboard nor its telemetry run.
 
     Yields:
-        The module `ray`.
+        The module `ray`. A process that has joined already, such as a worker, stays joined to its
+        cluster, whatever the address.
 
     Raises:
         UserInputError: Ray is not installed, or the cluster does not answer.
@@ -43,6 +44,9 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
     if address == LOCAL:
         os.environ.setdefault(_CLUSTERS, "0")
     ray = _import_ray()
+    if ray.is_initialized():
+        yield ray
+        return
     _check_answers(address)
     with _without_native_messages():
         try:
@@ -58,7 +62,9 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
         # Ray Data sets up its log when it is imported.
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         try:
-            yield ray
+            # Ray prints the log of a lost machine on standard output.
+            with contextlib.redirect_stdout(sys.stderr):
+                yield ray
         finally:
             ray.shutdown()
 

@@ -2,6 +2,8 @@
 
 from keras_transformer import losses, metrics, models, optimizers, training
 from keras_transformer.command_line.training_options import TrainingOptions
+from keras_transformer.data.corpus_preparation import SiftPairs
+from keras_transformer.data.pair_sifting import sift as sift_here
 from keras_transformer.translation_training.bleu_validation import bleu_validators
 from keras_transformer.translation_training.final_weights import average_weights
 from keras_transformer.translation_training.scores import write_report
@@ -22,6 +24,7 @@ def train_translation(
     overwrite: bool = False,
     resume: bool = False,
     command: str = "",
+    sift: SiftPairs = sift_here,
 ) -> training.FitRecord:
     """Train a translation model into a run directory, average checkpoints, and score the result.
 
@@ -36,6 +39,7 @@ def train_translation(
         overwrite: whether to replace an existing run.
         resume: whether to resume an existing run.
         command: the command line, for `scores.json`.
+        sift: what tokenizes and filters the text, as of `data.prepare_corpus`.
 
     Returns:
         What the training did. If it has an `exit_code`, a signal stopped the training, and nothing
@@ -66,7 +70,7 @@ def train_translation(
         source_tokenizer, tokenizer = make_tokenizers(settings, data.train, run)
 
         # Batches
-        batches = make_batches(settings, data, source_tokenizer, tokenizer, run)
+        batches = make_batches(settings, data, source_tokenizer, tokenizer, run, sift=sift)
 
         # Model
         with run.scope():

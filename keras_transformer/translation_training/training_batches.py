@@ -17,7 +17,9 @@ from keras_transformer.data import (
     plan_batches,
     prepare_corpus,
 )
+from keras_transformer.data.corpus_preparation import SiftPairs
 from keras_transformer.data.pair_filters import PairSieve
+from keras_transformer.data.pair_sifting import sift as sift_here
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.training import TrainingRun
 from keras_transformer.translation_training.settings import TranslationSettings
@@ -75,6 +77,8 @@ def make_batches(
     source_tokenizer: SentencePieceTokenizer,
     tokenizer: SentencePieceTokenizer,
     run: TrainingRun,
+    *,
+    sift: SiftPairs = sift_here,
 ) -> TrainingBatches:
     """Tokenize the texts, or find them tokenized, filter them and plan their batches.
 
@@ -86,6 +90,7 @@ def make_batches(
         data: the texts; without a dev text, some of the training pairs are held out.
         source_tokenizer, tokenizer: tokenizers of the source and of the target.
         run: the training.
+        sift: what tokenizes and filters the training text, as of `data.prepare_corpus`.
     """
     fits = _length_filter(settings, source_tokenizer, tokenizer)
     data = data.with_dev(settings.held_out, settings.seed, fits)
@@ -105,7 +110,10 @@ def make_batches(
         )
 
     def prepare(
-        text: ParallelText, filters: PairFilters | None = None, keep_text: bool = False
+        text: ParallelText,
+        filters: PairFilters | None = None,
+        keep_text: bool = False,
+        sift: SiftPairs = sift_here,
     ) -> ParallelCorpus:
         return prepare_corpus(
             text,
@@ -114,9 +122,10 @@ def make_batches(
             source_tokenizer=source_tokenizer,
             filters=filters,
             keep_text=keep_text,
+            sift=sift,
         )
 
-    corpora = [prepare(text, filters, keep_text=sampling is not None) for text in data.train]
+    corpora = [prepare(text, filters, sampling is not None, sift) for text in data.train]
     special_tokens = tokenizer.special_tokens
     plan = settings.plan_options()
     train = plan_batches(

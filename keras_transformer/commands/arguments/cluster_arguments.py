@@ -7,7 +7,9 @@ from keras_transformer.commands.arguments.model_arguments import BATCHES_A_PIECE
 from keras_transformer.errors import UserInputError
 
 # Names of the parsed command line; none of them changes an output line.
-WORKERS = ("workers", "worker_cpus", "block_lines")
+WORKERS = ("workers", "worker_cpus")
+LINE_JOB = (*WORKERS, "block_lines")
+_ADDRESS = "`auto` or HOST:PORT of a running one; without ADDRESS"
 
 
 def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> None:
@@ -23,25 +25,12 @@ def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> Non
         nargs="?",
         const="local",
         metavar="ADDRESS",
-        help="divide the lines of the files among the workers of a Ray cluster: `auto` or "
-        "HOST:PORT of a running one; without ADDRESS all cores of this machine. --output is a "
-        "folder then, with a file for each input. Inputs may be URIs such as "
-        "s3://bucket/news.en.gz, and Parquet. The same command continues after an interruption",
+        help=f"divide the lines of the files among the workers of a Ray cluster: {_ADDRESS} all "
+        "cores of this machine. --output is a folder then, with a file for each input. Inputs may "
+        "be URIs such as s3://bucket/news.en.gz, and Parquet. The same command continues after an "
+        "interruption",
     )
-    add(
-        "--workers",
-        type=positive_int,
-        metavar="N",
-        help="processes that have the model (default: one for each GPU of the cluster; without "
-        "GPUs, what its CPUs suffice for)",
-    )
-    add(
-        "--worker-cpus",
-        type=positive_int,
-        metavar="N",
-        help="CPUs of a worker (default: 4, or those of the smallest machine if they are fewer; "
-        "with a GPU 1)",
-    )
+    _add_workers(group)
     add(
         "--block-lines",
         type=positive_int,
@@ -58,6 +47,38 @@ def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> Non
         )
 
 
+def add_training_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of a training on a cluster to its parser."""
+    group = parser.add_argument_group("several machines, on a Ray cluster")
+    group.add_argument(
+        "--cluster",
+        nargs="?",
+        const="local",
+        metavar="ADDRESS",
+        help=f"train with the workers of a Ray cluster as one training: {_ADDRESS} this machine "
+        "alone. All machines must see the text and the run directory. When one is lost, the others "
+        "go on from the last checkpoint",
+    )
+    _add_workers(group)
+
+
+def _add_workers(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--workers",
+        type=positive_int,
+        metavar="N",
+        help="processes that have the model (default: one for each GPU of the cluster; without "
+        "GPUs, what its CPUs suffice for)",
+    )
+    group.add_argument(
+        "--worker-cpus",
+        type=positive_int,
+        metavar="N",
+        help="CPUs of a worker (default: 4, or those of the smallest machine if they are fewer; "
+        "with a GPU 1)",
+    )
+
+
 def column_of(name: str) -> str:
     """The default of a column's flag.
 
@@ -68,10 +89,10 @@ def column_of(name: str) -> str:
     return name.removesuffix("column").rstrip("_") or "text"
 
 
-def check_cluster(options: argparse.Namespace, *columns: str) -> None:
-    """Refuse the flags of a cluster without one."""
+def check_cluster(options: argparse.Namespace, *names: str) -> None:
+    """Refuse the flags of a cluster, among them those of `names`, without one."""
     if options.cluster is not None:
         return
-    for name in (*WORKERS, *columns):
+    for name in (*WORKERS, *names):
         if getattr(options, name) is not None:
             raise UserInputError(f"`--{name.replace('_', '-')}` needs `--cluster`.")

@@ -3,6 +3,7 @@
 import argparse
 
 from keras_transformer.commands.arguments.cluster_arguments import (
+    LINE_JOB,
     add_cluster_arguments,
     check_cluster,
 )
@@ -30,7 +31,7 @@ def add_parallel_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check_parallel(options: argparse.Namespace) -> None:
     """Refuse flags that do not go together."""
-    check_cluster(options, *COLUMNS)
+    check_cluster(options, *LINE_JOB, *COLUMNS)
     if (options.cluster is None) != (options.output is None):
         raise UserInputError("`--output` and `--cluster` must be given together.")
     for name in ("source", "target"):

@@ -10,6 +10,7 @@ from keras_transformer.command_line.command_errors import (
     share,
 )
 from keras_transformer.commands.arguments.cluster_arguments import (
+    LINE_JOB,
     add_cluster_arguments,
     check_cluster,
 )
@@ -60,7 +61,7 @@ def check_combinations(options: argparse.Namespace) -> None:
                 )
     if (options.input is None) != (options.output is None):
         raise UserInputError("`--input` and `--output` must be given together.")
-    check_cluster(options, COLUMN)
+    check_cluster(options, *LINE_JOB, COLUMN)
     if options.cluster is not None and options.input is None:
         raise UserInputError("`--cluster` needs `--input` and `--output`.")
     if options.cluster is None and options.input is not None and len(options.input) > 1:

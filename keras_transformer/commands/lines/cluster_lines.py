@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keras_transformer.command_line.line_stream import next_piece
-from keras_transformer.commands.arguments.cluster_arguments import WORKERS, column_of
+from keras_transformer.commands.arguments.cluster_arguments import LINE_JOB, column_of
 from keras_transformer.commands.arguments.long_lines import Line, told_by_line
 from keras_transformer.commands.arguments.model_arguments import lines_a_piece, model_digests
 from keras_transformer.errors import UserInputError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from keras_transformer.cluster.line_job import LineWork
 
 # Of the parsed command line.
-CHANGE_NO_LINE = ("arguments", "batch_size", "cluster", "output", "verb", *WORKERS)
+CHANGE_NO_LINE = ("arguments", "batch_size", "cluster", "output", "verb", *LINE_JOB)
 
 
 def run_on_cluster(
@@ -30,8 +30,9 @@ def run_on_cluster(
             `("source", "source_column")`.
     """
     from keras_transformer.cluster.block_folder import BlockFolder
-    from keras_transformer.cluster.line_job import Workers, run_lines, scan_inputs
+    from keras_transformer.cluster.line_job import run_lines, scan_inputs
     from keras_transformer.cluster.ray_start import ray_cluster
+    from keras_transformer.cluster.worker_resources import Workers
 
     files = _files_of(options, sides)
     names = {name for side in sides for name in side}

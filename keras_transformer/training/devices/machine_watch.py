@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import IO, NoReturn, Self
+from typing import IO, NoReturn, Self, TextIO
 
 from keras_transformer.backend_start import LOG_LEVEL
 from keras_transformer.command_line.command_errors import USER_ERROR
@@ -98,20 +98,30 @@ class MachineWatch:
 
 @contextlib.contextmanager
 def _held_native_stderr() -> Iterator[IO[str]]:
-    """Send native code's stderr to the yielded file; Python's own still reaches stderr."""
+    """Send native code's stderr to the yielded file; Python's own goes where it went."""
     before = sys.stderr
     before.flush()
-    stderr = os.dup(2)
-    with tempfile.TemporaryFile("w+", errors="replace") as held:
-        sys.stderr = os.fdopen(stderr, "w", buffering=1, errors="backslashreplace")
+    with (
+        tempfile.TemporaryFile("w+", errors="replace") as held,
+        os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace") as stderr,
+    ):
+        if _is_native(before):
+            sys.stderr = stderr
         os.dup2(held.fileno(), 2)
         try:
             yield held
         finally:
-            sys.stderr.flush()
-            os.dup2(stderr, 2)
-            sys.stderr.close()
+            stderr.flush()
+            os.dup2(stderr.fileno(), 2)
             sys.stderr = before
+
+
+def _is_native(stream: TextIO) -> bool:
+    """Whether native code writes to the same file."""
+    try:
+        return stream.fileno() == 2
+    except OSError:  # a stream without a file
+        return False
 
 
 @contextlib.contextmanager

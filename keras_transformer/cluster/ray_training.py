@@ -1,0 +1,286 @@
+"""Training on the machines of a Ray cluster, which goes on when one of them is lost."""
+
+import contextlib
+import dataclasses
+import logging
+import os
+import shutil
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TextIO
+
+from keras_transformer.backend_start import LOG_LEVEL, THREADS
+from keras_transformer.cluster.ray_start import LOCAL, ray_cluster
+from keras_transformer.cluster.remote_streams import RemoteStreams
+from keras_transformer.cluster.worker_resources import Resources, Workers, resources_of
+from keras_transformer.errors import UserInputError, WorkerLost
+from keras_transformer.files.standard_streams import tell
+from keras_transformer.runs.run_checkpoints import step_of
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.types import PathLike
+
+# Attempts in a row that end before a new checkpoint.
+_MOST_ATTEMPTS = 3
+# For a cluster that has lost all its machines.
+_WAIT_SECONDS = 300
+_POLL_SECONDS = 5
+# Ray Train reads them in this process.
+_ENVIRONMENT = {
+    "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # workers print as they would without Ray,
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",  # in this process's folder
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30",  # of a machine whose loss is not noticed yet
+}
+
+
+def train_on_ray(
+    train: Callable[[bool], object],
+    run: PathLike,
+    *,
+    address: str = LOCAL,
+    workers: int | None = None,
+    worker_cpus: int | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+) -> None:
+    """Train with the workers of a Ray cluster as one training.
+
+    Ray Train starts the workers and describes the group to each: on TensorFlow with its
+    `TensorflowTrainer`, which sets `TF_CONFIG`, on JAX with its `JaxTrainer`. Then each worker
+    calls `train`, as each machine does without Ray. When a worker or a machine is lost, the
+    training starts again from its last state, with as many workers as there is still room for. It
+    gives up after three attempts in a row without a new checkpoint. What the first worker prints
+    appears here.
+
+    Args:
+        train: called with `resume`; it trains in a `TrainingRun` of `run`. Ray pickles it.
+        run: the run directory, which all machines must see.
+        address: of the cluster, as of `ray_cluster`.
+        workers: number of workers. None: one for each GPU of the cluster; without GPUs, what its
+            CPUs suffice for.
+        worker_cpus: CPUs of a worker. None: 4, or those of the smallest machine if they are fewer;
+            with a GPU 1.
+        overwrite: whether `train` replaces a run that is there when `resume` is False.
+        resume: what the first call of `train` gets.
+
+    Raises:
+        UserInputError: the cluster has no room for the workers, a worker raised it, or the workers
+            were lost three times without progress.
+
+    Example:
+
+    ```python
+    def train(resume):
+        with TrainingRun("/shared/runs/first", steps=10_000, resume=resume) as run:
+            ...
+
+    train_on_ray(train, "/shared/runs/first", address="auto", workers=8)
+    ```
+    """
+    directory = RunDirectory(Path(run).absolute())
+    if not resume:
+        RunDirectory.create(directory.path, overwrite=overwrite)
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    asked = Workers(workers, worker_cpus)
+    streams = sys.stdout, sys.stderr
+    earlier = None if resume else _identity(directory)
+
+    def last_step() -> int | None:
+        """The step of the last state, 0 without one; None before the training began."""
+        if _identity(directory) == earlier:
+            return None
+        return max(map(step_of, directory.checkpoints.states()), default=0)
+
+    with ray_cluster(address) as ray:
+        resources = resources_of(ray, asked)
+        attempts = 0
+        while True:
+            step = last_step()
+            loop = _WorkerLoop(train, resume or step is not None, os.getcwd())
+            error = _run_workers(ray, loop, resources, directory.path, streams)
+            if error is None:
+                return
+            _raise_unless_lost(error)
+            new_step = last_step()
+            attempts = 0 if (new_step or 0) > (step or 0) else attempts + 1
+            if attempts == _MOST_ATTEMPTS:
+                raise UserInputError(
+                    f"Workers of the training were lost {attempts} times without a new checkpoint "
+                    f"in {directory.path}. The last time: {_one_line(error)}"
+                ) from error
+            resources = _room_again(ray, asked)
+            place = f"step {new_step}" if new_step else "the beginning"
+            tell(
+                f"A worker of the training was lost. Going on from {place} with "
+                f"{resources.number} of them."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class _WorkerLoop:
+    """What each worker does."""
+
+    train: Callable[[bool], object]
+    resume: bool
+    folder: str
+    streams: Any = None
+
+    def __call__(self) -> None:
+        import ray.train
+
+        with contextlib.suppress(OSError):  # a machine without this folder has no relative paths
+            os.chdir(self.folder)
+        logging.getLogger().setLevel(logging.WARNING)  # as without Ray
+        context = ray.train.get_context()
+        if os.environ.get("KERAS_BACKEND") == "jax":
+            _describe_group_to_jax(context.get_world_rank(), context.get_world_size())
+        with contextlib.ExitStack() as contexts:
+            if context.get_world_rank() == 0:
+                contexts.enter_context(self.streams)
+            self.train(self.resume)
+
+
+def _describe_group_to_jax(rank: int, size: int) -> None:
+    """Set the variables of a group, as Ray Train does for TensorFlow."""
+    import ray
+    from ray.train.collective import broadcast_from_rank_zero
+
+    from keras_transformer.training.devices.jax_devices import ADDRESSES, PROCESS, PROCESSES
+
+    address = None
+    if rank == 0:
+        with socket.socket() as free:
+            free.bind(("", 0))
+            address = f"{ray.util.get_node_ip_address()}:{free.getsockname()[1]}"
+    os.environ[ADDRESSES] = broadcast_from_rank_zero(address)
+    os.environ[PROCESSES] = str(size)
+    os.environ[PROCESS] = str(rank)
+
+
+def _run_workers(
+    ray: ModuleType,
+    loop: _WorkerLoop,
+    resources: Resources,
+    run: Path,
+    here: tuple[TextIO, TextIO],
+) -> Exception | None:
+    """Let the workers train until they end; returns the error by which Ray Train ended them."""
+    storage = run.with_name(f".{run.name}.ray-train")  # all machines must see it
+    failures: list[Exception] = []
+
+    with RemoteStreams(ray, *here) as streams:
+        trainer = _trainer(
+            ray, dataclasses.replace(loop, streams=streams.remote), resources, storage
+        )
+
+        def fit() -> None:
+            try:
+                trainer.fit()
+            except Exception as error:  # judged by the caller's thread
+                failures.append(error)
+
+        # A thread, so that Ctrl-C ends this process as it does without Ray.
+        thread = threading.Thread(target=fit, daemon=True)
+        try:
+            thread.start()
+            while thread.is_alive():
+                streams.show()
+            thread.join()
+        finally:
+            shutil.rmtree(storage, ignore_errors=True)
+    return failures[0] if failures else None
+
+
+def _trainer(ray: ModuleType, loop: _WorkerLoop, resources: Resources, storage: Path) -> Any:
+    """The trainer of the backend in `KERAS_BACKEND`."""
+    from ray.train import ScalingConfig
+    from ray.train.v2.api.config import FailureConfig, RunConfig
+
+    per_worker = {"CPU": resources.num_cpus, "GPU": resources.num_gpus}
+    variables = {
+        "KERAS_BACKEND": _backend(),
+        LOG_LEVEL: os.environ.get(LOG_LEVEL, "2"),
+        "COLUMNS": str(shutil.get_terminal_size().columns),
+    }
+    if not resources.num_gpus:
+        variables |= {THREADS: str(resources.num_cpus), "JAX_PLATFORMS": "cpu"}
+    options: dict[str, Any] = {
+        "scaling_config": ScalingConfig(
+            num_workers=resources.number,
+            use_gpu=bool(resources.num_gpus),
+            resources_per_worker={name: number for name, number in per_worker.items() if number},
+        ),
+        "run_config": RunConfig(
+            name="training",
+            storage_path=str(storage),
+            # The caller decides, because fewer machines may be left.
+            failure_config=FailureConfig(
+                max_failures=0, max_preemption_failures=0, controller_failure_limit=0
+            ),
+            worker_runtime_env={"env_vars": variables},
+        ),
+    }
+    if variables["KERAS_BACKEND"] == "jax":
+        from ray.train.v2.jax import JaxTrainer
+        from ray.train.v2.jax.config import JaxConfig
+
+        # Without `use_gpu` it leaves it to the workers to join.
+        return JaxTrainer(loop, jax_config=JaxConfig(), **options)
+    from ray.train.tensorflow import TensorflowTrainer
+
+    return TensorflowTrainer(loop, **options)
+
+
+def _backend() -> str:
+    import keras
+
+    name: str = keras.backend.backend()
+    return name
+
+
+def _raise_unless_lost(error: Exception) -> None:
+    """Raise the error of a worker, unless a worker was lost: then the others' errors follow."""
+    from ray.exceptions import RayError
+    from ray.train import ControllerError
+    from ray.train.v2._internal.exceptions import RayTrainError
+
+    failures = list(getattr(error, "worker_failures", {}).values())
+    if isinstance(error, ControllerError):
+        failures = [error.controller_failure]
+    if any(isinstance(failure, (WorkerLost, RayError, RayTrainError)) for failure in failures):
+        return
+    for failure in failures:
+        if isinstance(failure, UserInputError):
+            raise failure
+    raise error
+
+
+def _room_again(ray: ModuleType, asked: Workers) -> Resources:
+    """What workers have on what is left of the cluster; waits if nothing is."""
+    end = time.monotonic() + _WAIT_SECONDS
+    while True:
+        try:
+            return resources_of(ray, asked, or_fewer=True)
+        except UserInputError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_POLL_SECONDS)
+
+
+def _identity(directory: RunDirectory) -> tuple[int, int] | None:
+    """What tells one run of a directory from the next."""
+    try:
+        status = directory.record_path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _one_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines)[:300]

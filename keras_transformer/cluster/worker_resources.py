@@ -1,0 +1,55 @@
+"""How many workers a cluster has room for, and what each of them has."""
+
+from types import ModuleType
+from typing import NamedTuple
+
+from keras_transformer.errors import UserInputError
+
+
+class Workers(NamedTuple):
+    """The workers of a job, as asked for.
+
+    Args:
+        number: how many. None: as many as the cluster's GPUs, or as its CPUs allow.
+        num_cpus: CPUs of each, and so the threads of its operations. None: 1 beside a GPU, else 4,
+            or those of the smallest machine if they are fewer.
+    """
+
+    number: int | None = None
+    num_cpus: int | None = None
+
+
+class Resources(NamedTuple):
+    """Number of workers, and CPUs and GPUs of each."""
+
+    number: int
+    num_cpus: int
+    num_gpus: int
+
+
+def resources_of(ray: ModuleType, workers: Workers, *, or_fewer: bool = False) -> Resources:
+    """What the workers have on this cluster as it is now.
+
+    Args:
+        ray: the module, connected.
+        workers: the workers.
+        or_fewer: whether to take as many as there is room for instead of refusing.
+
+    Raises:
+        UserInputError: the cluster has no room for them.
+    """
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    cpus = [int(node.get("CPU", 0)) for node in nodes if node.get("CPU", 0) >= 1]
+    gpus = [int(node.get("GPU", 0)) for node in nodes]
+    num_gpus = 1 if any(gpus) else 0
+    num_cpus = workers.num_cpus or (1 if num_gpus else min([4, *cpus]))
+    fitting = sum(gpus) if num_gpus else sum(number // num_cpus for number in cpus)
+    number = workers.number or fitting
+    if or_fewer:
+        number = min(number, fitting)
+    if number > fitting or not number:
+        device = "one GPU" if num_gpus else f"{num_cpus} CPUs"
+        raise UserInputError(
+            f"The cluster has room for {fitting} workers of {device}. Received: {number} workers"
+        )
+    return Resources(number, num_cpus, num_gpus)

@@ -1,0 +1,152 @@
+"""Trainings on a cluster of two nodes: as two processes train, whatever is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_transformer import cli
+from keras_transformer.cluster import train_on_ray
+from keras_transformer.errors import UserInputError
+from keras_transformer.runs.run_directory import RunDirectory
+from tests.training.devices.test_machines import group, losses, wait_for_state
+from tests.translation_training.number_text import SMALL, flags, write_pairs
+
+EXACT = {"rtol": 1e-5, "atol": 0}
+BACKENDS = ("tensorflow", "jax")
+# Enough for a kill between two checkpoints, at a rate at which rounding grows slowly.
+LONG = {"steps": 400, "learning_rate_scale": 0.1}
+
+
+@pytest.fixture
+def text(tmp_path):
+    """The flags of a training text."""
+    source, target = write_pairs(tmp_path, "train")
+    return ["--source", source, "--target", target]
+
+
+def training(text, run, *arguments, **settings):
+    """The arguments of a small training."""
+    settings = {**SMALL, "save_every": 10, "log_every": 1, "bleu_every": 0, **settings}
+    return ["train", *text, "--run", str(run), *flags(**settings), *arguments]
+
+
+def on_cluster(cluster, *arguments):
+    return [*arguments, "--cluster", cluster.address, "--workers", "2", "--worker-cpus", "1"]
+
+
+def start(backend, arguments, **variables):
+    """Start the command in a process of its own."""
+    environment = {
+        **os.environ,
+        "KERAS_BACKEND": backend,
+        "JAX_PLATFORMS": "cpu",
+        "CUDA_VISIBLE_DEVICES": "",
+        **variables,
+    }
+    command = [sys.executable, "-m", "keras_transformer", *arguments]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env=environment, **streams)
+
+
+def ends_well(process):
+    """What a process printed on standard error, which has to end without an error."""
+    try:
+        _, errors = process.communicate(timeout=500)
+    finally:
+        process.kill()
+    assert process.returncode == 0, errors
+    return errors
+
+
+def two_processes(backend, arguments):
+    """Train with two processes, without Ray."""
+    for process in [start(backend, arguments, **one) for one in group(backend, 2)]:
+        ends_well(process)
+
+
+def kill_a_worker(*_):
+    """Kill one of the two processes that train."""
+    found = subprocess.run(["pgrep", "-f", "ray::.*RayTrainWorker"], capture_output=True, text=True)
+    os.kill(int(found.stdout.split()[-1]), signal.SIGKILL)
+
+
+def kill_a_node(cluster):
+    node = next(node for node in cluster.list_all_nodes() if not node.head)
+    cluster.remove_node(node, allow_graceful=False)
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow  # once, not again in the run of JAX
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_it_trains_as_two_processes_do(cluster, text, backend, tmp_path):
+    ray, plain = tmp_path / "ray", tmp_path / "plain"
+    errors = ends_well(start(backend, on_cluster(cluster, *training(text, ray))))
+    assert "step 12/12" in errors  # the progress of the first worker
+    two_processes(backend, training(text, plain))
+    assert len(losses(ray)) == SMALL["steps"]
+    np.testing.assert_allclose(losses(ray), losses(plain), **EXACT)
+    assert RunDirectory.open(ray).scores_path.is_file()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"train.en", "train.de", "prepared", "ray", "plain"}
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kill", [kill_a_worker, kill_a_node])
+def test_it_goes_on_without_what_is_killed(cluster, text, backend, kill, tmp_path):
+    ray, plain = tmp_path / "ray", tmp_path / "plain"
+    process = start(backend, on_cluster(cluster, *training(text, ray, **LONG)))
+    wait_for_state(ray, [process])
+    kill(cluster)
+    try:
+        errors = ends_well(process)
+    finally:
+        if kill is kill_a_node:
+            cluster.add_node(num_cpus=1)
+    assert "A worker of the training was lost. Going on from step" in errors
+    assert "Traceback" not in errors
+    two_processes(backend, training(text, plain, **LONG))
+    assert len(losses(ray)) == LONG["steps"]
+    np.testing.assert_allclose(losses(ray), losses(plain), rtol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_a_worker_s_error_is_one_line(cluster, text, tmp_path, capsys):
+    text[1] = str(tmp_path / "missing.en")
+    code = cli.main(on_cluster(cluster, *training(text, tmp_path / "run")))
+    assert code == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert [line for line in lines if line.startswith("error:")] == lines
+    assert "missing.en" in lines[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_it_gives_up_without_progress(cluster, tmp_path):
+    with pytest.raises(UserInputError, match="lost 3 times without a new checkpoint"):
+        train_on_ray(_Killed(), tmp_path / "run", address=cluster.address, worker_cpus=1)
+
+
+class _Killed:
+    """A training whose worker dies."""
+
+    def __call__(self, resume):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.tensorflow
+def test_a_run_is_not_overwritten(text, trained_run, capsys):
+    assert cli.main([*training(text, trained_run), "--cluster"]) == 2
+    assert "exists. Choose another one" in capsys.readouterr().err
+
+
+@pytest.mark.tensorflow
+def test_flags_of_the_cluster_need_it(text, tmp_path, capsys):
+    assert cli.main(training(text, tmp_path / "run", "--workers", "2")) == 2
+    assert capsys.readouterr().err == "error: `--workers` needs `--cluster`.\n"
