@@ -56,7 +56,7 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
                 logging_level=logging.ERROR,
                 **({"include_dashboard": False} if address == LOCAL else {}),
             )
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise UserInputError(f"The Ray cluster {address} cannot be joined: {reason}") from error
         # Ray Data sets up its log when it is imported.

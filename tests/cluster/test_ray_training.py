@@ -1,6 +1,7 @@
 """Trainings on a cluster of two nodes: as two processes train, whatever is killed."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -108,11 +109,12 @@ def test_it_goes_on_without_what_is_killed(cluster, text, backend, kill, tmp_pat
     finally:
         if kill is kill_a_node:
             cluster.add_node(num_cpus=1)
-    assert "A worker of the training was lost. Going on from step" in errors
+    lost = re.search(r"A worker of the training was lost. Going on from step (\d+) with", errors)
     assert "Traceback" not in errors
     two_processes(backend, training(text, plain, **LONG))
     assert len(losses(ray)) == LONG["steps"]
-    np.testing.assert_allclose(losses(ray), losses(plain), rtol=1e-3)
+    compared = int(lost[1]) + 40  # rounding differs with the number of workers, and grows
+    np.testing.assert_allclose(losses(ray)[:compared], losses(plain)[:compared], rtol=1e-3)
 
 
 @pytest.mark.slow

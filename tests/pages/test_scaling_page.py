@@ -1,8 +1,13 @@
 """What docs/scaling.md computes and shows."""
 
+import contextlib
 import json
+import pathlib
 import re
 import shlex
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -17,7 +22,7 @@ from tests.training.devices.test_machines import ends, free_addresses
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
 PAGE = Page("docs/scaling.md")
-TENSORFLOW, JAX = (block for block in PAGE.blocks("sh") if "export" in block)
+TENSORFLOW, JAX = (block for block in PAGE.blocks("sh") if "resume" in block)
 UNITS = {"B": 1, "MB": 1e6, "GB": 1e9}
 
 
@@ -65,11 +70,17 @@ def test_every_machine_gets_a_description_of_the_group(tmp_path):
     }
 
 
-def test_lines_are_answered_on_a_cluster(tmp_path):
+def commands_with(text):
+    """The commands of the page's shell blocks that have a text, each on one line."""
+    blocks = [block.replace("\\\n", " ") for block in PAGE.blocks("sh")]
+    return [line for block in blocks for line in block.splitlines() if text in line]
+
+
+def test_commands_for_a_cluster(tmp_path):
     parser = make_parser()
-    blocks = [block.replace("\\\n", " ") for block in PAGE.blocks("sh") if "--cluster" in block]
-    lines = [line for block in blocks for line in block.splitlines() if "--cluster" in line]
-    local, scores, several = (parser.parse_args(shlex.split(line)[1:]) for line in lines)
+    values = [parser.parse_args(shlex.split(line)[1:]) for line in commands_with("--cluster")]
+    train, local, scores, several = values
+    assert train.cluster == "10.0.0.1:6379"
     assert (local.cluster, local.input, local.output) == ("local", ["news/*.en"], "news_de")
     assert (scores.cluster, scores.target) == ("local", ["news/*.de"])
     assert (several.cluster, several.column) == ("10.0.0.1:6379", "en")
@@ -100,3 +111,99 @@ def test_two_machines_train_by_the_page(tmp_path, block, of_the_second):
         code, _, errors = ends(process)
         assert code == 0, errors
     assert RunDirectory(tmp_path / "runs" / "en_de").scores_path.exists()
+
+
+# Ray as on a machine of its own, with one CPU, which ends with its process.
+ONE_NODE = """#!{python}
+import os, sys
+here = ["--block", "--num-cpus=1"] if sys.argv[1] == "start" else []
+os.execv({ray!r}, [{ray!r}, *sys.argv[1:], *here])
+"""
+
+
+@pytest.fixture
+def machines(tmp_path):
+    """Starts Ray by the page's commands on two machines, which are this one."""
+    pytest.importorskip("ray")
+    (address,) = free_addresses(1)
+    environment = install(tmp_path / "bin", SMALL_PROGRAM, small=flags(**{**SMALL, "steps": 2}))
+    environment |= {
+        "HOME": str(tmp_path),  # where the token is
+        "RAY_AUTH_MODE": commands_with("RAY_AUTH_MODE")[0].split()[1].partition("=")[2],
+        "RAY_worker_niceness": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    program = tmp_path / "bin" / "ray"
+    ray = pathlib.Path(sys.executable).with_name("ray")
+    program.write_text(ONE_NODE.format(python=sys.executable, ray=str(ray)))
+    program.chmod(0o755)
+
+    def here(command):
+        port = address.rpartition(":")[2]
+        command = command.replace("10.0.0.1", "127.0.0.1").replace("6379", port)
+        return command.replace("/shared/", "").replace("s3://bucket/", "")
+
+    (token,) = commands_with("ray get-auth-token")
+    assert ends(start(token, environment, tmp_path))[0] == 0
+    assert (tmp_path / ".ray" / "auth_token").is_file()
+    started = []
+    for command in commands_with("ray start"):
+        log = open(tmp_path / f"{len(started)}.log", "w")  # noqa: SIM115 - of the process
+        started.append(
+            subprocess.Popen(
+                ["bash", "-c", f"exec {here(command)}"],
+                env=environment, cwd=tmp_path, stdout=log, stderr=log, start_new_session=True,
+            )
+        )  # fmt: skip
+    try:
+        wait_for_nodes(len(started), here("10.0.0.1:6379"), environment)
+        yield here, environment
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait(timeout=60)
+
+
+def wait_for_nodes(number, address, environment):
+    """Wait until a cluster has so many nodes."""
+    program = (
+        "import ray; ray.init(%r, logging_level='ERROR', log_to_driver=False); "
+        "print(sum(node['Alive'] for node in ray.nodes()))"
+    )
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            found = subprocess.run(
+                [sys.executable, "-c", program % address],
+                env=environment, capture_output=True, text=True, timeout=60,
+            )  # fmt: skip
+            if found.stdout.strip().endswith(str(number)):
+                return
+            print(found.stdout, found.stderr)
+        time.sleep(1)
+    raise TimeoutError(f"No cluster of {number} nodes at {address}")
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_two_machines_form_a_cluster_by_the_page(tmp_path, machines):
+    import pyarrow
+    import pyarrow.parquet
+
+    here, environment = machines
+    (tmp_path / "news").mkdir()
+    write_pairs(tmp_path, "train")
+    write_pairs(tmp_path / "news", "monday", length=2)
+    english = (tmp_path / "news" / "monday.en").read_text().splitlines()
+    pyarrow.parquet.write_table(pyarrow.table({"en": english}), tmp_path / "web.parquet")
+    for command in commands_with("--cluster"):
+        code, _, errors = ends(start(here(command), environment, tmp_path))
+        assert code == 0, (command, errors)
+    assert RunDirectory(tmp_path / "runs" / "en_de").scores_path.exists()
+    translations = [
+        next((tmp_path / name).iterdir()).read_text().splitlines() for name in ("news_de", "web_de")
+    ]
+    assert len(translations[0]) == len(english)
+    assert translations[0] == translations[1]
+    (scores,) = (tmp_path / "scores").iterdir()
+    assert len(scores.read_text().splitlines()) == len(english)
