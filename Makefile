@@ -9,6 +9,7 @@
 # make benchmark-exports sizes, speed and BLEU of the exports; ARGS="RUN --source FILE --reference FILE"
 # make benchmark-peers speed beside other programs, in .venv-peers; ARGS="--rows beam4-tiny-32x16 --json FILE"
 # make benchmark-joeynmt quality beside JoeyNMT, in .venv-joeynmt; ARGS="--data DIR --work DIR"
+# make benchmark-cluster what a Ray cluster costs; ARGS="corpus" or ARGS="lines RUN --input FILE"
 # make benchmark-table1 the paper's Table 1 measured: layers over the length; ARGS="--plot FILE.png"
 # make benchmark-training how long a step takes, for a GPU; ARGS="--preset tiny --steps 20" elsewhere
 # make clean     remove .venv, .venv-peers, .venv-joeynmt and caches; runs/ stays
@@ -27,7 +28,7 @@ ONE_THREAD := TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 OMP_NUM_THREADS=
 # JAX compiles every operation of every test: code that is less optimised is there in half the time.
 QUICK_XLA := XLA_FLAGS='--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false'
 
-.PHONY: help install demo test test-full fuzz lint docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-table1 clean
+.PHONY: help install demo test test-full fuzz lint docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-cluster benchmark-table1 clean
 
 help:
 	@sed -n "s/^# make/make/p" Makefile
@@ -70,6 +71,9 @@ benchmark-peers: .venv/installed-dev .venv-peers/installed
 
 benchmark-joeynmt: .venv/installed-dev .venv-joeynmt/installed
 	@$(BIN)/python -m benchmarks.joeynmt $(ARGS)
+
+benchmark-cluster: .venv/installed-dev
+	@$(BIN)/python -m benchmarks.cluster $(ARGS)
 
 benchmark-table1: .venv/installed-dev
 	@$(BIN)/python -m benchmarks.table1 $(ARGS)

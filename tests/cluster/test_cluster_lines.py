@@ -23,9 +23,12 @@ SECONDS = 120
 @pytest.fixture
 def sentences(tmp_path):
     """A file of 600 sentences."""
+    return write_sentences(tmp_path / "many.en", 600)
+
+
+def write_sentences(path, number):
     generator = random.Random(1)
-    lines = [" ".join(generator.choices(ENGLISH, k=generator.randint(1, 4))) for _ in range(600)]
-    path = tmp_path / "many.en"
+    lines = [" ".join(generator.choices(ENGLISH, k=generator.randint(1, 4))) for _ in range(number)]
     path.write_text("".join(f"{line}\n" for line in lines))
     return path
 
@@ -59,15 +62,19 @@ def at_first_block(output, action):
     """Run `action` in a thread once a block of an output is written."""
 
     def wait():
-        end = time.monotonic() + SECONDS
-        while time.monotonic() < end and not finished_blocks(output):
-            time.sleep(0.05)
+        wait_for_blocks(output, 1)
         action()
 
     thread = threading.Thread(target=wait)
     thread.start()
     yield
     thread.join()
+
+
+def wait_for_blocks(output, number):
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end and len(finished_blocks(output)) < number:
+        time.sleep(0.05)
 
 
 def finished_blocks(output):
@@ -170,3 +177,30 @@ def test_a_lost_node_costs_its_blocks(cluster, trained_run, sentences, expected,
     with at_first_block(output, lambda: cluster.remove_node(node, allow_graceful=False)):
         assert call(*on_cluster(cluster, trained_run, sentences, output)) == 0
     assert (output / "many.en").read_text() == expected
+
+
+@pytest.mark.slow
+def test_twenty_thousand_sentences_survive_every_loss(cluster, trained_run, tmp_path):
+    sentences = write_sentences(tmp_path / "many.en", 20_000)
+    expected, output = tmp_path / "expected", tmp_path / "out"
+    batches = ["--batch-size", 50]
+    assert call("translate", trained_run, "--input", sentences, "--output", expected, *batches) == 0
+    command = on_cluster(cluster, trained_run, sentences, output, *batches)
+    command = [str(x) for x in command]
+    node = cluster.add_node(num_cpus=1)
+    driver = subprocess.Popen([sys.executable, "-m", "keras_transformer", *command])
+    wait_for_blocks(output, 20)
+    os.kill(workers()[0], signal.SIGKILL)
+    wait_for_blocks(output, 80)
+    cluster.remove_node(node, allow_graceful=False)
+    wait_for_blocks(output, 160)
+    driver.kill()
+    assert driver.wait(SECONDS) == -signal.SIGKILL
+    finished = {path.name: path.stat().st_mtime_ns for path in finished_blocks(output)}
+    assert 160 <= len(finished) < 400
+    driver = subprocess.Popen([sys.executable, "-m", "keras_transformer", *command])
+    wait_for_blocks(output, len(finished) + 20)
+    again = {path.name: path.stat().st_mtime_ns for path in finished_blocks(output)}
+    assert finished.items() <= again.items()  # not repeated
+    assert driver.wait(10 * SECONDS) == 0
+    assert (output / "many.en").read_text() == expected.read_text()
