@@ -148,7 +148,8 @@ def measured(arguments: list[str]) -> tuple[float, dict[str, tuple[int, int]]]:
                         max(resident, account.rss),
                         max(own, account.rss - account.shared),
                     )
-                    names[each.pid] = " ".join(each.cmdline())[-60:].strip()
+                    title = " ".join(each.cmdline()).strip()
+                    names[each.pid] = title if len(title) < 60 else f"...{title[-57:]}"
             time.sleep(SAMPLE_SECONDS)
         if process.returncode:
             raise subprocess.CalledProcessError(process.returncode, arguments)

@@ -87,7 +87,7 @@ def train_on_ray(
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     asked = Workers(workers, worker_cpus)
-    streams = sys.stdout, sys.stderr
+    stdout = sys.stdout  # the cluster's context replaces both
     earlier = None if resume else _identity(directory)
 
     def last_step() -> int | None:
@@ -98,6 +98,7 @@ def train_on_ray(
 
     with ray_cluster(address) as ray:
         resources = resources_of(ray, asked)
+        streams = stdout, sys.stderr
         attempts = 0
         while True:
             step = last_step()

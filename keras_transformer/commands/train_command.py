@@ -72,10 +72,11 @@ class _TrainInWorker:
     run: str
 
     def __call__(self, resume: bool) -> None:
-        from keras_transformer.cli import make_parser
         from keras_transformer.cluster import RaySifter
 
-        values = make_parser().parse_args(self.arguments)
+        parser = CommandParser()
+        add_parser(parser.add_subparsers())
+        values = parser.parse_args(self.arguments)
         values.arguments = list(self.arguments)
         values.run, values.resume = pathlib.Path(self.run), resume
         values.overwrite = values.overwrite and not resume
