@@ -140,9 +140,8 @@ class _WorkerLoop:
         context = ray.train.get_context()
         if os.environ.get("KERAS_BACKEND") == "jax":
             _describe_group_to_jax(context.get_world_rank(), context.get_world_size())
-        with contextlib.ExitStack() as contexts:
-            if context.get_world_rank() == 0:
-                contexts.enter_context(self.streams)
+        is_first = context.get_world_rank() == 0
+        with self.streams.redirected() if is_first else contextlib.nullcontext():
             self.train(self.resume)
 
 
@@ -174,10 +173,9 @@ def _run_workers(
     storage = run.with_name(f".{run.name}.ray-train")  # all machines must see it
     failures: list[Exception] = []
 
-    with RemoteStreams(ray, *here) as streams:
-        trainer = _trainer(
-            ray, dataclasses.replace(loop, streams=streams.remote), resources, storage
-        )
+    with contextlib.closing(RemoteStreams(ray, *here)) as streams:
+        loop = dataclasses.replace(loop, streams=streams.of_worker)
+        trainer = _trainer(loop, resources, storage)
 
         def fit() -> None:
             try:
@@ -191,13 +189,13 @@ def _run_workers(
             thread.start()
             while thread.is_alive():
                 streams.show()
-            thread.join()
+            streams.show_rest()
         finally:
             shutil.rmtree(storage, ignore_errors=True)
     return failures[0] if failures else None
 
 
-def _trainer(ray: ModuleType, loop: _WorkerLoop, resources: Resources, storage: Path) -> Any:
+def _trainer(loop: _WorkerLoop, resources: Resources, storage: Path) -> Any:
     """The trainer of the backend in `KERAS_BACKEND`."""
     from ray.train import ScalingConfig
     from ray.train.v2.api.config import FailureConfig, RunConfig
@@ -250,7 +248,7 @@ def _raise_unless_lost(error: Exception) -> None:
     from ray.train import ControllerError
     from ray.train.v2._internal.exceptions import RayTrainError
 
-    failures = list(getattr(error, "worker_failures", {}).values())
+    failures = list(getattr(error, "worker_failures", {}).values()) or [error]
     if isinstance(error, ControllerError):
         failures = [error.controller_failure]
     if any(isinstance(failure, (WorkerLost, RayError, RayTrainError)) for failure in failures):

@@ -2,21 +2,22 @@
 
 import contextlib
 import io
-from types import ModuleType, TracebackType
-from typing import Any, Self, TextIO
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, TextIO
 
 _WAIT_SECONDS = 0.2
 
 
 class RemoteStreams:
-    """A context in which a worker can print on this process's streams.
+    """Streams of this process on which a worker can print, until `close`.
 
     Args:
         ray: the module, connected.
-        stdout, stderr: this process's streams.
+        stdout, stderr: the streams.
 
     Attributes:
-        remote: the same for the worker: a context in which it prints here. It can be pickled.
+        of_worker: the `WorkerStreams` to send to the worker.
     """
 
     def __init__(self, ray: ModuleType, stdout: TextIO, stderr: TextIO) -> None:
@@ -28,20 +29,15 @@ class RemoteStreams:
         self._queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": strategy})
         self._streams = {"stdout": stdout, "stderr": stderr}
         terminals = {name: stream.isatty() for name, stream in self._streams.items()}
-        self.remote = WorkerStreams(self._queue, terminals)
+        self.of_worker = WorkerStreams(self._queue, terminals)
 
-    def __enter__(self) -> Self:
-        return self
+    def show_rest(self) -> None:
+        """Show all that was printed so far."""
+        while not self._queue.empty():
+            self.show()
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if exception_type is None:
-            while not self._queue.empty():
-                self.show()
+    def close(self) -> None:
+        """End the queue between the processes."""
         self._queue.shutdown(force=True)
 
     def show(self) -> None:
@@ -55,7 +51,7 @@ class RemoteStreams:
 
 
 class WorkerStreams:
-    """A context in which a worker prints on the streams of another process.
+    """Lets a worker print on the streams of another process.
 
     Args:
         queue: a Ray queue of `(name, text)`.
@@ -66,24 +62,19 @@ class WorkerStreams:
         self._queue = queue
         self._terminals = terminals
 
-    def __enter__(self) -> Self:
-        self._undo = contextlib.ExitStack()
-        for name, redirect in (
-            ("stdout", contextlib.redirect_stdout),
-            ("stderr", contextlib.redirect_stderr),
-        ):
-            stream = _RemoteStream(self._queue, name, self._terminals[name])
-            self._undo.callback(stream.flush)
-            self._undo.enter_context(redirect(stream))
-        return self
-
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._undo.close()
+    @contextlib.contextmanager
+    def redirected(self) -> Iterator[None]:
+        """A context in which this process prints there."""
+        stdout, stderr = (
+            _RemoteStream(self._queue, name, is_terminal)
+            for name, is_terminal in self._terminals.items()
+        )
+        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+            try:
+                yield
+            finally:
+                stdout.flush()
+                stderr.flush()
 
 
 class _RemoteStream(io.TextIOBase):
