@@ -14,6 +14,8 @@ from keras_transformer.errors import UserInputError
 BACKENDS = ("tensorflow", "jax")
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 THREADS = "TF_NUM_INTRAOP_THREADS"  # of an operation; TensorFlow reads it when it starts
+# Cores that a process may use, where its worker has a share of a machine.
+CORES = "KERAS_TRANSFORMER_NUM_CORES"
 MOST_AT_ONCE = 8  # batches; each has a search's memory
 
 
@@ -48,6 +50,8 @@ def start_backend_quietly(devices: bool = True, *, batches: int = 1) -> None:
 
 def num_cores() -> int:
     """Number of cores that this process may use."""
+    if CORES in os.environ:
+        return int(os.environ[CORES])
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,18 +1,19 @@
 """Output files that are written block by block, in any order, and resume where they stopped."""
 
-import fcntl
+import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 import msgspec
 
-from keras_transformer.cluster.input_files import PARQUET, InputFile
+from keras_transformer.cluster.input_files import PARQUET, InputFile, path_of
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.file_lock import file_lock
 from keras_transformer.files.json_files import read_record
 from keras_transformer.files.whole_files import (
     PARTIAL,
@@ -24,6 +25,7 @@ from keras_transformer.files.whole_files import (
 from keras_transformer.types import PathLike
 
 _RECORD = ".job.json"
+_LOCK = ".job.lock"
 _ADVICE = f"Give the same to go on, or remove {_RECORD} and the other files in it to begin again."
 
 
@@ -53,6 +55,8 @@ class BlockFolder:
         inputs: for each output the files that it is made of, block by block: one, or several
             parallel ones.
         settings: everything that decides the lines, JSON-compatible; must be the same on a resume.
+        provisional: for settings, values that no finished block depends on: a job that began with
+            one of them may go on with another value.
 
     Example:
         >>> import tempfile
@@ -67,24 +71,29 @@ class BlockFolder:
     """
 
     def __init__(
-        self, path: PathLike, inputs: Sequence[Sequence[InputFile]], settings: dict[str, Any]
+        self,
+        path: PathLike,
+        inputs: Sequence[Sequence[InputFile]],
+        settings: dict[str, Any],
+        provisional: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
         self.path = Path(path)
         self._inputs = [list(files) for files in inputs]
         # As they will be read again.
         self._settings = json.loads(json.dumps(settings))
+        self._provisional = dict(provisional or {})
         self._names = output_names([files[0].path for files in inputs])
         self._missing: list[set[int]] = []
+        self._lock = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-        self._lock()
-        try:
+        with contextlib.ExitStack() as stack:
+            with writing(self.path):
+                stack.enter_context(file_lock(self.path / _LOCK, on_wait=self._refuse))
             self._resume()
-        except BaseException:
-            os.close(self._locked)
-            raise
+            self._lock = stack.pop_all()
         return self
 
     def __exit__(
@@ -93,13 +102,12 @@ class BlockFolder:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if exception_type is None:
-            with writing(self.path):
-                remove_left_over(self.path)
-                for file in range(len(self._inputs)):  # a kill may have left them
-                    shutil.rmtree(self._blocks_path(file), ignore_errors=True)
-                (self.path / _RECORD).unlink(missing_ok=True)
-        os.close(self._locked)  # gives up the lock
+        with self._lock:
+            if exception_type is None:
+                with writing(self.path):
+                    remove_left_over(self.path)
+                    self._remove_blocks()  # a kill may have left some
+                    (self.path / _RECORD).unlink(missing_ok=True)
 
     @property
     def missing(self) -> list[BlockName]:
@@ -123,30 +131,22 @@ class BlockFolder:
         if not self._missing[name.file]:
             self._join(name.file)
 
-    def _lock(self) -> None:
-        with writing(self.path):
-            self._locked = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(self._locked)
-            raise UserInputError(f"Another process is writing {self.path}.") from error
-        except OSError:
-            pass  # not every file system has locks
+    def _refuse(self) -> NoReturn:
+        raise UserInputError(f"Another process is writing {self.path}.")
 
     def _resume(self) -> None:
         """Find out what is missing, and begin the record."""
         path = self.path / _RECORD
-        begun = path.exists()
-        if begun:
+        if path.exists():
             self._check_record(read_record(path, _Record, _ADVICE))
-        for name in self._names:
-            if not begun and (self.path / name).exists():
-                raise UserInputError(
-                    f"The output {self.path / name} exists. It is not overwritten."
-                )
-        if not begun:
-            write_json(path, msgspec.to_builtins(_Record(self._settings, self._inputs)))
+        else:
+            for name in self._names:
+                if (self.path / name).exists():
+                    raise UserInputError(
+                        f"The output {self.path / name} exists. It is not overwritten."
+                    )
+            self._remove_blocks()  # without their record they may be of any job
+        write_json(path, msgspec.to_builtins(_Record(self._settings, self._inputs)))
         self._missing = [self._missing_of(file) for file in range(len(self._inputs))]
         for file, missing in enumerate(self._missing):
             if not missing and not (self.path / self._names[file]).exists():
@@ -157,6 +157,7 @@ class BlockFolder:
             raise UserInputError(f"{self.path} was begun with other input lines. {_ADVICE}")
         names = sorted(record.settings.keys() | self._settings.keys())
         other = [x for x in names if record.settings.get(x) != self._settings.get(x)]
+        other = [x for x in other if record.settings.get(x) not in self._provisional.get(x, ())]
         if other:
             raise UserInputError(
                 f"{self.path} was begun with another {', '.join(f'`{x}`' for x in other)}. "
@@ -170,6 +171,10 @@ class BlockFolder:
         written = set(os.listdir(folder)) if folder.is_dir() else set()
         blocks = range(self._inputs[file][0].num_blocks)
         return {x for x in blocks if self._block_path(BlockName(file, x)).name not in written}
+
+    def _remove_blocks(self) -> None:
+        for file in range(len(self._inputs)):
+            shutil.rmtree(self._blocks_path(file), ignore_errors=True)
 
     def _blocks_path(self, file: int) -> Path:
         return self.path / f"{PARTIAL}{self._names[file]}"
@@ -193,6 +198,14 @@ class BlockFolder:
             file.writelines(contents)
 
 
+def begun_block_lines(path: PathLike) -> int | None:
+    """Number of lines of the blocks of a folder that was begun; None if it was not."""
+    record = Path(path) / _RECORD
+    if not record.exists():
+        return None
+    return read_record(record, _Record, _ADVICE).inputs[0][0].block_lines
+
+
 def output_names(paths: Sequence[str]) -> list[str]:
     """The names of the outputs of inputs: the inputs' own, as text that is not compressed.
 
@@ -202,7 +215,7 @@ def output_names(paths: Sequence[str]) -> list[str]:
     """
     names: list[str] = []
     for path in paths:
-        name = path.rstrip("/").rpartition("/")[2].removesuffix(".gz")
+        name = path_of(path).rstrip("/").rpartition("/")[2].removesuffix(".gz")
         if name.endswith(PARQUET):
             name = name.removesuffix(PARQUET) + ".txt"
         if name in names:

@@ -6,7 +6,8 @@ import io
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -16,6 +17,49 @@ from keras_transformer.text.text_lines import byte_lines, decode_line, decompres
 
 PARQUET = ".parquet"
 _BUFFER_BYTES = 1 << 20
+
+
+class FilePart(NamedTuple):
+    """Blocks of a file, as a task reads them.
+
+    Args:
+        path, column: as of `InputFile`.
+        blocks: for each block the number of its first line, from 0, and that of its lines; rising.
+        spans: of a plain text file, the bytes at which each block begins and ends.
+    """
+
+    path: str
+    column: str
+    blocks: list[tuple[int, int]]
+    spans: list[tuple[int, int]] | None
+
+    def read(self) -> Iterator[list[str]]:
+        """Yield the lines of each block.
+
+        Raises:
+            UserInputError: the file cannot be read, or has changed its lines since it was scanned.
+        """
+        found = self._read_on() if self.spans is None else self._read_spans(self.spans)
+        for lines, (_, number) in zip(found, self.blocks, strict=True):
+            if len(lines) != number:
+                raise UserInputError(f"{self.path} has changed since the job began.")
+            yield lines
+
+    def _read_on(self) -> Iterator[list[str]]:
+        """Read the file from the first block on."""
+        behind = self.blocks[0][0]
+        lines = _lines_from(self.path, self.column, behind)
+        for first, number in self.blocks:
+            yield list(itertools.islice(lines, first - behind, first - behind + number))
+            behind = first + number
+
+    def _read_spans(self, spans: list[tuple[int, int]]) -> Iterator[list[str]]:
+        with open_anywhere(self.path) as file:
+            for (first, _), (start, stop) in zip(self.blocks, spans, strict=True):
+                file.seek(start)
+                content = io.BytesIO(file.read(stop - start))
+                lines = enumerate(byte_lines(self.path, content, first + 1), first + 1)
+                yield [decode_line(self.path, number, line) for number, line in lines]
 
 
 class InputFile(msgspec.Struct, frozen=True):
@@ -50,29 +94,12 @@ class InputFile(msgspec.Struct, frozen=True):
         """Number of a block's lines."""
         return min(self.block_lines, self.lines - self.first_line(block))
 
-    def read(self, blocks: Sequence[int]) -> Iterator[list[str]]:
-        """Yield the lines of blocks, whose numbers rise."""
-        if self.offsets is not None:
-            yield from self._read_plain(blocks, self.offsets)
-            return
-        wanted = set(blocks)
-        lines = _lines_from(self.path, self.column, self.first_line(blocks[0]))
-        for block in range(blocks[0], blocks[-1] + 1):
-            found = list(itertools.islice(lines, self.size(block)))
-            if len(found) != self.size(block):
-                raise UserInputError(f"{self.path} has become shorter since the job began.")
-            if block in wanted:
-                yield found
-
-    def _read_plain(self, blocks: Sequence[int], offsets: list[int]) -> Iterator[list[str]]:
-        with open_anywhere(self.path) as file:
-            for block in blocks:
-                start, stop = offsets[block : block + 2]
-                file.seek(start)
-                content = file.read(stop - start)
-                first = self.first_line(block) + 1
-                lines = byte_lines(self.path, io.BytesIO(content), first)
-                yield [decode_line(self.path, number, x) for number, x in enumerate(lines, first)]
+    def part(self, blocks: Sequence[int]) -> FilePart:
+        """Some of the blocks, whose numbers rise: small, however long the file is."""
+        lines = [(self.first_line(block), self.size(block)) for block in blocks]
+        offsets = self.offsets
+        spans = offsets and [(offsets[block], offsets[block + 1]) for block in blocks]
+        return FilePart(self.path, self.column, lines, spans)
 
 
 def scan_file(path: str, column: str, block_lines: int) -> InputFile:
@@ -85,7 +112,8 @@ def scan_file(path: str, column: str, block_lines: int) -> InputFile:
         block_lines: number of lines of a block.
 
     Raises:
-        UserInputError: the file cannot be read, is empty or has no such column.
+        UserInputError: the file cannot be read, is empty, has no such column, or a line is not
+            UTF-8.
     """
     digest, lines, offsets = hashlib.sha256(), 0, [0]
     if is_parquet(path):
@@ -93,11 +121,12 @@ def scan_file(path: str, column: str, block_lines: int) -> InputFile:
             digest.update(text.encode() + b"\n")
             lines += 1
     else:
-        with open_anywhere(path) as file, decompressed(path, file) as content:
+        with _open_text(path) as text:
             end = 0
-            for line in byte_lines(path, content):
+            for line in byte_lines(path, text):
                 digest.update(line)
                 lines += 1
+                decode_line(path, lines, line)  # fails now, not in an hour
                 end += len(line)
                 if lines % block_lines == 0:
                     offsets.append(end)
@@ -105,7 +134,7 @@ def scan_file(path: str, column: str, block_lines: int) -> InputFile:
             offsets.append(end)
     if not lines:
         raise UserInputError(f"{path} is empty")
-    is_plain = not is_parquet(path) and Path(path).suffix != ".gz"
+    is_plain = Path(path_of(path)).suffix not in (".gz", PARQUET)
     return InputFile(
         path, column, lines, digest.hexdigest(), block_lines, offsets if is_plain else None
     )
@@ -113,12 +142,33 @@ def scan_file(path: str, column: str, block_lines: int) -> InputFile:
 
 def is_parquet(path: str) -> bool:
     """Whether the name is one of a Parquet file."""
-    return path.endswith(PARQUET)
+    return path_of(path).endswith(PARQUET)
 
 
 def is_uri(path: str) -> bool:
     """Whether a path names a file in an object store, such as `gs://bucket/news.en`."""
     return "://" in path
+
+
+def path_of(path: str) -> str:
+    """A path as it is; of a URI its path.
+
+    Example:
+        >>> path_of("s3://bucket/web/news.en.gz?region=eu-north-1")
+        '/web/news.en.gz'
+
+    Raises:
+        UserInputError: the URI has a password, which files and error messages would show.
+    """
+    if not is_uri(path):
+        return path
+    parts = urlsplit(path)
+    if parts.password is not None:
+        raise UserInputError(
+            "A URI must not have a password: name it in the variables or files of the object "
+            f"store. Received: {parts.scheme}://{parts.username}:...@{parts.hostname}{parts.path}"
+        )
+    return unquote(parts.path)
 
 
 @contextlib.contextmanager
@@ -143,12 +193,19 @@ def open_anywhere(path: str) -> Iterator[io.BufferedReader]:
         raise UserInputError(f"Cannot read {path}: {reason}") from error
 
 
+@contextlib.contextmanager
+def _open_text(path: str) -> Iterator[io.BufferedIOBase]:
+    """Open a text, decompressed if its name ends in `.gz`."""
+    with open_anywhere(path) as file, decompressed(path_of(path), file) as text:
+        yield text
+
+
 def _lines_from(path: str, column: str, first: int) -> Iterator[str]:
     """The lines of a file, from one of them on, whose number counts from 0."""
     if is_parquet(path):
         yield from _rows_from(path, column, first)
         return
-    with open_anywhere(path) as file, decompressed(path, file) as text:
+    with _open_text(path) as text:
         for number, line in enumerate(byte_lines(path, text)):
             if number >= first:
                 yield decode_line(path, number + 1, line)

@@ -8,9 +8,10 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
-from keras_transformer.backend_start import MOST_AT_ONCE, THREADS
+from keras_transformer.backend_start import CORES, MOST_AT_ONCE, THREADS
 from keras_transformer.cluster.block_folder import BlockFolder, BlockName
-from keras_transformer.cluster.input_files import InputFile, scan_file
+from keras_transformer.cluster.input_files import FilePart, InputFile, scan_file
+from keras_transformer.cluster.ray_start import said_by_ray
 from keras_transformer.cluster.worker_resources import Workers, resources_of
 from keras_transformer.command_line.line_stream import line_bar
 from keras_transformer.errors import UserInputError
@@ -22,6 +23,8 @@ _BLOCKS_A_READ = 16
 # tasks that fit nowhere would never run.
 _READ_CPUS = 0.01
 _LEFT_CPUS = 0.1
+# How often a block is given out again whose worker died: it may be the block that kills.
+_MOST_RETRIES = 3
 
 
 class LineWork(Protocol):
@@ -42,11 +45,11 @@ class AnswerLines(Protocol):
 
 
 class _Piece(NamedTuple):
-    """Consecutive blocks of an output's inputs."""
+    """What a task reads: blocks of an output, and what they are made of."""
 
     file: int
-    inputs: list[InputFile]
     blocks: list[int]
+    parts: list[FilePart]
 
 
 def scan_inputs(
@@ -62,7 +65,7 @@ def scan_inputs(
     Raises:
         UserInputError: a file cannot be read, or parallel files differ in their lines.
     """
-    scan = ray.remote(num_cpus=_READ_CPUS)(_scanned)
+    scan = ray.remote(_scanned)  # a CPU each: there are no workers yet
     tasks = [[scan.remote(*file, block_lines) for file in files] for files in outputs]
     found = [[_given(file) for file in ray.get(files)] for files in tasks]
     for first, *others in found:
@@ -95,7 +98,8 @@ def run_lines(
         workers: how many workers, and how large.
 
     Raises:
-        UserInputError: a worker's, such as of a line that is too long. The finished blocks stay.
+        UserInputError: a worker's, such as of a line that is too long, or a block ended each worker
+            that had it. The finished blocks stay.
     """
     missing = folder.missing
     total = sum(files[0].lines for files in inputs)
@@ -105,7 +109,7 @@ def run_lines(
         return
     with line_bar(total, folder.lines_done) as bar:
         answers = _answers(ray, work, list(_pieces(inputs, missing)), workers)
-        with contextlib.closing(answers):
+        with _lost_workers_told(ray, folder, inputs), contextlib.closing(answers):
             for row in answers:
                 if row["messages"]:
                     tell(row["messages"].rstrip("\n"))
@@ -116,6 +120,24 @@ def run_lines(
                 bar.update(inputs[name.file][0].size(name.block))
     if left := folder.missing:
         raise RuntimeError(f"Ray ended without an answer to {len(left)} blocks")
+
+
+@contextlib.contextmanager
+def _lost_workers_told(
+    ray: ModuleType, folder: BlockFolder, inputs: Sequence[Sequence[InputFile]]
+) -> Iterator[None]:
+    """Turn Ray's error of a block that ended all its workers into one for the user."""
+    try:
+        yield
+    except ray.exceptions.RayActorError as error:
+        first = folder.missing[0]
+        file = inputs[first.file][0]
+        raise UserInputError(
+            f"A block ended {_MOST_RETRIES + 1} workers, one after the other: a machine may have "
+            f"too little memory. It is one of the first that {folder.path} misses, from line "
+            f"{file.first_line(first.block) + 1:,} of {file.path} on. Ray says: "
+            f"{said_by_ray(error)}"
+        ) from error
 
 
 def _scanned(path: str, column: str, block_lines: int) -> InputFile | UserInputError:
@@ -141,7 +163,8 @@ def _pieces(
         has_offsets = all(one.offsets is not None for one in inputs[file])
         most = _BLOCKS_A_READ if has_offsets else len(blocks)
         for start in range(0, len(blocks), most):
-            yield _Piece(file, list(inputs[file]), blocks[start : start + most])
+            some = blocks[start : start + most]
+            yield _Piece(file, some, [one.part(some) for one in inputs[file]])
 
 
 def _answers(
@@ -151,9 +174,13 @@ def _answers(
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.target_max_block_size = 1  # each block by itself
+    context.execution_no_progress_timeout_s = -1  # a block may take long
     resources = resources_of(ray, workers)
     rows = ray.data.read_datasource(
-        _datasource(ray, pieces), num_cpus=_READ_CPUS, override_num_blocks=len(pieces)
+        _datasource(ray, pieces),
+        num_cpus=_READ_CPUS,
+        concurrency=resources.number,
+        override_num_blocks=len(pieces),
     )
     answers = rows.map_batches(
         _Worker,
@@ -162,6 +189,7 @@ def _answers(
         compute=ray.data.ActorPoolStrategy(size=resources.number),
         num_cpus=resources.num_cpus - _LEFT_CPUS,
         num_gpus=resources.num_gpus,
+        max_task_retries=_MOST_RETRIES,
     )
     yield from answers.iter_rows()
 
@@ -172,20 +200,23 @@ def _datasource(ray: ModuleType, pieces: list[_Piece]) -> Any:
     from ray.data.block import BlockMetadata
 
     def read(piece: _Piece) -> Iterator[Any]:
-        sides = [one.read(piece.blocks) for one in piece.inputs]
+        sides = [part.read() for part in piece.parts]
+        firsts = [first for first, _ in piece.parts[0].blocks]
         try:
-            for block, *lines in zip(piece.blocks, *sides, strict=True):
-                yield _row(piece, block, lines, None)
+            for block, first, *lines in zip(piece.blocks, firsts, *sides, strict=True):
+                yield _row(piece, block, first, lines, None)
         except UserInputError as error:
-            yield _row(piece, piece.blocks[0], [], str(error))
+            yield _row(piece, piece.blocks[0], firsts[0], [], str(error))
 
-    def _row(piece: _Piece, block: int, lines: list[list[str]], error: str | None) -> Any:
+    def _row(
+        piece: _Piece, block: int, first: int, lines: list[list[str]], error: str | None
+    ) -> Any:
         return pyarrow.table(
             {
                 "file": [piece.file],
                 "block": [block],
-                "first_index": [piece.inputs[0].first_line(block)],
-                "paths": [[one.path for one in piece.inputs]],
+                "first_index": [first],
+                "paths": [[part.path for part in piece.parts]],
                 "sides": pyarrow.array(
                     [lines], pyarrow.list_(pyarrow.list_(pyarrow.large_string()))
                 ),
@@ -214,7 +245,8 @@ class _Worker:
 
     def __init__(self, work: LineWork, num_cpus: int, folder: str) -> None:
         os.environ[THREADS] = str(max(1, num_cpus // MOST_AT_ONCE))
-        os.environ["TF_NUM_INTEROP_THREADS"] = os.environ["OMP_NUM_THREADS"] = str(num_cpus)
+        for name in (CORES, "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"):
+            os.environ[name] = str(num_cpus)
         with contextlib.suppress(OSError):  # a machine without this folder has no relative paths
             os.chdir(folder)
         self._work = work

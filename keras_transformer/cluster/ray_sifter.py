@@ -138,8 +138,12 @@ def _find_repeated(
     if group:
         divide_group()
     num_groups = len(parts[0])
+    if not num_groups:
+        return []
     find = remote(num_returns=num_groups)(_repeated_places)
-    found = [_listed(find.remote(*pieces)) for pieces in parts] if num_groups else []
+    searches = (_listed(find.remote(*pieces)) for pieces in parts)
+    # Few at once: each has the hashes of a part in its memory.
+    found = [group for _, group in _started(ray, ((0, x) for x in searches), window)]
     return [list(references) for references in zip(*found, strict=True)]
 
 
@@ -179,15 +183,18 @@ def _in_order(
 def _started(
     ray: ModuleType, tasks: Iterable[tuple[int, Any]], window: int
 ) -> Iterator[tuple[int, Any]]:
-    """Tasks that are done, in their order; at most so many more are in flight."""
+    """Tasks that are done, in their order; at most so many more are in flight.
+
+    A task is a number and a reference, or the references of its results.
+    """
     pending: collections.deque[tuple[int, Any]] = collections.deque()
     for task in tasks:
         pending.append(task)
         if len(pending) >= window:
-            ray.wait([pending[0][1]])
+            ray.wait(_listed(pending[0][1])[:1])
             yield pending.popleft()
     while pending:
-        ray.wait([pending[0][1]])
+        ray.wait(_listed(pending[0][1])[:1])
         yield pending.popleft()
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
-from keras_transformer.backend_start import LOG_LEVEL, THREADS
-from keras_transformer.cluster.ray_start import LOCAL, ray_cluster
+from keras_transformer.backend_start import CORES, LOG_LEVEL, THREADS
+from keras_transformer.cluster.ray_start import LOCAL, ray_cluster, said_by_ray
 from keras_transformer.cluster.remote_streams import RemoteStreams
 from keras_transformer.cluster.worker_resources import Resources, Workers, resources_of
 from keras_transformer.errors import UserInputError, WorkerLost
@@ -112,7 +112,7 @@ def train_on_ray(
             if attempts == _MOST_ATTEMPTS:
                 raise UserInputError(
                     f"Workers of the training were lost {attempts} times without a new checkpoint "
-                    f"in {directory.path}. The last time: {_one_line(error)}"
+                    f"in {directory.path}. The last time: {said_by_ray(error)}"
                 ) from error
             resources = _room_again(ray, asked)
             place = f"step {new_step}" if new_step else "the beginning"
@@ -207,7 +207,8 @@ def _trainer(loop: _WorkerLoop, resources: Resources, storage: Path) -> Any:
         "COLUMNS": str(shutil.get_terminal_size().columns),
     }
     if not resources.num_gpus:
-        variables |= {THREADS: str(resources.num_cpus), "JAX_PLATFORMS": "cpu"}
+        cpus = str(resources.num_cpus)
+        variables |= {CORES: cpus, THREADS: cpus, "JAX_PLATFORMS": "cpu"}
     options: dict[str, Any] = {
         "scaling_config": ScalingConfig(
             num_workers=resources.number,
@@ -278,8 +279,3 @@ def _identity(directory: RunDirectory) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns
-
-
-def _one_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines)[:300]

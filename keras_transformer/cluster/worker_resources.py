@@ -39,17 +39,17 @@ def resources_of(ray: ModuleType, workers: Workers, *, or_fewer: bool = False) -
         UserInputError: the cluster has no room for them.
     """
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    cpus = [int(node.get("CPU", 0)) for node in nodes if node.get("CPU", 0) >= 1]
-    gpus = [int(node.get("GPU", 0)) for node in nodes]
-    num_gpus = 1 if any(gpus) else 0
-    num_cpus = workers.num_cpus or (1 if num_gpus else min([4, *cpus]))
-    fitting = sum(gpus) if num_gpus else sum(number // num_cpus for number in cpus)
+    machines = [(int(x.get("CPU", 0)), int(x.get("GPU", 0))) for x in nodes if x.get("CPU", 0) >= 1]
+    num_gpus = 1 if any(gpus for _, gpus in machines) else 0
+    num_cpus = workers.num_cpus or (1 if num_gpus else min([4, *(cpus for cpus, _ in machines)]))
+    fitting = sum(
+        min(cpus // num_cpus, gpus) if num_gpus else cpus // num_cpus for cpus, gpus in machines
+    )
     number = workers.number or fitting
     if or_fewer:
         number = min(number, fitting)
     if number > fitting or not number:
-        device = "one GPU" if num_gpus else f"{num_cpus} CPUs"
-        raise UserInputError(
-            f"The cluster has room for {fitting} workers of {device}. Received: {number} workers"
-        )
+        device = f"{num_cpus} CPUs" + (" and a GPU" if num_gpus else "")
+        room = f"The cluster has room for {fitting} workers of {device}"
+        raise UserInputError(f"{room}. Received: {number} workers" if number else f"{room}.")
     return Resources(number, num_cpus, num_gpus)

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from keras_transformer.cluster.block_folder import BlockFolder, BlockName
+from keras_transformer.cluster.block_folder import BlockFolder, BlockName, begun_block_lines
 from keras_transformer.cluster.input_files import InputFile
 from keras_transformer.errors import UserInputError
 
@@ -99,6 +99,34 @@ def test_another_job_is_refused(tmp_path):
         BlockFolder(tmp_path, inputs(), SETTINGS),
     ):
         pass
+
+
+def test_what_no_finished_block_depends_on_may_change(tmp_path):
+    provisional = {"long_lines": ["refuse"]}
+    for value in ("refuse", "refuse", "cut", "cut"):
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            BlockFolder(tmp_path, inputs(), {**SETTINGS, "long_lines": value}, provisional) as job,
+        ):
+            if len(job.missing) == 4:
+                job.write(BlockName(0, 0), ["1", "2"])
+            assert BlockName(0, 0) not in job.missing
+            raise KeyboardInterrupt
+    with (
+        pytest.raises(UserInputError, match="begun with another `long_lines`"),
+        BlockFolder(tmp_path, inputs(), {**SETTINGS, "long_lines": "refuse"}, provisional),
+    ):
+        pass
+
+
+def test_blocks_without_their_record_are_made_again(tmp_path):
+    with interrupted_job(tmp_path) as folder:
+        folder.write(BlockName(0, 0), ["of another", "job"])
+    assert begun_block_lines(tmp_path) == 2
+    (tmp_path / ".job.json").unlink()
+    assert begun_block_lines(tmp_path) is None
+    with interrupted_job(tmp_path) as folder:
+        assert BlockName(0, 0) in folder.missing
 
 
 def test_a_finished_output_is_not_overwritten(tmp_path):

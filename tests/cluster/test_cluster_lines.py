@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,11 @@ import time
 import pytest
 
 from keras_transformer import cli
+from keras_transformer.cluster.block_folder import BlockFolder
+from keras_transformer.cluster.line_job import run_lines, scan_inputs
+from keras_transformer.cluster.ray_start import ray_cluster
+from keras_transformer.cluster.worker_resources import Workers
+from keras_transformer.errors import UserInputError
 from tests.translation_training.number_text import ENGLISH
 
 pytestmark = pytest.mark.tensorflow
@@ -162,12 +168,45 @@ def test_bad_lines_and_clusters_are_one_line_on_stderr(
     error = capfd.readouterr().err.splitlines()
     assert len(error) == 1
     assert f"Line 601 of {sentences} has" in error[0]
+    # The same with lines cut goes on, in blocks of the size that it began with.
+    flags += ["--long-lines", "cut", "--block-lines", 7]
+    assert call(*on_cluster(cluster, trained_run, sentences, output, *flags)) == 0
+    printed = capfd.readouterr().err
+    assert "blocks have 50 lines" in printed
+    assert re.search(r"going on behind \d+ of 601 lines", printed)
+    assert len((output / "many.en").read_text().splitlines()) == 601
     output = tmp_path / "other"
     assert call(*on_cluster(cluster, trained_run, sentences, output, "--workers", 9)) == 2
     assert "room for 2 workers of 1 CPUs. Received: 9 workers" in capfd.readouterr().err
     cluster_of_none = [*on_cluster(cluster, trained_run, sentences, output), "--cluster", "no:1"]
     assert call(*cluster_of_none) == 2
     assert "The Ray cluster no:1 cannot be joined" in capfd.readouterr().err
+
+
+def test_a_block_that_ends_every_worker_ends_the_job(cluster, tmp_path):
+    path, output = tmp_path / "many", tmp_path / "out"
+    path.write_text("a\nb\nc\nd\n")
+
+    class Work:
+        def load(self):
+            def answer(lines, paths, first_index):
+                if "c" in lines:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return [f"{first_index} {line}" for line in lines]
+
+            return answer
+
+    with ray_cluster(cluster.address) as ray:
+        inputs = scan_inputs(ray, [[(str(path), "text")]], 1)
+        with (
+            pytest.raises(UserInputError, match="A block ended 4 workers") as found,
+            BlockFolder(output, inputs, {}) as folder,
+        ):
+            run_lines(ray, Work(), inputs, folder, Workers(1, 1))
+    assert "\n" not in str(found.value)
+    assert {"000000000001": "0 a\n", "000000000002": "1 b\n"}.items() <= {
+        path.name: path.read_text() for path in finished_blocks(output)
+    }.items()
 
 
 @pytest.mark.slow

@@ -1,12 +1,13 @@
 """Inputs of a job on a cluster: text, gzip and Parquet, in blocks."""
 
 import gzip
+import pickle
 
 import pyarrow
 import pytest
 from pyarrow import parquet
 
-from keras_transformer.cluster.input_files import scan_file
+from keras_transformer.cluster.input_files import is_parquet, path_of, scan_file
 from keras_transformer.errors import UserInputError
 
 LINES = ["eins", "zwei", "", "vier Wörter mit Ümlaut", "fünf\u2028fünf", "sechs", "sieben"]
@@ -37,12 +38,13 @@ def test_blocks_are_the_lines(path, block_lines):
     file = scan_file(path, "de", block_lines)
     assert file.lines == 7
     blocks = list(range(file.num_blocks))
-    assert [line for lines in file.read(blocks) for line in lines] == LINES
-    assert [len(lines) for lines in file.read(blocks)] == [file.size(block) for block in blocks]
+    assert [line for lines in file.part(blocks).read() for line in lines] == LINES
+    sizes = [file.size(block) for block in blocks]
+    assert [len(lines) for lines in file.part(blocks).read()] == sizes
     for block in blocks:
         start = file.first_line(block)
-        assert list(file.read([block])) == [LINES[start : start + block_lines]]
-    assert list(file.read(blocks[::2])) == list(file.read(blocks))[::2]
+        assert list(file.part([block]).read()) == [LINES[start : start + block_lines]]
+    assert list(file.part(blocks[::2]).read()) == list(file.part(blocks).read())[::2]
 
 
 def test_the_digest_is_of_the_lines(tmp_path):
@@ -82,6 +84,36 @@ def test_bad_inputs_are_named(tmp_path):
 def test_text_that_is_not_utf_8_has_its_line_number(tmp_path):
     path = tmp_path / "news"
     path.write_bytes(b"a\nb\nc\n\xff\n")
-    file = scan_file(str(path), "text", 2)
     with pytest.raises(UserInputError, match="line 4: not UTF-8"):
-        list(file.read([1]))
+        scan_file(str(path), "text", 2)
+
+
+def test_a_part_has_no_more_than_its_blocks(tmp_path):
+    path = tmp_path / "news"
+    path.write_text("a\n" * 20_000)
+    file = scan_file(str(path), "text", 1)
+    assert len(pickle.dumps(file)) > 20_000
+    assert len(pickle.dumps(file.part(range(16_000, 16_016)))) < 1000
+
+
+@pytest.mark.parametrize("name", ["news", "news.gz"])
+def test_a_file_that_has_changed_is_named(tmp_path, name):
+    path = tmp_path / name
+    write = gzip.open if name.endswith(".gz") else open
+    for text in ("a\nb\nc\nd\n", "a\nb\n"):
+        with write(path, "wt") as file:
+            file.write(text)
+        if "c" in text:
+            part = scan_file(str(path), "text", 2).part([0, 1])
+    blocks = part.read()
+    assert next(blocks) == ["a", "b"]
+    with pytest.raises(UserInputError, match=f"{name} has changed since the job began"):
+        next(blocks)
+
+
+def test_a_uri_is_named_by_its_path():
+    assert is_parquet("s3://bucket/web.parquet?endpoint_override=minio:9000")
+    assert path_of("/data/what?.gz") == "/data/what?.gz"
+    with pytest.raises(UserInputError, match="password.*Received: s3://key:...@bucket/x") as found:
+        path_of("s3://key:secret@bucket/x")
+    assert "secret" not in str(found.value)

@@ -101,8 +101,9 @@ def test_it_runs_the_program_as_a_user_who_is_not_root():
 
 def test_the_commands_that_it_shows_are_understood():
     text = DOCKERFILE.read_text("utf-8")
-    (run,) = re.findall(r"^#   docker run .* keras-transformer (.+)", text, re.MULTILINE)
+    ((flags, run),) = re.findall(r"^#   docker run (.*) keras-transformer (.+)", text, re.MULTILINE)
     assert make_parser().parse_args(run.split()).verb.__name__ == "translate"
+    assert "--interactive" in flags.split()  # it reads standard input
     arguments = [dict(re.findall(r"--build-arg (\w+)=(\w+)", line)) for line in text.splitlines()]
     assert [argument for argument in arguments if argument] == [{"DEVICE": "gpu"}]
 

@@ -30,6 +30,7 @@ SCRIPT = ROOT / "deploy" / "slurm" / "train.sbatch"
 SHOWN = re.search(r"^#   sbatch deploy/slurm/train\.sbatch (.+)", SCRIPT.read_text("utf-8"), re.M)
 ARGUMENTS = SHOWN[1].split()
 # Code that is less optimised is there in half the time.
+PAGE = ROOT / "docs" / "scaling.md"
 QUICK_XLA = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 TWO_NODES = {
     "SLURM_JOB_ID": "7",
@@ -39,6 +40,21 @@ TWO_NODES = {
     "SLURM_PROCID": "2",
     "SLURM_NODEID": "1",
 }
+
+
+def test_the_page_shows_the_commands_of_the_script():
+    shown = re.findall(r"^(?:(\w+)=(\w+) )?sbatch (.+)", PAGE.read_text("utf-8"), re.M)
+    assert len(shown) == 2
+    head = SCRIPT.read_text("utf-8")
+    for variable, value, arguments in shown:
+        assert f"{variable}={value}" in ("=", "KERAS_BACKEND=jax")
+        options, script, of_the_program = arguments.partition("deploy/slurm/train.sbatch ")
+        assert script
+        assert of_the_program.split() == ARGUMENTS
+        for option in options.split():  # it outranks the script's own
+            name, _, number = option.partition("=")
+            assert re.search(f"^#SBATCH {name}=", head, re.M)
+            assert int(number) > 0
 
 
 @pytest.fixture

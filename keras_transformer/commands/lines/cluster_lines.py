@@ -10,11 +10,13 @@ from keras_transformer.commands.arguments.cluster_arguments import LINE_JOB, col
 from keras_transformer.commands.arguments.long_lines import Line, told_by_line
 from keras_transformer.commands.arguments.model_arguments import lines_a_piece, model_digests
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.standard_streams import tell
 
 if TYPE_CHECKING:
     from keras_transformer.cluster.line_job import LineWork
 
 # Of the parsed command line.
+PROVISIONAL = {"long_lines": ["refuse"]}  # a line that is too long has ended the job
 CHANGE_NO_LINE = ("arguments", "batch_size", "cluster", "output", "verb", *LINE_JOB)
 
 
@@ -29,7 +31,7 @@ def run_on_cluster(
         sides: for each input of the verb the names of its files' and its column's option, such as
             `("source", "source_column")`.
     """
-    from keras_transformer.cluster.block_folder import BlockFolder
+    from keras_transformer.cluster.block_folder import BlockFolder, begun_block_lines
     from keras_transformer.cluster.line_job import run_lines, scan_inputs
     from keras_transformer.cluster.ray_start import ray_cluster
     from keras_transformer.cluster.worker_resources import Workers
@@ -43,9 +45,11 @@ def run_on_cluster(
     }
     settings["model_digests"] = model_digests(options)
     block_lines = options.block_lines or lines_a_piece(options)
+    if (begun := begun_block_lines(options.output) or block_lines) != block_lines:
+        tell(f"{options.output}: blocks have {begun:,} lines, as the job began with them")
     with ray_cluster(options.cluster) as ray:
-        inputs = scan_inputs(ray, files, block_lines)
-        with BlockFolder(options.output, inputs, settings) as folder:
+        inputs = scan_inputs(ray, files, begun)
+        with BlockFolder(options.output, inputs, settings, PROVISIONAL) as folder:
             workers = Workers(options.workers, options.worker_cpus)
             run_lines(ray, work, inputs, folder, workers)
 

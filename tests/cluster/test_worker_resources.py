@@ -1,0 +1,48 @@
+"""How many workers fit on a cluster."""
+
+import types
+
+import pytest
+
+from keras_transformer.backend_start import CORES, num_cores
+from keras_transformer.cluster.worker_resources import Resources, Workers, resources_of
+from keras_transformer.errors import UserInputError
+from keras_transformer.serving.cpu_threads import cpu_threads
+
+
+def cluster_of(*machines):
+    """A stand-in for Ray with machines of so many CPUs and GPUs, and one that is lost."""
+    nodes = [{"Alive": True, "Resources": {"CPU": c, "GPU": g}} for c, g in machines]
+    return types.SimpleNamespace(
+        nodes=lambda: [*nodes, {"Alive": False, "Resources": {"CPU": 99.0, "GPU": 9.0}}]
+    )
+
+
+@pytest.mark.parametrize(
+    ("machines", "asked", "resources"),
+    [
+        ([(8.0, 0), (2.0, 0)], Workers(), Resources(5, 2, 0)),
+        ([(64.0, 0), (8.0, 0)], Workers(), Resources(18, 4, 0)),
+        ([(8.0, 0), (2.0, 0)], Workers(None, 3), Resources(2, 3, 0)),
+        ([(8.0, 4.0)], Workers(), Resources(4, 1, 1)),
+        ([(8.0, 4.0)], Workers(None, 8), Resources(1, 8, 1)),
+        ([(4.0, 8.0), (16.0, 0)], Workers(), Resources(4, 1, 1)),
+        ([(8.0, 4.0), (8.0, 2.0)], Workers(3, 2), Resources(3, 2, 1)),
+    ],
+)
+def test_workers_have_cpus_and_gpus(machines, asked, resources):
+    assert resources_of(cluster_of(*machines), asked) == resources
+
+
+def test_too_many_workers_are_refused():
+    with pytest.raises(UserInputError, match="room for 0 workers of 100 CPUs and a GPU.$"):
+        resources_of(cluster_of((8.0, 4.0)), Workers(None, 100))
+    with pytest.raises(UserInputError, match="room for 2 workers of 4 CPUs. Received: 3 workers"):
+        resources_of(cluster_of((8.0, 0)), Workers(3))
+    assert resources_of(cluster_of((8.0, 0)), Workers(3), or_fewer=True) == Resources(2, 4, 0)
+
+
+def test_engines_of_a_worker_have_its_cores(monkeypatch):
+    monkeypatch.setenv(CORES, "16")
+    assert num_cores() == cpu_threads(None) == 16
+    assert cpu_threads(3) == 3
