@@ -97,8 +97,9 @@ class InputFile(msgspec.Struct, frozen=True):
     def part(self, blocks: Sequence[int]) -> FilePart:
         """Some of the blocks, whose numbers rise: small, however long the file is."""
         lines = [(self.first_line(block), self.size(block)) for block in blocks]
-        offsets = self.offsets
-        spans = offsets and [(offsets[block], offsets[block + 1]) for block in blocks]
+        spans = None
+        if (offsets := self.offsets) is not None:
+            spans = [(offsets[block], offsets[block + 1]) for block in blocks]
         return FilePart(self.path, self.column, lines, spans)
 
 
@@ -117,8 +118,8 @@ def scan_file(path: str, column: str, block_lines: int) -> InputFile:
     """
     digest, lines, offsets = hashlib.sha256(), 0, [0]
     if is_parquet(path):
-        for text in _rows_from(path, column, 0):
-            digest.update(text.encode() + b"\n")
+        for row in _rows_from(path, column, 0):
+            digest.update(row.encode() + b"\n")
             lines += 1
     else:
         with _open_text(path) as text:

@@ -7,13 +7,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
-from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.distribution import pip_install
-from keras_transformer.errors import SCORES_NOT_FINITE, SentenceTooLong, UserInputError
+from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.files.checksum_list import check_files
 from keras_transformer.files.json_files import read_record
-from keras_transformer.serving.export_contract import NO_SCORE
-from keras_transformer.text.sentence_batches import batches_by_length, checked_strings
+from keras_transformer.serving.export_translator import ExportTranslator
+from keras_transformer.text.sentence_batches import checked_strings
 from keras_transformer.text.sentence_encoding import length_fault
 from keras_transformer.types import PathLike
 
@@ -30,7 +29,7 @@ class _Card(msgspec.Struct):
     options: _Options
 
 
-class SavedModelTranslator:
+class SavedModelTranslator(ExportTranslator[str]):
     """Translates lists of sentences with a model that `export_saved_model` wrote.
 
     Needs `tensorflow` and `tensorflow-text`. The search is the export's. Sentences are sorted by
@@ -64,77 +63,27 @@ class SavedModelTranslator:
         batch_size: int = 32,
         long_sentences: Literal["refuse", "cut"] = "cut",
     ) -> None:
-        check_positive_int("batch_size", batch_size)
-        check_one_of("long_sentences", long_sentences, ("refuse", "cut"))
+        super().__init__(batch_size, long_sentences)
         path = latest_version(directory)
         check_files(path)
         self.options = read_record(path / "model_card.json", _Card, _ADVICE).options
-        self.batch_size = batch_size
-        self.long_sentences = long_sentences
         self._signatures = _load(path).signatures
 
-    def translate(self, sentences: Iterable[str], progress: bool = False) -> list[str]:
-        """The best translation of each sentence.
-
-        Args:
-            sentences: the sentences to translate.
-            progress: whether to show a progress bar on stderr.
-
-        Returns:
-            The translations in the order of `sentences`.
-
-        Raises:
-            ValueError, UserInputError: as in `translate_with_scores`.
-        """
-        return [text for text, _ in self.translate_with_scores(sentences, progress)]
-
-    def translate_with_scores(
-        self, sentences: Iterable[str], progress: bool = False
-    ) -> list[tuple[str, float]]:
-        """The best translation of each sentence, and its score.
-
-        Args:
-            sentences: the sentences to translate.
-            progress: whether to show a progress bar on stderr.
-
-        Returns:
-            Pairs `(text, score)` in the order of `sentences`; the score is the log-probability
-            divided by the length penalty, 0 for an empty sentence.
-
-        Raises:
-            ValueError: `sentences` is a single string, or an entry is not a string.
-            SentenceTooLong: a sentence is too long and is to be refused. It is a `UserInputError`.
-            UserInputError: the model's scores are not finite numbers.
-        """
-        texts = checked_strings("sentences", sentences)
-        lengths = self._lengths(texts)
-        if self.long_sentences == "refuse":
-            self._refuse_long("sentences", texts, lengths)
-        results = [("", 0.0)] * len(texts)
-        not_empty = [i for i, length in enumerate(lengths) if length]
-        for indices in batches_by_length(not_empty, lengths, self.batch_size, progress):
-            outputs = self._call("translate", [texts[i] for i in indices])
-            scores = outputs["scores"]
-            if not np.all(np.isfinite(scores) & (scores > NO_SCORE)):
-                raise UserInputError(f"The {SCORES_NOT_FINITE}")
-            for i, text, score in zip(indices, outputs["outputs"], scores, strict=True):
-                results[i] = text.decode("utf-8"), float(score)
-        return results
-
-    def check_lengths(self, sources: Iterable[str]) -> None:
-        """Raise `SentenceTooLong` if a source is too long, whatever `long_sentences` is."""
-        texts = checked_strings("sources", sources)
-        self._refuse_long("sources", texts, self._lengths(texts))
-
-    def _lengths(self, texts: list[str]) -> list[int]:
-        """Numbers of tokens without the end of sentence."""
-        return self._call("tokenize", texts)["lengths"].tolist() if texts else []
-
-    def _refuse_long(self, name: str, texts: Sequence[str], lengths: Sequence[int]) -> None:
+    def _encode(
+        self, name: str, sentences: Iterable[str], long_sentences: Literal["refuse", "cut"]
+    ) -> tuple[list[str], list[int]]:
+        texts = checked_strings(name, sentences)
+        lengths = self._call("tokenize", texts)["lengths"].tolist() if texts else []
         most = self.options.max_source_length
-        for index, (text, length) in enumerate(zip(texts, lengths, strict=True)):
-            if length + 1 > most:  # with the end of sentence
-                raise SentenceTooLong(name, index, length_fault(text, most))
+        if long_sentences == "refuse":
+            for index, (text, length) in enumerate(zip(texts, lengths, strict=True)):
+                if length + 1 > most:  # with the end of sentence
+                    raise SentenceTooLong(name, index, length_fault(text, most))
+        return texts, lengths
+
+    def _run(self, encoded: Sequence[str]) -> tuple[list[str], np.ndarray]:
+        outputs = self._call("translate", list(encoded))
+        return [text.decode("utf-8") for text in outputs["outputs"]], outputs["scores"]
 
     def _call(self, signature: str, texts: list[str]) -> dict[str, np.ndarray]:
         import tensorflow as tf
