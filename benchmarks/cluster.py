@@ -120,14 +120,21 @@ def measure_lines(options: argparse.Namespace) -> int:
         for turn in range(options.rounds):
             plain, ray = pathlib.Path(name, f"{turn}.txt"), pathlib.Path(name, f"{turn}")
             cluster = ["--cluster", "--workers", "1", "--worker-cpus", str(options.worker_cpus)]
-            seconds, _ = measured([*program, "--output", str(plain)])
-            on_ray, _ = measured([*program, "--output", str(ray), *cluster])
+            seconds = timed([*program, "--output", str(plain)])
+            on_ray = timed([*program, "--output", str(ray), *cluster])
             (answer,) = (path for path in ray.iterdir() if path.is_file())
             same &= filecmp.cmp(plain, answer, shallow=False)
             ratios.append(on_ray / seconds)
             print(f"{seconds:.1f} s, on Ray {on_ray:.1f} s: {ratios[-1]:.3f}", flush=True)
     print(f"median {statistics.median(ratios):.3f}, lines {'equal' if same else 'DIFFERENT'}")
     return 0 if same else 1
+
+
+def timed(arguments: list[str]) -> float:
+    """Seconds of a Python program."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], check=True)
+    return time.perf_counter() - began
 
 
 def measured(arguments: list[str]) -> tuple[float, dict[str, tuple[int, int]]]:

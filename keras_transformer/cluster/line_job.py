@@ -4,6 +4,7 @@ import contextlib
 import io
 import itertools
 import os
+import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
@@ -31,7 +32,7 @@ class LineWork(Protocol):
     """What a worker does; it must be picklable."""
 
     def load(self) -> "AnswerLines":
-        """Load the model; called once in each worker."""
+        """Load the model; called once in each worker, when it starts."""
 
 
 class AnswerLines(Protocol):
@@ -182,15 +183,18 @@ def _answers(
         concurrency=resources.number,
         override_num_blocks=len(pieces),
     )
-    answers = rows.map_batches(
-        _Worker,
-        fn_constructor_args=(work, resources.num_cpus, os.getcwd()),
-        batch_size=1,
-        compute=ray.data.ActorPoolStrategy(size=resources.number),
-        num_cpus=resources.num_cpus - _LEFT_CPUS,
-        num_gpus=resources.num_gpus,
-        max_task_retries=_MOST_RETRIES,
-    )
+    with warnings.catch_warnings():
+        # Ray 2.60 has no other way yet to limit retries, but warns of this one.
+        warnings.filterwarnings("ignore", ".*ray_remote_args")
+        answers = rows.map_batches(
+            _Worker,
+            fn_constructor_args=(work, resources.num_cpus, os.getcwd()),
+            batch_size=1,
+            compute=ray.data.ActorPoolStrategy(size=resources.number),
+            num_cpus=resources.num_cpus - _LEFT_CPUS,
+            num_gpus=resources.num_gpus,
+            max_task_retries=_MOST_RETRIES,
+        )
     yield from answers.iter_rows()
 
 
@@ -241,7 +245,7 @@ def _datasource(ray: ModuleType, pieces: list[_Piece]) -> Any:
 
 
 class _Worker:
-    """An actor: it loads its model with the first block."""
+    """An actor: it loads its model while the first block is read."""
 
     def __init__(self, work: LineWork, num_cpus: int, folder: str) -> None:
         os.environ[THREADS] = str(max(1, num_cpus // MOST_AT_ONCE))
@@ -249,13 +253,18 @@ class _Worker:
             os.environ[name] = str(num_cpus)
         with contextlib.suppress(OSError):  # a machine without this folder has no relative paths
             os.chdir(folder)
-        self._work = work
-        self._answer: AnswerLines | None = None
+        self._answer: AnswerLines | UserInputError
+        self._messages = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(self._messages):
+                self._answer = work.load()
+        except UserInputError as error:  # ends the job with the first block
+            self._answer = error
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         (sides,), (paths,), (error,) = batch["sides"], batch["paths"], batch["error"]
         lines: list[str] = []
-        messages = io.StringIO()
+        messages, self._messages = self._messages, io.StringIO()
         if error is None:
             try:
                 with contextlib.redirect_stderr(messages):
@@ -271,8 +280,8 @@ class _Worker:
         }
 
     def _answered(self, sides: Any, paths: Any, first_index: int) -> list[str]:
-        if self._answer is None:
-            self._answer = self._work.load()
+        if isinstance(self._answer, UserInputError):
+            raise self._answer
         columns = [list(side) for side in sides]
         lines = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
         return self._answer(lines, list(paths), first_index)

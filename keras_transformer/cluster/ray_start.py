@@ -1,12 +1,14 @@
 """Joining a Ray cluster, or starting one on this machine."""
 
 import contextlib
+import importlib
 import logging
 import os
 import socket
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
 from keras_transformer.distribution import pip_install
@@ -43,25 +45,28 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
         os.environ.setdefault(name, value)
     if address == LOCAL:
         os.environ.setdefault(_CLUSTERS, "0")
-    ray = _import_ray()
+    ray = _import("ray")
     if ray.is_initialized():
         yield ray
         return
     _check_answers(address)
     with _without_native_messages():
         try:
-            ray.init(
-                address=address,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                **({"include_dashboard": False} if address == LOCAL else {}),
-            )
+            with ThreadPoolExecutor(1) as thread:
+                data = thread.submit(_import, "ray.data")  # meanwhile
+                ray.init(
+                    address=address,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    **({"include_dashboard": False} if address == LOCAL else {}),
+                )
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise UserInputError(f"The Ray cluster {address} cannot be joined: {reason}") from error
-        # Ray Data sets up its log when it is imported.
-        logging.getLogger("ray.data").setLevel(logging.ERROR)
         try:
+            data.result()
+            # Ray Data sets up its log when it is imported.
+            logging.getLogger("ray.data").setLevel(logging.ERROR)
             # Ray prints the log of a lost machine on standard output.
             with contextlib.redirect_stdout(sys.stderr):
                 yield ray
@@ -110,12 +115,10 @@ def _without_native_messages() -> Iterator[None]:
             os.close(native)
 
 
-def _import_ray() -> ModuleType:
+def _import(name: str) -> ModuleType:
     try:
-        import ray
-        import ray.data
+        return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise UserInputError(
             f"`--cluster` needs Ray ({error.name} is missing): {pip_install('ray')}"
         ) from error
-    return ray
