@@ -66,7 +66,7 @@ def scan_inputs(
     Raises:
         UserInputError: a file cannot be read, or parallel files differ in their lines.
     """
-    scan = ray.remote(_scanned)  # a CPU each: there are no workers yet
+    scan = ray.remote(_scanned)  # with a CPU each, as the workers do not run yet
     tasks = [[scan.remote(*file, block_lines) for file in files] for files in outputs]
     found = [[_given(file) for file in ray.get(files)] for files in tasks]
     for first, *others in found:
