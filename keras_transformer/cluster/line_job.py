@@ -4,7 +4,6 @@ import contextlib
 import io
 import itertools
 import os
-import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
@@ -12,7 +11,6 @@ from typing import Any, NamedTuple, Protocol
 from keras_transformer.backend_start import CORES, MOST_AT_ONCE, THREADS
 from keras_transformer.cluster.block_folder import BlockFolder, BlockName
 from keras_transformer.cluster.input_files import FilePart, InputFile, scan_file
-from keras_transformer.cluster.ray_start import said_by_ray
 from keras_transformer.cluster.worker_resources import Workers, resources_of
 from keras_transformer.command_line.line_stream import line_bar
 from keras_transformer.errors import UserInputError
@@ -24,8 +22,6 @@ _BLOCKS_A_READ = 16
 # tasks that fit nowhere would never run.
 _READ_CPUS = 0.01
 _LEFT_CPUS = 0.1
-# How often a block is given out again whose worker died: it may be the block that kills.
-_MOST_RETRIES = 3
 
 
 class LineWork(Protocol):
@@ -99,8 +95,7 @@ def run_lines(
         workers: how many workers, and how large.
 
     Raises:
-        UserInputError: a worker's, such as of a line that is too long, or a block ended each worker
-            that had it. The finished blocks stay.
+        UserInputError: a worker's, such as of a line that is too long. The finished blocks stay.
     """
     missing = folder.missing
     total = sum(files[0].lines for files in inputs)
@@ -110,7 +105,7 @@ def run_lines(
         return
     with line_bar(total, folder.lines_done) as bar:
         answers = _answers(ray, work, list(_pieces(inputs, missing)), workers)
-        with _lost_workers_told(ray, folder, inputs), contextlib.closing(answers):
+        with contextlib.closing(answers):
             for row in answers:
                 if row["messages"]:
                     tell(row["messages"].rstrip("\n"))
@@ -121,24 +116,6 @@ def run_lines(
                 bar.update(inputs[name.file][0].size(name.block))
     if left := folder.missing:
         raise RuntimeError(f"Ray ended without an answer to {len(left)} blocks")
-
-
-@contextlib.contextmanager
-def _lost_workers_told(
-    ray: ModuleType, folder: BlockFolder, inputs: Sequence[Sequence[InputFile]]
-) -> Iterator[None]:
-    """Turn Ray's error of a block that ended all its workers into one for the user."""
-    try:
-        yield
-    except ray.exceptions.RayActorError as error:
-        first = folder.missing[0]
-        file = inputs[first.file][0]
-        raise UserInputError(
-            f"A block ended {_MOST_RETRIES + 1} workers, one after the other: a machine may have "
-            f"too little memory. It is one of the first that {folder.path} misses, from line "
-            f"{file.first_line(first.block) + 1:,} of {file.path} on. Ray says: "
-            f"{said_by_ray(error)}"
-        ) from error
 
 
 def _scanned(path: str, column: str, block_lines: int) -> InputFile | UserInputError:
@@ -183,18 +160,14 @@ def _answers(
         concurrency=resources.number,
         override_num_blocks=len(pieces),
     )
-    with warnings.catch_warnings():
-        # Ray 2.60 has no other way yet to limit retries, but warns of this one.
-        warnings.filterwarnings("ignore", ".*ray_remote_args")
-        answers = rows.map_batches(
-            _Worker,
-            fn_constructor_args=(work, resources.num_cpus, os.getcwd()),
-            batch_size=1,
-            compute=ray.data.ActorPoolStrategy(size=resources.number),
-            num_cpus=resources.num_cpus - _LEFT_CPUS,
-            num_gpus=resources.num_gpus,
-            max_task_retries=_MOST_RETRIES,
-        )
+    answers = rows.map_batches(
+        _Worker,
+        fn_constructor_args=(work, resources.num_cpus, os.getcwd()),
+        batch_size=1,
+        compute=ray.data.ActorPoolStrategy(size=resources.number),
+        num_cpus=resources.num_cpus - _LEFT_CPUS,
+        num_gpus=resources.num_gpus,
+    )
     yield from answers.iter_rows()
 
 

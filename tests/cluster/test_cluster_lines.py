@@ -14,11 +14,6 @@ import time
 import pytest
 
 from keras_transformer import cli
-from keras_transformer.cluster.block_folder import BlockFolder
-from keras_transformer.cluster.line_job import run_lines, scan_inputs
-from keras_transformer.cluster.ray_start import ray_cluster
-from keras_transformer.cluster.worker_resources import Workers
-from keras_transformer.errors import UserInputError
 from tests.translation_training.number_text import ENGLISH
 
 pytestmark = pytest.mark.tensorflow
@@ -181,32 +176,6 @@ def test_bad_lines_and_clusters_are_one_line_on_stderr(
     cluster_of_none = [*on_cluster(cluster, trained_run, sentences, output), "--cluster", "no:1"]
     assert call(*cluster_of_none) == 2
     assert "The Ray cluster no:1 cannot be joined" in capfd.readouterr().err
-
-
-def test_a_block_that_ends_every_worker_ends_the_job(cluster, tmp_path):
-    path, output = tmp_path / "many", tmp_path / "out"
-    path.write_text("a\nb\nc\nd\n")
-
-    class Work:
-        def load(self):
-            def answer(lines, paths, first_index):
-                if "c" in lines:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return [f"{first_index} {line}" for line in lines]
-
-            return answer
-
-    with ray_cluster(cluster.address) as ray:
-        inputs = scan_inputs(ray, [[(str(path), "text")]], 1)
-        with (
-            pytest.raises(UserInputError, match="A block ended 4 workers") as found,
-            BlockFolder(output, inputs, {}) as folder,
-        ):
-            run_lines(ray, Work(), inputs, folder, Workers(1, 1))
-    assert "\n" not in str(found.value)
-    assert {"000000000001": "0 a\n", "000000000002": "1 b\n"}.items() <= {
-        path.name: path.read_text() for path in finished_blocks(output)
-    }.items()
 
 
 @pytest.mark.slow
