@@ -110,6 +110,7 @@ clean:
 	@echo "Installing PyTorch and JoeyNMT into .venv-joeynmt (a few minutes the first time)"
 	@test -x .venv-joeynmt/bin/python || $(BIN)/python -m venv .venv-joeynmt
 	@.venv-joeynmt/bin/python -m pip install --disable-pip-version-check --quiet --requirement $<
+	@.venv-joeynmt/bin/python -c 'import joeynmt.prediction, joeynmt.training'
 	@touch $@
 
 .venv/bin/python:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 from keras_transformer.backend_start import CORES, MOST_AT_ONCE, THREADS
+from keras_transformer.cluster.attempts import MOST, start_attempts
 from keras_transformer.cluster.block_folder import BlockFolder, BlockName
 from keras_transformer.cluster.input_files import FilePart, InputFile, scan_file
 from keras_transformer.cluster.worker_resources import Workers, resources_of
@@ -84,8 +85,8 @@ def run_lines(
 ) -> None:
     """Answer the blocks that a folder misses, and write them as they come.
 
-    A worker that dies is started again, and its blocks are given out again. What workers say on
-    their standard error appears on this process's.
+    A worker that dies is started again, and its blocks are given out again, at most
+    `attempts.MOST` times. What workers say on their standard error appears on this process's.
 
     Args:
         ray: the module, connected.
@@ -95,7 +96,8 @@ def run_lines(
         workers: how many workers, and how large.
 
     Raises:
-        UserInputError: a worker's, such as of a line that is too long. The finished blocks stay.
+        UserInputError: a worker's, such as of a line that is too long; or loading the model or the
+            same block ended workers `attempts.MOST` times. The finished blocks stay.
     """
     missing = folder.missing
     total = sum(files[0].lines for files in inputs)
@@ -154,15 +156,16 @@ def _answers(
     context.target_max_block_size = 1  # each block by itself
     context.execution_no_progress_timeout_s = -1  # a block may take long
     resources = resources_of(ray, workers)
+    attempts = start_attempts(ray, resources.number)
     rows = ray.data.read_datasource(
         _datasource(ray, pieces),
         num_cpus=_READ_CPUS,
-        concurrency=resources.number,
+        concurrency=min(resources.number, len(pieces)),
         override_num_blocks=len(pieces),
     )
     answers = rows.map_batches(
         _Worker,
-        fn_constructor_args=(work, resources.num_cpus, os.getcwd()),
+        fn_constructor_args=(work, attempts, resources.num_cpus, os.getcwd()),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(size=resources.number),
         num_cpus=resources.num_cpus - _LEFT_CPUS,
@@ -220,28 +223,30 @@ def _datasource(ray: ModuleType, pieces: list[_Piece]) -> Any:
 class _Worker:
     """An actor: it loads its model while the first block is read."""
 
-    def __init__(self, work: LineWork, num_cpus: int, folder: str) -> None:
+    def __init__(self, work: LineWork, attempts: Any, num_cpus: int, folder: str) -> None:
         os.environ[THREADS] = str(max(1, num_cpus // MOST_AT_ONCE))
         for name in (CORES, "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"):
             os.environ[name] = str(num_cpus)
         with contextlib.suppress(OSError):  # a machine without this folder has no relative paths
             os.chdir(folder)
+        self._attempts = attempts
         self._answer: AnswerLines | UserInputError
         self._messages = io.StringIO()
         try:
+            self._check(attempts.begin_load, "Loading the model ended workers again and again")
             with contextlib.redirect_stderr(self._messages):
                 self._answer = work.load()
         except UserInputError as error:  # ends the job with the first block
             self._answer = error
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        (sides,), (paths,), (error,) = batch["sides"], batch["paths"], batch["error"]
+        (error,) = batch["error"]
         lines: list[str] = []
         messages, self._messages = self._messages, io.StringIO()
         if error is None:
             try:
                 with contextlib.redirect_stderr(messages):
-                    lines = self._answered(sides, paths, int(batch["first_index"][0]))
+                    lines = self._answered(batch)
             except UserInputError as raised:
                 error = str(raised)
         return {
@@ -252,9 +257,29 @@ class _Worker:
             "error": [error],
         }
 
-    def _answered(self, sides: Any, paths: Any, first_index: int) -> list[str]:
+    def _answered(self, batch: dict[str, Any]) -> list[str]:
         if isinstance(self._answer, UserInputError):
             raise self._answer
-        columns = [list(side) for side in sides]
+        paths = list(batch["paths"][0])
+        columns = [list(side) for side in batch["sides"][0]]
         lines = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
-        return self._answer(lines, list(paths), first_index)
+        first_index = int(batch["first_index"][0])
+        self._check(
+            self._attempts.begin_block,
+            f"Lines {first_index + 1:,} to {first_index + len(lines):,} of {paths[0]} ended "
+            f"{MOST} workers",
+            int(batch["file"][0]),
+            int(batch["block"][0]),
+        )
+        return self._answer(lines, paths, first_index)
+
+    @staticmethod
+    def _check(begin: Any, message: str, *block: int) -> None:
+        """Raise a `UserInputError` if nothing more may be tried."""
+        import ray
+
+        if not ray.get(begin.remote(*block)):
+            raise UserInputError(
+                f"{message}, as happens where memory runs out. A smaller batch size and fewer "
+                "workers, `--worker-cpus`, need less of it"
+            )

@@ -14,6 +14,11 @@ import time
 import pytest
 
 from keras_transformer import cli
+from keras_transformer.cluster.block_folder import BlockFolder, BlockName
+from keras_transformer.cluster.line_job import run_lines, scan_inputs
+from keras_transformer.cluster.ray_start import ray_cluster
+from keras_transformer.cluster.worker_resources import Workers
+from keras_transformer.errors import UserInputError
 from tests.translation_training.number_text import ENGLISH
 
 pytestmark = pytest.mark.tensorflow
@@ -176,6 +181,41 @@ def test_bad_lines_and_clusters_are_one_line_on_stderr(
     cluster_of_none = [*on_cluster(cluster, trained_run, sentences, output), "--cluster", "no:1"]
     assert call(*cluster_of_none) == 2
     assert "The Ray cluster no:1 cannot be joined" in capfd.readouterr().err
+
+
+class Deadly:
+    """Work that ends its worker, at loading or at a line."""
+
+    def __init__(self, line):
+        self.line = line
+
+    def load(self):
+        return self.answer if self.line else os._exit(1)
+
+    def answer(self, lines, paths, first_index):
+        return os._exit(1) if self.line in lines else lines
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("line 30", "Lines 26 to 30 of {path} ended 4 workers, as happens where memory runs out"),
+        (None, "Loading the model ended workers again and again"),
+    ],
+)
+def test_what_ends_every_worker_ends_the_job(cluster, tmp_path, line, message):
+    path = tmp_path / "numbered.en"
+    path.write_text("".join(f"line {i + 1}\n" for i in range(60)))
+    with ray_cluster(cluster.address) as ray:
+        inputs = scan_inputs(ray, [[(str(path), "text")]], 5)
+        with (
+            pytest.raises(UserInputError, match=message.format(path=path)),
+            BlockFolder(tmp_path / "out", inputs, {}) as folder,
+        ):
+            run_lines(ray, Deadly(line), inputs, folder, Workers(2, 1))
+    assert BlockName(0, 5) in folder.missing
+    assert len(finished_blocks(tmp_path / "out")) == 12 - len(folder.missing)
 
 
 @pytest.mark.slow
