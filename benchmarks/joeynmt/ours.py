@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from benchmarks.joeynmt.measurement import Measurement, environment, scores
 from benchmarks.joeynmt.prepare import SOURCE, TARGET, PreparedText
 from benchmarks.peers.machine import ROOT
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.whole_files import write_json
 from keras_transformer.runs.run_directory import RunDirectory
 
 PROGRAM = "keras_transformer"
@@ -40,6 +40,7 @@ class Ours:
         self._directory = directory
         self._text = text
         self._settings = settings
+        self._threads = threads
         self._environment = environment(threads)
         self._flags = flags
 
@@ -55,11 +56,18 @@ class Ours:
         """
         run = self._directory / f"{minutes:g}-minutes"
         command = self._command(run, minutes, beam_size)
-        scores_path = run / "scores.json"
+        conditions = {
+            "command": command[1:],
+            "settings": self._settings.read_text(encoding="utf-8"),
+            "threads": self._threads,
+        }
+        scores_path, begun = run / "scores.json", run.with_suffix(".json")
         if not scores_path.is_file():
+            self._directory.mkdir(parents=True, exist_ok=True)
+            write_json(begun, conditions)
             self._train(command, run)
         record = json.loads(scores_path.read_text(encoding="utf-8"))
-        if shlex.split(record["command"])[1:] != command[1:]:
+        if json.loads(begun.read_text(encoding="utf-8")) != conditions:
             raise UserInputError(f"Another training is in {run}: remove it, or name another --work")
         hypotheses = (run / "samples.txt").read_text(encoding="utf-8").split("\n")[:-1]
         directory = RunDirectory.open(run)
@@ -82,7 +90,6 @@ class Ours:
         )
 
     def _train(self, command: Sequence[str], run: Path) -> None:
-        self._directory.mkdir(parents=True, exist_ok=True)
         output = run.with_suffix(".out")
         with open(output, "wb") as file:
             done = subprocess.run(

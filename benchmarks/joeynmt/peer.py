@@ -65,6 +65,7 @@ class Peer:
         self._text = text
         self._settings = settings
         self._max_tokens = max_tokens
+        self._threads = threads
         self._environment = environment(threads)
 
     @property
@@ -78,7 +79,8 @@ class Peer:
             UserInputError: JoeyNMT ends before, or another training is in the directory.
         """
         done = self._directory / "training.json"
-        record = {"settings": dataclasses.asdict(self._settings), "minutes": minutes}
+        settings = dataclasses.asdict(self._settings) | {"max_tokens": self._max_tokens}
+        record = {"settings": settings, "minutes": minutes, "threads": self._threads}
         if done.is_file():
             if json.loads(done.read_text(encoding="utf-8")) != record:
                 raise UserInputError(

@@ -1,7 +1,6 @@
 """Flags and exit codes of a command: an error is one line on stderr."""
 
 import argparse
-import math
 import signal
 import sys
 from collections.abc import Callable, Iterable
@@ -23,7 +22,7 @@ USER_ERROR = 2
 INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
 TERMINATED = 128 + signal.SIGTERM  # 143
 HUNG_UP = 128 + signal.SIGHUP  # 129
-_MOST = 2**31 - 1  # the largest integer of a model
+_MOST = 2**31 - 1  # the largest integer of a model, and far more than any other number needs
 _MOST_CHARACTERS = 2000  # of an error: a library's own message may hold a whole file
 
 Number = TypeVar("Number", int, float)
@@ -90,8 +89,8 @@ def _number(
 
 positive_int = _number(int, f"integer from 1 to {_MOST}", lambda value: 1 <= value <= _MOST)
 int_from_zero = _number(int, f"integer from 0 to {_MOST}", lambda value: 0 <= value <= _MOST)
-positive_number = _number(float, "positive number", lambda value: 0 < value < math.inf)
-number_from_zero = _number(float, "number from 0", lambda value: 0 <= value < math.inf)
+positive_number = _number(float, "positive number", lambda value: 0 < value <= _MOST)
+number_from_zero = _number(float, "number from 0", lambda value: 0 <= value <= _MOST)
 share = _number(float, "number above 0 and at most 1", lambda value: 0 < value <= 1)
 
 

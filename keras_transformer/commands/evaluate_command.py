@@ -28,6 +28,8 @@ from keras_transformer.files.standard_streams import require_standard_output
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.types import PathLike
 
+SEARCH = ("beam_size", "alpha", "length_penalty", "ending", "extra_length")
+
 
 @dataclasses.dataclass(frozen=True)
 class RunWeights:
@@ -75,7 +77,7 @@ def add_parser(verbs: Verbs) -> None:
         metavar="CODE",
         help="language of the references, for the Moses tokenizer (default: de)",
     )
-    add_search_arguments(parser, "beam_size", "alpha", "length_penalty", "ending", "extra_length")
+    add_search_arguments(parser, *SEARCH)
     add_target_language(parser)
     add_batch_arguments(parser)
     add(
@@ -110,10 +112,7 @@ def evaluate(options: argparse.Namespace) -> None:
         "reference": options.reference,
         "sentences": len(sources),
         "language": options.language,
-        "beam_size": search.beam_size,
-        "alpha": search.alpha,
-        "length_penalty": search.length_penalty,
-        "ending": search.ending,
+        **{name: getattr(search, name) for name in SEARCH},
         "versions": package_versions(),
     }
     if against:
@@ -195,21 +194,21 @@ def system_results(
     """The translations of a system, and its scores."""
     from keras_transformer.evaluation import system_scores
 
-    perplexity = None
+    of_model: dict[str, Any] = {"perplexity": None, "search": None}
     if isinstance(system, GivenTranslations):
         translations = system.lines
     else:
-        translations, perplexity = run_results(system, sources, references, options)
+        translations, of_model = run_results(system, sources, references, options)
     scores = system_scores(
         translations, references, tokenize=options.tokenize, language=options.language
     )
-    return translations, {**scores, "perplexity": perplexity, "path": system.path}
+    return translations, {**scores, **of_model, "path": system.path}
 
 
 def run_results(
     system: RunWeights, sources: list[str], references: list[str], options: argparse.Namespace
-) -> tuple[list[str], float]:
-    """The translations of a run's weights, and their perplexity on the references."""
+) -> tuple[list[str], dict[str, Any]]:
+    """The translations of a run's weights, their perplexity on the references, and the search."""
     from keras_transformer.inference.translator import Translator
 
     translator = Translator.load(
@@ -225,7 +224,9 @@ def run_results(
     translations = translator.translate(sources, progress=progress)
     log_probs = translator.score(sources, references, progress=progress)
     tokens = sum(len(ids) + 1 for ids in translator.tokenizer.encode(references))  # 1: EOS
-    return [one_line(text) for text in translations], math.exp(-math.fsum(log_probs) / tokens)
+    perplexity = math.exp(-math.fsum(log_probs) / tokens)
+    search = {name: getattr(translator.search_options, name) for name in SEARCH}
+    return [one_line(text) for text in translations], {"perplexity": perplexity, "search": search}
 
 
 def write_translations(path: PathLike, translations: Mapping[str, list[str]]) -> None:

@@ -16,9 +16,9 @@ SCORES = {
 def scorecard_text(card: dict[str, Any]) -> str:
     """The dict that `evaluate --json` prints, as tables with the signatures of the scores."""
     first = next(iter(card["systems"].values()))
+    title = f"{card['source']} -> {card['reference']}: {card['sentences']:,} sentences"
     parts = [
-        f"{card['source']} -> {card['reference']}: {card['sentences']:,} sentences, "
-        f"beam {card['beam_size']}, alpha {card['alpha']}",
+        "\n".join([f"{title}, {_search_text(card)}", *_other_searches(card)]),
         _systems_table(card["systems"]),
         text_table(
             [
@@ -32,6 +32,20 @@ def scorecard_text(card: dict[str, Any]) -> str:
     if "paired_bootstrap" in card:
         parts += _bootstrap_parts(card)
     return "\n\n".join(parts)
+
+
+def _search_text(search: dict[str, Any]) -> str:
+    return f"beam {search['beam_size']}, alpha {search['alpha']}"
+
+
+def _other_searches(card: dict[str, Any]) -> list[str]:
+    """A line for each system whose run has another search of its own than the first."""
+    return [
+        f"{name} searches with "
+        + ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in search.items())
+        for name, system in card["systems"].items()
+        if (search := system["search"]) and any(card[key] != search[key] for key in search)
+    ]
 
 
 def _tokenized_note(signature: str, language: str) -> str:

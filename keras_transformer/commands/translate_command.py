@@ -22,7 +22,7 @@ from keras_transformer.commands.arguments.model_arguments import (
     load_translator,
     model_digests,
 )
-from keras_transformer.commands.arguments.search_arguments import given_search
+from keras_transformer.commands.arguments.search_arguments import given_search, settle_search
 from keras_transformer.commands.arguments.translate_arguments import (
     COLUMN,
     SAMPLING,
@@ -130,6 +130,7 @@ def _translate_file(options: argparse.Namespace) -> None:
     from keras_transformer.command_line.streamed_output import StreamedOutput
     from keras_transformer.text.text_lines import text_lines
 
+    settle_search(options)
     settings = {name: value for name, value in vars(options).items() if name not in CHANGE_NO_LINE}
     with open_input(options.input) as file:
         settings["input_digest"] = hashlib.file_digest(file, "sha256").hexdigest()

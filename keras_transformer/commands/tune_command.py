@@ -31,7 +31,8 @@ def add_parser(verbs: Verbs) -> None:
         help="choose the length penalty of a run on a dev set",
         description="Translate a dev set with several length penalties, and write the one with the "
         "best score into the run: every verb and export then searches with it where no flag says "
-        "otherwise. Beam sizes and extra lengths are tried if they are named.",
+        "otherwise (CTranslate2 and Marian have a length penalty of another form). Beam sizes and "
+        "extra lengths are tried if they are named.",
     )
     parser.set_defaults(verb=tune)
     add_tune_arguments(parser)

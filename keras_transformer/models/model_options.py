@@ -11,6 +11,7 @@ from keras_transformer.argument_checks import (
     check_positive_number,
     check_window,
 )
+from keras_transformer.errors import UserInputError
 from keras_transformer.layers.positions import positions_class
 from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
 from keras_transformer.models.presets import PRESETS, Sizes, check_heads
@@ -88,7 +89,7 @@ class ModelOptions(Sizes):
         check_window("attention_window", self.attention_window)
         check_one_of("residual_connection", self.residual_connection, RESIDUAL_CONNECTIONS)
         if self.normalize_first and self.residual_connection != "plain":
-            raise ValueError(
+            raise UserInputError(
                 "`residual_connection` must be 'plain' with `normalize_first`: the others are for "
                 f"post-norm. Received: residual_connection={self.residual_connection!r}"
             )

@@ -195,6 +195,7 @@ class TrainingSettings(Settings):
         None,
         "peak of one device, for its utilisation and the cost; none: that of known devices",
         minimum=1e-6,
+        below=1e9,
     )
     probe: bool = setting(
         True, "try the largest batch first: too little memory shows in the first minute"
@@ -292,6 +293,8 @@ class TrainingSettings(Settings):
         if self.device_tokens is None:
             return 1
         batch_tokens = typing.cast(int, self.batch_tokens)  # the preset's where None is given
+        if self.r_drop:
+            batch_tokens *= 2  # a batch is read twice, side by side
         return -(-batch_tokens // (replicas * self.device_tokens))
 
     def jit_compile(self) -> bool:

@@ -208,11 +208,13 @@ class TranslationSettings(TrainingSettings):
             UserInputError: a setting of `OF_ORIGIN` differs.
         """
         absent = {name: default for name, default in self.defaults().items() if not default}
-        values = {**absent, **origin.settings()}
+        values = {"residual_connection": None, **absent, **origin.settings()}
         if self.precision == "auto":
             values["precision"] = "auto"
         elif values.get("precision") == "auto":
             values["precision"] = model_precision(origin.load_architecture())
+        if (values["residual_connection"] or "plain") == (self.residual_connection or "plain"):
+            values["residual_connection"] = self.residual_connection
         for name in OF_ORIGIN:
             if getattr(self, name) != values.get(name, getattr(self, name)):
                 raise UserInputError(

@@ -51,10 +51,11 @@ def compare(
     """Measure a student beside its teacher on a test text, and print a table.
 
     Writes `distilled.json` and `distilled.md` into the student's run. Each run of the teacher, all
-    of them together and the student are measured with their own searches, and the first run and
-    the student with greedy search too. Speeds are of the same sentences. The systems take turns in
-    `ROUNDS` rounds; a ratio is the median over the rounds of the first system's time by that of
-    another in the same round, so that other work on the machine counts for both.
+    of them together and the student are measured with the searches of their trainings' scores, and
+    the first run and the student with greedy search too. Speeds are of the same sentences. The
+    systems take turns in `ROUNDS` rounds; a ratio is the median over the rounds of the first
+    system's time by that of another in the same round, so that other work on the machine counts
+    for both.
 
     Args:
         teacher: the teacher.
@@ -99,20 +100,14 @@ def compare(
 
 def _systems(teacher: Teacher, student: RunDirectory) -> list[System]:
     """The systems to compare; the first one is what the others are measured against."""
-    one = len(teacher.runs) == 1
+    runs = teacher.runs
+    one = len(runs) == 1
     systems = [
-        System(
-            "teacher" if one else f"teacher {run.path.name}", Teacher([run], teacher.search).load()
-        )
-        for run in teacher.runs
+        System("teacher" if one else f"teacher {run.path.name}", _translator([run])) for run in runs
     ]
     if not one:
-        systems.append(System(f"ensemble of {len(teacher.runs)}", teacher.load()))
-    recorded = student.settings()
-    names = {"beam_size", "alpha", "extra_length"} & recorded.keys()
-    search: Any = {name: recorded[name] for name in names}
-    search |= student.search_defaults()  # what `--tune-alpha` found
-    learned = System("student", Translator.load(student.path, long_sentences="cut", **search))
+        systems.append(System(f"ensemble of {len(runs)}", _translator(runs)))
+    learned = System("student", _translator([student]))
     systems.append(learned)
     systems += [
         System(system.name, system.translator.with_search(beam_size=1))
@@ -120,6 +115,15 @@ def _systems(teacher: Teacher, student: RunDirectory) -> list[System]:
         if system.translator.beam_size > 1
     ]
     return systems
+
+
+def _translator(runs: Sequence[RunDirectory]) -> Translator:
+    """The translator of runs, with the search that scored the first one."""
+    recorded = runs[0].settings()
+    names = {"beam_size", "alpha", "extra_length"} & recorded.keys()
+    search: Any = {name: recorded[name] for name in names}
+    search |= runs[0].search_defaults()  # what `--tune-alpha` found
+    return Translator.load([run.path for run in runs], long_sentences="cut", **search)
 
 
 def _quality(

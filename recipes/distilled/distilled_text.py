@@ -82,6 +82,8 @@ def distilled_data(
         digest = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()
         folder = run.directory.path.parent / "distilled" / digest[:16]
     _check_folder(folder, made_by)
+    if run.state:
+        _check_search(folder, made_by)
     paths = {way: folder / _file_name(way, settings.bleu_tokenize) for way in settings.ways}
     missing = [way for way, path in paths.items() if not path.is_file()]
     if missing and run.devices.processes > 1:
@@ -103,6 +105,30 @@ def distilled_data(
         train=[*distilled, *(text for text, _ in mixed)],
         weights=[*([1.0] * len(distilled)), *(weight for _, weight in mixed)],
     )
+
+
+def _differences(path: pathlib.Path, made_by: dict[str, object]) -> list[str]:
+    """What a record has otherwise."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        return [name for name, value in made_by.items() if found.get(name) != value]
+    except (ValueError, AttributeError) as error:
+        raise UserInputError(
+            f"{path} is damaged. Remove {path.parent} to translate again."
+        ) from error
+
+
+def _check_search(folder: pathlib.Path, made_by: dict[str, object]) -> None:
+    """Refuse to go on with the translations of another search, rather than make them."""
+    if folder.exists():
+        return
+    for path in folder.parent.glob(f"*/{RECORD}"):
+        if _differences(path, made_by) == ["search"]:
+            raise UserInputError(
+                "The teacher searched otherwise when this student began, which learns "
+                f"{path.parent}: `keras-transformer tune TEACHER --reset` undoes what `tune` has "
+                "changed since"
+            )
 
 
 def _make(
@@ -143,12 +169,7 @@ def _check_folder(folder: pathlib.Path, made_by: dict[str, object]) -> None:
                 f"{folder} holds no translations of a teacher. Choose another --distilled."
             )
         return
-    try:
-        found = json.loads(path.read_text("utf-8"))
-        other = [name for name, value in made_by.items() if found.get(name) != value]
-    except (ValueError, AttributeError) as error:
-        raise UserInputError(f"{path} is damaged. Remove {folder} to translate again.") from error
-    if other:
+    if other := _differences(path, made_by):
         raise UserInputError(
             f"The translations in {folder} were made with other {' and '.join(other)}. Choose "
             "another --distilled."

@@ -22,10 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_comparison_arguments(parser)
     values = parser.parse_args(arguments)
     student = RunDirectory.open(values.student)
-    beam_size = student.settings().get("teacher_beam_size")
-    teacher = Teacher.open(values.teacher, beam_size)  # type: ignore[arg-type]
     text = ParallelFiles(values.test_source, values.test_target)
-    compare(teacher, student, text, exports=values.exports)
+    compare(Teacher.open(values.teacher), student, text, exports=values.exports)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,16 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from keras_transformer import RunDirectory, SearchOptions, SentencePieceTokenizer, Translator
+from keras_transformer import (
+    RunDirectory,
+    SearchOptions,
+    SentencePieceTokenizer,
+    Translator,
+    training,
+)
+from keras_transformer.data import ParallelText
 from keras_transformer.errors import UserInputError
+from keras_transformer.translation_training import TranslationSettings, make_tokenizers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +33,7 @@ class Teacher:
     search: dict[str, Any]
 
     @classmethod
-    def open(cls, paths: Sequence[pathlib.Path], beam_size: int | None) -> Teacher:
+    def open(cls, paths: Sequence[pathlib.Path], beam_size: int | None = None) -> Teacher:
         """The teacher in some run directories.
 
         Args:
@@ -54,16 +62,25 @@ class Teacher:
         """The translator of all runs together. Long sentences are cut: few texts have any."""
         return Translator.load([run.path for run in self.runs], long_sentences="cut", **self.search)
 
-    def check_tokenizers(
-        self, source_tokenizer: SentencePieceTokenizer, tokenizer: SentencePieceTokenizer
-    ) -> None:
-        """Refuse a student with other tokenizers."""
-        given = [source_tokenizer.fingerprint, tokenizer.fingerprint]
+    def tokenizers(
+        self,
+        settings: TranslationSettings,
+        texts: Sequence[ParallelText],
+        run: training.TrainingRun,
+    ) -> tuple[SentencePieceTokenizer, SentencePieceTokenizer]:
+        """The tokenizers of a student, by the arguments of `make_tokenizers`.
+
+        Raises:
+            UserInputError: they are others than the teacher's.
+        """
+        found = make_tokenizers(settings, texts, run)
+        given = [tokenizer.fingerprint for tokenizer in found]
         if given != [one.fingerprint for one in self.runs[0].load_tokenizers()]:
             raise UserInputError(
                 "A student has the tokenizers of its teacher: leave `tokenizer` away. Received "
                 f"others than those of {self.runs[0].path}"
             )
+        return found
 
     def record(self) -> dict[str, Any]:
         """What decides its translations, JSON-compatible: weights, vocabularies, search."""

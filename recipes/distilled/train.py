@@ -9,7 +9,6 @@ from keras_transformer.translation_training import (
     average_weights,
     bleu_validators,
     make_batches,
-    make_tokenizers,
     text_of,
     write_report,
 )
@@ -29,8 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         teacher = Teacher.open(values.teacher, settings.teacher_beam_size)
 
         # Tokenizer: the teacher's
-        source_tokenizer, tokenizer = make_tokenizers(settings, original.train, run)
-        teacher.check_tokenizers(source_tokenizer, tokenizer)
+        source_tokenizer, tokenizer = teacher.tokenizers(settings, original.train, run)
 
         # Batches: of the text in the teacher's words
         texts = distilled_data(original, teacher, settings, run, values.distilled)
@@ -43,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
                 **models.vocabulary_options(source_tokenizer, tokenizer),
                 **settings.model_options(source_tokenizer, tokenizer),
             )
+            training.freeze(model, settings.frozen_layers())
             trainer = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
             loss = losses.LabelSmoothingCrossEntropy(**settings.loss_options(tokenizer))
             stacks = models.TransformerStacks.of(model)

@@ -254,6 +254,7 @@ def test_our_side_is_the_recipe_on_the_same_files(text, tmp_path, monkeypatch, t
 
     monkeypatch.setattr(ours_side.subprocess, "run", train)
     settings = tmp_path / "settings.toml"
+    settings.write_text('preset = "tiny"\n')
     ours = Ours(tmp_path / "ours", text, settings, threads=3)
     found = ours.measure(2.0, beam_size=5)
     ((command, variables),) = commands
@@ -270,8 +271,12 @@ def test_our_side_is_the_recipe_on_the_same_files(text, tmp_path, monkeypatch, t
     assert found.parameters > 1000
     ours.measure(2.0, beam_size=5)
     assert len(commands) == 1  # what is there is not trained again
+    for other, beam_size in ((ours, 4), (Ours(tmp_path / "ours", text, settings, threads=2), 5)):
+        with pytest.raises(UserInputError, match="Another training is in"):
+            other.measure(2.0, beam_size=beam_size)
+    settings.write_text('preset = "small"\n')
     with pytest.raises(UserInputError, match="Another training is in"):
-        ours.measure(2.0, beam_size=4)
+        ours.measure(2.0, beam_size=5)
 
 
 def test_both_programs_have_the_same_threads_and_memory():

@@ -39,6 +39,8 @@ def test_json_is_for_programs(call, tmp_path):
     record = json.loads(out)
     assert len(record["paper"]) == 10
     assert record["runs"][0]["paper_flops"] == 90 * 2 * 0.25e12
+    with pytest.raises(SystemExit):  # JSON has no infinity
+        call(run, "--json", "--device-tflops", "1e300")
 
 
 def test_table_and_figure_are_written(call, tmp_path):

@@ -1,6 +1,7 @@
 """`keras-transformer evaluate` on a small run, from files to the scorecard."""
 
 import contextlib
+import dataclasses
 import gzip
 import io
 import json
@@ -20,6 +21,7 @@ from keras_transformer.files.standard_streams import MissingStream
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models import build_transformer
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from tests.commands.fake_translator import FakeTranslator
 
@@ -27,7 +29,8 @@ SOURCES = ["a small house by the sea", "the tree", "", "a house"]
 REFERENCES = ["ein kleines Haus am Meer", "der Baum", "nichts", "ein Haus"]
 SCORES = {
     "bleu", "bleu_signature", "chrf", "chrf_signature", "tokenized_compound_split_bleu",
-    "length_ratio", "brevity_penalty", "perplexity", "path",
+    "length_ratio", "brevity_penalty", "perplexity", "search",
+    "path",
 }  # fmt: skip
 
 
@@ -100,11 +103,16 @@ class KnownTranslator:
     def __init__(self, name):
         self.name = name
         self.tokenizer = self
+        self.search_options = SearchOptions()
 
     @classmethod
     def load(cls, run, checkpoint, **options):
         cls.options = options
-        return cls(checkpoint.name)
+        loaded = cls(checkpoint.name)
+        names = {field.name for field in dataclasses.fields(SearchOptions)}
+        given = {name: value for name, value in options.items() if name in names}
+        loaded.search_options = SearchOptions(**{**RunDirectory(run).search_defaults(), **given})
+        return loaded
 
     def check_lengths(self, sources, targets):
         FakeTranslator.check_lengths(self, sources, targets)
@@ -242,8 +250,13 @@ def test_against_another_run_translates_with_its_final_weights(evaluate, copied_
     card = json.loads(out)
     assert card["systems"]["against"]["path"] == str(other.weights_path)
     assert card["systems"]["against"]["perplexity"] == pytest.approx(np.exp(6 / 8))
+    assert card["systems"]["against"]["search"] == card["systems"]["averaged"]["search"]
     # The same translations as those of the run's own final weights.
     assert card["paired_bootstrap"]["averaged"]["bleu"]["p_value"] == 1.0
+    other.write_search_defaults({"alpha": 1.3})
+    code, out, _ = evaluate(f"--against={other.path}")
+    assert code == 0
+    assert "against searches with beam size 2, alpha 1.3, length penalty gnmt" in out
 
 
 def test_a_run_without_final_weights_is_scored_with_what_there_is(

@@ -8,7 +8,7 @@ import pytest
 from keras_transformer import cli
 from keras_transformer.command_line import line_stream
 from keras_transformer.command_line.resumable_output import ResumableOutput
-from keras_transformer.commands.arguments import model_arguments
+from keras_transformer.commands.arguments import model_arguments, search_arguments
 from keras_transformer.errors import UserInputError
 from tests.commands.fake_translator import FakeTranslator
 
@@ -228,6 +228,9 @@ class TestFiles:
         with monkeypatch.context() as patch:
             patch.setattr(FakeTranslator, "weights", "of a longer training")
             assert b"another `model_digests`" in self.translate(command, tmp_path)[2]
+        with monkeypatch.context() as patch:  # as `tune` leaves the run
+            patch.setattr(search_arguments, "search_of", lambda *_: {"alpha": 1.3})
+            assert b"another `alpha`" in self.translate(command, tmp_path)[2]
         (tmp_path / "in.txt").write_text("x\nb\nc\nd\ne\n")  # as long as before
         assert b"another `input_digest`" in self.translate(command, tmp_path)[2]
         assert (tmp_path / ".partial-out.txt").read_text() == "A\nB\n"

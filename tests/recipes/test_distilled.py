@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 import signal
 import types
@@ -143,9 +144,9 @@ def test_a_student_has_the_teachers_vocabulary_and_depths_of_its_own(student, tr
 def test_the_table_has_what_the_systems_do(student, trained_run):
     content = json.loads((student / "distilled.json").read_text())
     systems = {(one["system"], one["search"]): one for one in content["systems"]}
-    beam = "beam 2, alpha 0.6"
+    beam, own = "beam 2, alpha 0.6", "beam 4, alpha 0.6"  # the teacher's is not what it taught by
     assert list(systems) == [
-        ("teacher", beam), ("student", beam), ("teacher", "greedy"), ("student", "greedy"),
+        ("teacher", own), ("student", beam), ("teacher", "greedy"), ("student", "greedy"),
     ]  # fmt: skip
     sources, references = (
         of(student, f"text/dev.{side}").read_text().splitlines() for side in ("en", "de")
@@ -162,16 +163,20 @@ def test_the_table_has_what_the_systems_do(student, trained_run):
         found = Translator.load(run, beam_size=system["beam_size"]).translate(sources)
         assert system["bleu"] == sacrebleu.corpus_bleu(found, [references], tokenize="none").score
         assert system["chrf"] == sacrebleu.corpus_chrf(found, [references]).score
-    assert systems["teacher", beam]["runtimes"]["Translator"]["ratio"] == 1
+    assert systems["teacher", own]["runtimes"]["Translator"]["ratio"] == 1
     assert (student / "distilled.md").read_text() == markdown_table(content)
 
 
-def data_of(student, run, folder=None, text=None, beam_size=2, **settings):
+def data_of(student, run, folder=None, text=None, beam_size=2, state=None, **settings):
     """`distilled_data` without a training."""
     files = [str(of(student, f"text/train.{side}")) for side in ("en", "de")]
     data = TranslationData([text or ParallelFiles(*files), SentencePairs(["a"], ["b"])], [1.0, 3.0])
     training = types.SimpleNamespace(
-        directory=RunDirectory(student), devices=Devices("CPU"), is_chief=True, say=print
+        directory=RunDirectory(student),
+        devices=Devices("CPU"),
+        is_chief=True,
+        say=print,
+        state=state,
     )
     settings = DistilledSettings(**settings)
     return distilled_data(data, Teacher.open([run], beam_size), settings, training, folder)
@@ -203,6 +208,14 @@ def test_translations_of_another_teacher_search_or_text_are_refused(student, tra
         data_of(student, trained_run, of(student, "text"))
 
 
+def test_a_resumed_student_is_told_of_another_search_before_translating(student, trained_run):
+    folder = student.parent / "distilled"
+    shutil.copytree(of(student, "distilled"), folder / "earlier")
+    with pytest.raises(UserInputError, match="The teacher searched otherwise when this student"):
+        data_of(student, trained_run, beam_size=3, state="of an earlier start")
+    assert os.listdir(folder) == ["earlier"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
@@ -225,7 +238,10 @@ def test_several_machines_do_not_translate(student, trained_run, monkeypatch):
     monkeypatch.setattr(Devices, "description", "")
     data = TranslationData([SentencePairs(["one"], ["eins"])])
     run = types.SimpleNamespace(
-        directory=RunDirectory(student), devices=Devices("CPU", processes=2), say=print
+        directory=RunDirectory(student),
+        devices=Devices("CPU", processes=2),
+        say=print,
+        state=None,
     )
     with pytest.raises(UserInputError, match="which one machine makes: begin there alone"):
         distilled_data(data, Teacher.open([trained_run], None), DistilledSettings(), run)

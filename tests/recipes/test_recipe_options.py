@@ -1,4 +1,5 @@
 import dataclasses
+import importlib
 import pathlib
 
 import pytest
@@ -7,6 +8,8 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import write_json
 from keras_transformer.settings import Settings, setting
 from recipes.recipe_options import recipe_options
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,3 +85,23 @@ def test_minutes_must_be_positive(minutes, capsys):
     with pytest.raises(SystemExit):
         read("--minutes", minutes)
     assert f"invalid positive number value: '{minutes}'" in capsys.readouterr().err
+
+
+def recipes_with_setting(name):
+    """The names of the recipes whose settings have a field."""
+    found = []
+    for path in sorted(ROOT.glob("recipes/*/settings.py")):
+        module = importlib.import_module(f"recipes.{path.parent.name}.settings")
+        classes = [value for value in vars(module).values() if dataclasses.is_dataclass(value)]
+        own = [value for value in classes if value.__module__ == module.__name__]
+        if any(field.name == name for value in own for field in dataclasses.fields(value)):
+            found.append(path.parent.name)
+    return found
+
+
+def test_recipes_freeze_the_layers_that_they_are_told_to():
+    recipes = recipes_with_setting("freeze")
+    assert {"distilled", "multi30k_en_de", "table3"} <= set(recipes)
+    for recipe in recipes:
+        text = (ROOT / "recipes" / recipe / "train.py").read_text()
+        assert "training.freeze(model, settings.frozen_layers())" in text, recipe

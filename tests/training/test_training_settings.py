@@ -98,6 +98,8 @@ def test_parts_of_a_step_follow_from_what_a_device_can_hold():
     assert small_device.micro_batches(replicas=1) == 7  # 25,000 / 7 = 3,571
     assert small_device.micro_batches(replicas=4) == 2  # 25,000 / 8 = 3,125
     assert small_device.micro_batches(replicas=8) == 1
+    twice = TrainingSettings(device_tokens=4000, r_drop=5.0)  # R-Drop reads a batch twice
+    assert twice.micro_batches(replicas=4) == 4  # 50,000 / 16 = 3,125
 
 
 def test_given_and_computed_parts_exclude_each_other():

@@ -85,6 +85,7 @@ class Origin:
         {"layer_norm_epsilon": 1e-5},
         {"final_norm": True},
         {"tie_weights": False},
+        {"residual_connection": "deepnorm"},
     ],
 )
 def test_the_run_that_a_training_starts_from_decides_its_model(setting):
@@ -97,6 +98,15 @@ def test_the_run_that_a_training_starts_from_decides_its_model(setting):
     settings.check_origin(Origin(settings.to_dict()))
 
 
+def test_no_residual_connection_is_the_plain_one():
+    plain = TranslationSettings(residual_connection="plain")
+    older = {name: x for name, x in plain.to_dict().items() if name != "residual_connection"}
+    for origin in (older, {**older, "residual_connection": None}):
+        plain.check_origin(Origin(origin))
+        with pytest.raises(UserInputError, match="`residual_connection` must be None. Received"):
+            TranslationSettings(residual_connection="deepnorm").check_origin(Origin(origin))
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -106,6 +116,7 @@ def test_the_run_that_a_training_starts_from_decides_its_model(setting):
         ({"hidden_dim": 30, "num_heads": 4}, "`hidden_dim` must be a multiple of `num_heads`"),
         ({"num_heads": 7}, "Received: hidden_dim=512, num_heads=7"),
         ({"positions": "words"}, "`positions` can be words only with `separate_vocabularies`"),
+        ({"normalize_first": True, "residual_connection": "b2t"}, "must be 'plain' with"),
         ({"symbols": "<BT> <BT>"}, "`symbols` must be different from each other"),
         ({"symbols": "<unk>"}, "`symbols` must be different from each other"),
         ({"symbols": "<0x41>"}, "`symbols` must be different from each other"),

@@ -61,6 +61,13 @@ def search_of(options: argparse.Namespace, run: PathLike) -> SearchKeywords:
     return cast(SearchKeywords, {**defaults, **given_search(options)})
 
 
+def settle_search(options: argparse.Namespace) -> None:
+    """Fill in what the command line left to the run, so that a later `tune` does not change it."""
+    for name, value in search_of(options, options.runs[0]).items():
+        if hasattr(options, name):
+            setattr(options, name, value)
+
+
 def given_search(options: argparse.Namespace) -> SearchKeywords:
     """The fields of `SearchOptions` given on the command line, as keyword arguments."""
     names = [field.name for field in dataclasses.fields(SearchOptions)]

@@ -9,6 +9,7 @@ from keras_transformer.command_line.line_stream import next_piece
 from keras_transformer.commands.arguments.cluster_arguments import LINE_JOB, column_of
 from keras_transformer.commands.arguments.long_lines import Line, told_by_line
 from keras_transformer.commands.arguments.model_arguments import lines_a_piece, model_digests
+from keras_transformer.commands.arguments.search_arguments import settle_search
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import tell
 
@@ -37,6 +38,7 @@ def run_on_cluster(
     from keras_transformer.cluster.worker_resources import Workers
 
     files = _files_of(options, sides)
+    settle_search(options)
     names = {name for side in sides for name in side}
     settings = {
         name: value

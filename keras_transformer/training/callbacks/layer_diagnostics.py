@@ -9,9 +9,11 @@ from keras import ops
 
 from keras_transformer.files.output_files import write_all
 from keras_transformer.files.whole_files import writing
+from keras_transformer.layers.attention.windowed_attention import Window
 from keras_transformer.models import layer_names
 from keras_transformer.models.attention_scores import attention_scores
 from keras_transformer.models.model_parts import model_parts
+from keras_transformer.training.callbacks.ema_weights import keeps_average
 from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
 from keras_transformer.types import PathLike, Tensor
 
@@ -37,7 +39,8 @@ class LayerDiagnostics(StepCallback):
     - `weight_norm`: Euclidean norm of the part's trainable weights.
     - `gradient_norm`: that of the gradient of the batch's loss, without dropout.
     - `update`: norm of what the weights changed by since the last row, divided by their norm then.
-      The first row of a start counts from there.
+      The first row of a start counts from there; with a moving average, a resumed training's is
+      empty.
     - `attention_entropy`: of attentions alone: the entropy of a position's weights, divided by that
       of equal weights on the same positions, so 1 is a look at everything alike and 0 a look at one
       place; the mean over heads and over real tokens that see two positions or more.
@@ -79,7 +82,9 @@ class LayerDiagnostics(StepCallback):
                 "`LayerDiagnostics` needs a model from `training.training_model`. "
                 f"Received: {self.model}"
             )
-        self._before = self._weights()
+        # What an average was before the resume is not known here.
+        is_known = not (self.first_step and keeps_average(self.model.optimizer))
+        self._before = self._weights() if is_known else {}
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         rows = self.rows()
@@ -102,8 +107,10 @@ class LayerDiagnostics(StepCallback):
             numbers = {
                 "weight_norm": _norm(weights),
                 "gradient_norm": _norm(gradients[part]),
-                "update": _norm(weights - before[part]) / max(_norm(before[part]), 1e-30),
             }
+            if part in before:
+                change = _norm(weights - before[part])
+                numbers["update"] = change / max(_norm(before[part]), 1e-30)
             if part in entropies:
                 heads = entropies[part]
                 numbers["attention_entropy"] = heads.mean()
@@ -138,43 +145,58 @@ class LayerDiagnostics(StepCallback):
         )
         targets = np.asarray(target_weights) > 0
         found: dict[str, np.ndarray] = {}
-        if source_ids is not None:
-            (mask,) = (e for e in self.model.layers if e.name == layer_names.SOURCE_MASK)
-            sources = np.asarray(source_ids) != mask.padding_id
-            found |= _named(layer_names.ENCODER_LAYER, "attention", scores.encoder, sources)
-            found |= _named(layer_names.DECODER_LAYER, "cross_attention", scores.cross, targets)
-        decoder = _named(layer_names.DECODER_LAYER, "self_attention", scores.decoder, targets)
-        return found | decoder
+        for number, weights in enumerate(scores.encoder, start=1):
+            layer = layer_names.ENCODER_LAYER.format(number)
+            band = self._band(layer, weights, is_causal=False)
+            sources = self._sources(source_ids)
+            found[f"{layer}.attention"] = relative_entropies(
+                weights, sources, band & sources[:, None, :]
+            )
+        for number, weights in enumerate(scores.decoder, start=1):
+            layer = layer_names.DECODER_LAYER.format(number)
+            band = self._band(layer, weights, is_causal=True)
+            found[f"{layer}.self_attention"] = relative_entropies(weights, targets, band)
+        for number, weights in enumerate(scores.cross, start=1):
+            layer = layer_names.DECODER_LAYER.format(number)
+            found[f"{layer}.cross_attention"] = relative_entropies(
+                weights, targets, self._sources(source_ids)[:, None, :]
+            )
+        return found
+
+    def _sources(self, source_ids: Any) -> np.ndarray:
+        """Which tokens of the sources are no padding."""
+        mask = self.model.get_layer(layer_names.SOURCE_MASK)
+        return np.asarray(source_ids) != mask.padding_id
+
+    def _band(self, layer: str, weights: Tensor, *, is_causal: bool) -> np.ndarray:
+        """Which positions a self-attention may see: (1, length, length)."""
+        length = weights.shape[-1]
+        size = self.model.get_layer(layer).attention_window or 2 * length + 1
+        return ops.convert_to_numpy(Window.of(size, is_causal=is_causal).band(length))
 
 
-def relative_entropies(weights: np.ndarray, is_real: np.ndarray) -> np.ndarray:
+def relative_entropies(
+    weights: Tensor | np.ndarray, is_real: np.ndarray, is_visible: np.ndarray
+) -> np.ndarray:
     """How much each head spreads its attention, from 0 (one place) to 1 (all alike).
 
     Args:
         weights: (batch, num_heads, rows, columns), of which every row sums to 1.
         is_real: boolean (batch, rows), which rows count.
+        is_visible: boolean, broadcastable to (batch, rows, columns): where the masks allow
+            weights above 0.
 
     Returns:
-        float64 (num_heads,): the entropy of a row, divided by that of equal weights where it is
-        above 0; the mean over the real rows with two such columns or more, 0 without one.
+        float64 (num_heads,): the entropy of a row, divided by that of equal weights on the visible
+        columns; the mean over the real rows with two of these or more, 0 without one.
     """
-    weights = np.asarray(weights, "float64")
+    weights = np.asarray(ops.convert_to_numpy(weights), "float64")
     entropies = -(weights * np.log(np.where(weights > 0, weights, 1))).sum(axis=-1)
-    seen = (weights > 0).sum(axis=-1)
-    counts = is_real[:, None, :] & (seen > 1)
-    shares = np.where(counts, entropies / np.log(np.maximum(seen, 2)), 0)
-    return shares.sum(axis=(0, 2)) / np.maximum(counts.sum(axis=(0, 2)), 1)
-
-
-def _named(
-    pattern: str, sublayer: str, scores: list[Tensor], is_real: np.ndarray
-) -> dict[str, np.ndarray]:
-    return {
-        f"{pattern.format(number)}.{sublayer}": relative_entropies(
-            ops.convert_to_numpy(weights), is_real
-        )
-        for number, weights in enumerate(scores, start=1)
-    }
+    visible = np.broadcast_to(is_visible, (len(weights), *weights.shape[2:])).sum(axis=-1)
+    counts = (is_real & (visible > 1))[:, None, :]
+    most = np.log(np.maximum(visible, 2))[:, None, :]
+    totals = np.where(counts, entropies / most, 0).sum(axis=(0, 2))
+    return totals / max(counts.sum(), 1)
 
 
 def _vector(arrays: list[Any]) -> np.ndarray:

@@ -74,13 +74,17 @@ def test_entropies_of_known_weights():
     weights = np.zeros((1, 2, 3, 4))
     weights[0, 0] = [[0.25] * 4, [0, 1, 0, 0], [0.5, 0.5, 0, 0]]
     weights[0, 1] = [[0.5, 0.25, 0.25, 0], [0.25] * 4, [1, 0, 0, 0]]
-    # Rows that see a single place say nothing.
-    of_second = [(1.5 * math.log(2)) / math.log(3), 1]
-    found = relative_entropies(weights, np.ones((1, 3), bool))
-    np.testing.assert_allclose(found, [1, np.mean(of_second)], rtol=1e-12)
-    found = relative_entropies(weights, np.array([[True, False, False]]))
-    np.testing.assert_allclose(found, [1, of_second[0]], rtol=1e-12)
-    assert relative_entropies(weights, np.zeros((1, 3), bool)).tolist() == [0, 0]
+    visible = np.ones((1, 3, 4), bool)
+    visible[0, 2, 2:] = False  # of the last row two places; weights of 0 on visible ones count
+    expected = [[1, 0, 1], [1.5 * math.log(2) / math.log(4), 1, 0]]
+    found = relative_entropies(weights, np.ones((1, 3), bool), visible)
+    np.testing.assert_allclose(found, np.mean(expected, axis=1), rtol=1e-12)
+    found = relative_entropies(weights, np.array([[True, False, False]]), visible)
+    np.testing.assert_allclose(found, [1, expected[1][0]], rtol=1e-12)
+    assert relative_entropies(weights, np.zeros((1, 3), bool), visible).tolist() == [0, 0]
+    visible[0, 2, 1:] = False  # a row that sees a single place says nothing
+    found = relative_entropies(weights, np.ones((1, 3), bool), visible)
+    np.testing.assert_allclose(found, [np.mean(row[:2]) for row in expected], rtol=1e-12)
 
 
 def test_one_row_for_every_part_with_all_weights(tmp_path):
@@ -126,6 +130,31 @@ def test_an_attention_without_queries_looks_at_all_alike(tmp_path):
     assert float(entropies["encoder_layer_1.attention"]) < 0.999
     lowest = [float(row["lowest_head_entropy"]) for row in rows if row["lowest_head_entropy"]]
     assert all(0 < low <= 1 + 1e-6 for low in lowest)
+
+
+@pytest.mark.slow(backend="jax")
+def test_a_self_attention_is_measured_on_what_its_masks_leave(tmp_path):
+    trainer = compiled(small_transformer(attention_window=3), keras.optimizers.SGD(0.0))
+    for name, attention in (
+        ("encoder_layer_1", "attention"),
+        ("decoder_layer_1", "self_attention"),
+    ):
+        layer = getattr(trainer.get_layer(name), attention)
+        (kernel,) = (w for w in layer.weights if "kernel" in w.name and "output" not in w.name)
+        kernel.assign(np.zeros(kernel.shape))
+    rows = measured(trainer, tmp_path / "layers.csv")
+    entropies = {row["part"]: row["attention_entropy"] for row in rows}
+    for part in ("encoder_layer_1.attention", "decoder_layer_1.self_attention"):
+        assert float(entropies[part]) == pytest.approx(1, abs=1e-6)
+
+
+def test_a_resumed_average_has_no_update_in_its_first_row(tmp_path):
+    optimizer = keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5)
+    trainer = compiled(small_transformer(), optimizer)
+    rows = measured(trainer, tmp_path / "layers.csv")
+    assert all(row["update"] for row in rows)
+    rows = measured(trainer, tmp_path / "layers.csv", epochs=2)[len(rows) :]
+    assert [bool(row["update"]) for row in rows] == [False] * len(PARTS) + [True] * len(PARTS)
 
 
 @pytest.mark.slow(backend="jax")
