@@ -36,7 +36,7 @@ ENGINES = ("own", "ctranslate2", "litert", "saved-model")
 # Flags that have no counterpart in an engine, by their names on the parsed command line.
 MISSING: dict[str, tuple[str, ...]] = {
     "own": (),
-    "ctranslate2": ("sample",),
+    "ctranslate2": ("sample", "length_penalty", "ending"),
     "litert": ("sample", "n_best", "tab_prefix"),
     "saved-model": ("sample", "n_best", "tab_prefix", "target_language"),
 }

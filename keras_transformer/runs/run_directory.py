@@ -360,8 +360,8 @@ class RunDirectory:
         if record.output != target_class.output:
             raise UserInputError(
                 f"The outputs of the run {self.path} are {record.output}, not "
-                f"{target_class.output}. keras-transformer parse is for trees, the other verbs are "
-                "for text."
+                f"{target_class.output}. `keras-transformer parse` is for trees, `translate` for "
+                "text."
             )
         tokenizer = _load_tokenizer(
             target_class, self.tokenizer_path, record.tokenizer_fingerprint, record.vocabulary_size

@@ -167,6 +167,8 @@ def test_nothing_is_written_through_links(run, translated, tmp_path):
     ("engine", "flags"),
     [
         ("ctranslate2", ["--sample"]),
+        ("ctranslate2", ["--length-penalty=power"]),
+        ("ctranslate2", ["--ending=transformers"]),
         ("litert", ["--sample"]),
         ("litert", ["--n-best=1"]),
         ("litert", ["--tab-prefix"]),
