@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypedDict, TypeVar
 
 from keras_transformer.argument_checks import (
@@ -21,6 +21,7 @@ MOST_ALPHAS = 500  # to choose from; each takes room in every step of a search f
 # Divisors of a log-probability for |Y| output tokens, EOS included, by name.
 LENGTH_PENALTIES = {"gnmt": "((5 + |Y|) / 6) ^ alpha", "power": "|Y| ^ alpha"}
 ENDINGS = ("any", "transformers")
+_LONGEST = 1_000_000  # more tokens than any sentence has, and few enough for a tensor's size
 _LARGEST_BEAM = 10_000  # its 20,000 candidates times a vocabulary of 100,000 fit into int32
 _LONGEST_NGRAM = 100  # each of its tokens is compared in every step
 
@@ -41,6 +42,17 @@ class SearchKeywords(TypedDict, total=False):
     no_repeat_ngram: int
     max_source_length: int
     num_results: int | None
+
+
+def search_over(own: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given, and a model's own where they say nothing.
+
+    `num_results` of its own gives way to a smaller beam.
+    """
+    search = {**own, **given}
+    if (search.get("num_results") or 0) > search.get("beam_size", TRANSLATION.beam_size):
+        search["num_results"] = given.get("num_results")
+    return search
 
 
 def _check_beam_size(name: str, value: int) -> None:
@@ -72,11 +84,24 @@ def _check_no_repeat_ngram(name: str, value: int) -> None:
         raise UserInputError(f"`{name}` must be at most {_LONGEST_NGRAM}. Received: {name}={value}")
 
 
+def _check_extra_length(name: str, value: int) -> None:
+    check_positive_int(name, value)
+    _check_length(name, value)
+
+
 def _check_max_source_length(name: str, value: object) -> None:
     if not isinstance(value, int) or value < 2:
         raise UserInputError(
             f"`{name}` must be an integer that leaves room for a token and the end of the "
             f"sentence. Received: {name}={value!r}"
+        )
+    _check_length(name, value)
+
+
+def _check_length(name: str, value: int) -> None:
+    if value > _LONGEST:
+        raise UserInputError(
+            f"`{name}` must be at most {_LONGEST:,}. Received: {name}={repr(value)[:30]}"
         )
 
 
@@ -148,7 +173,7 @@ class SearchOptions:
     )
     extra_length: int = _option(
         50,
-        check_positive_int,
+        _check_extra_length,
         "most output tokens beyond the source's own number (default: {})",
     )
     min_length: int = _option(

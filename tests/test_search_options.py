@@ -10,6 +10,7 @@ from keras_transformer.search_options import (
     PARSING,
     HasSearchOptions,
     SearchOptions,
+    search_over,
     takes_search_options,
 )
 
@@ -29,6 +30,8 @@ NAMES = [field.name for field in dataclasses.fields(SearchOptions)]
         ({"ending": "first"}, ValueError, "`ending` must be one of"),
         ({"renormalize": 1}, ValueError, "`renormalize` must be True or False"),
         ({"extra_length": 2.5}, ValueError, "`extra_length` must be a positive integer"),
+        ({"extra_length": 2**31 - 1}, UserInputError, "`extra_length` must be at most 1,000,000"),
+        ({"max_source_length": 10**7}, UserInputError, "`max_source_length` must be at most 1,0"),
         ({"min_length": -1}, ValueError, "`min_length` must be an integer >= 0"),
         ({"no_repeat_ngram": 1.5}, ValueError, "`no_repeat_ngram` must be an integer >= 0"),
         ({"no_repeat_ngram": 10**9}, UserInputError, "`no_repeat_ngram` must be at most 100"),
@@ -40,6 +43,15 @@ NAMES = [field.name for field in dataclasses.fields(SearchOptions)]
 def test_wrong_options_are_refused(options, error, message):
     with pytest.raises(error, match=message):
         SearchOptions(**options)
+
+
+def test_own_results_give_way_to_a_smaller_beam():
+    own = {"beam_size": 4, "num_results": 4, "alpha": 1.0}
+    assert search_over(own, {"beam_size": 1}) == {"beam_size": 1, "num_results": None, "alpha": 1.0}
+    assert search_over(own, {"alpha": 2.0}) == {**own, "alpha": 2.0}
+    asked = search_over(own, {"beam_size": 2, "num_results": 3})
+    with pytest.raises(UserInputError, match="`num_results` must be at most `beam_size`"):
+        SearchOptions(**asked)
 
 
 def test_a_class_has_the_options_as_arguments_and_attributes():

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from keras_transformer.app.limits import AppLimits
 from keras_transformer.app.work_queue import WorkQueue
 from keras_transformer.errors import UserInputError
-from keras_transformer.search_options import SearchOptions
+from keras_transformer.search_options import SearchOptions, search_over
 
 # Searches whose compiled graphs are kept for a run; a further one replaces the oldest.
 MOST_SEARCHES = 8
@@ -81,7 +81,8 @@ class Engine(abc.ABC):
         Raises:
             ValueError: an option breaks its rule, or exceeds the app's limit.
         """
-        options = dataclasses.replace(self.search_options, **given)
+        own: Any = dataclasses.asdict(self.search_options)
+        options = SearchOptions(**search_over(own, given))
         limited: tuple[Limited, ...] = ("beam_size", "extra_length")
         for name in limited:
             if getattr(options, name) > self.most(name):

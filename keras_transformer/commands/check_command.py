@@ -32,7 +32,7 @@ def check(options: argparse.Namespace) -> None:
     errors = []
     for directory in map(pathlib.Path, options.directories):
         try:
-            for path in _exports(directory) or [directory]:
+            for path in _things_to_check(directory):
                 print(f"{path}: {_check(path)}")
         except UserInputError as error:
             errors.append(str(error))
@@ -40,10 +40,11 @@ def check(options: argparse.Namespace) -> None:
         raise UserInputError(" ".join(errors))
 
 
-def _exports(directory: pathlib.Path) -> list[pathlib.Path]:
-    """The exports at a path or one level below it, such as versions of a SavedModel."""
-    paths = (directory / CHECKSUMS, *sorted(directory.glob(f"*/{CHECKSUMS}")))
-    return [path.parent for path in paths if path.is_file()]
+def _things_to_check(directory: pathlib.Path) -> list[pathlib.Path]:
+    """The run or export at a path, and the exports below it, such as versions of a SavedModel."""
+    below = [path.parent for path in sorted(directory.glob(f"*/{CHECKSUMS}")) if path.is_file()]
+    is_one = (directory / CHECKSUMS).is_file() or (directory / "run.json").is_file()
+    return [directory, *below] if is_one or not below else below
 
 
 def _check(directory: pathlib.Path) -> str:

@@ -7,7 +7,7 @@ import math
 import pathlib
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keras_transformer.command_line.command_errors import Verbs
 from keras_transformer.command_line.line_stream import one_line
@@ -27,6 +27,9 @@ from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import require_standard_output
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.types import PathLike
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Translator
 
 SEARCH = ("beam_size", "alpha", "length_penalty", "ending", "extra_length")
 
@@ -101,11 +104,18 @@ def evaluate(options: argparse.Namespace) -> None:
     search = SearchOptions(**search_of(options, options.run))
     sources, references, against = checked_input(options)
     systems = {**systems_of(options.run), **against}
+    translators = {
+        name: loaded_translator(system, sources, references, options)
+        for name, system in systems.items()
+        if isinstance(system, RunWeights)
+    }
     translations: dict[str, list[str]] = {}
     scores: dict[str, dict[str, Any]] = {}
     for name, system in systems.items():
         print(f"{name}: {system.path}", file=sys.stderr)
-        translations[name], scores[name] = system_results(system, sources, references, options)
+        translations[name], scores[name] = system_results(
+            system, translators.get(name), sources, references, options
+        )
     card: dict[str, Any] = {
         "systems": scores,
         "source": options.source,
@@ -187,28 +197,30 @@ def final_weights(path: PathLike) -> RunWeights:
 
 def system_results(
     system: RunWeights | GivenTranslations,
+    translator: "Translator | None",
     sources: list[str],
     references: list[str],
     options: argparse.Namespace,
 ) -> tuple[list[str], dict[str, Any]]:
-    """The translations of a system, and its scores."""
+    """The translations of a system, and its scores; `translator` is that of a run's weights."""
     from keras_transformer.evaluation import system_scores
 
     of_model: dict[str, Any] = {"perplexity": None, "search": None}
     if isinstance(system, GivenTranslations):
         translations = system.lines
     else:
-        translations, of_model = run_results(system, sources, references, options)
+        assert translator is not None
+        translations, of_model = run_results(translator, sources, references)
     scores = system_scores(
         translations, references, tokenize=options.tokenize, language=options.language
     )
     return translations, {**scores, **of_model, "path": system.path}
 
 
-def run_results(
+def loaded_translator(
     system: RunWeights, sources: list[str], references: list[str], options: argparse.Namespace
-) -> tuple[list[str], dict[str, Any]]:
-    """The translations of a run's weights, their perplexity on the references, and the search."""
+) -> "Translator":
+    """The translator of a run's weights, which takes all sentences."""
     from keras_transformer.inference.translator import Translator
 
     translator = Translator.load(
@@ -220,6 +232,13 @@ def run_results(
     )
     with told_by_line(0, {"sources": options.source, "targets": options.reference}):
         translator.check_lengths(sources, references)
+    return translator
+
+
+def run_results(
+    translator: "Translator", sources: list[str], references: list[str]
+) -> tuple[list[str], dict[str, Any]]:
+    """The translations of a run's weights, their perplexity on the references, and the search."""
     progress = sys.stderr.isatty()
     translations = translator.translate(sources, progress=progress)
     log_probs = translator.score(sources, references, progress=progress)

@@ -58,6 +58,7 @@ class _SearchCard(msgspec.Struct):
     """The part of a `model_card.json` that tells the search."""
 
     options: dict[str, Any]
+    max_length: int | None = None
 
 
 class _Unusable(Exception):
@@ -233,7 +234,9 @@ class _SavedModel:
         from keras_transformer.serving.saved_model_translator import SavedModelTranslator
 
         card = read_record(path / "model_card.json", _SearchCard)
-        if any(card.options.get(name) != value for name, value in self._search.items()):
+        source_limit = self._source_limit(card.max_length)
+        expected = {**self._search, "max_source_length": source_limit}
+        if any(card.options.get(name) != value for name, value in expected.items()):
             raise _Unusable("it is of another search")
         return SavedModelTranslator(
             path, **_given_batch_size(self._options), long_sentences=self._options.long_lines

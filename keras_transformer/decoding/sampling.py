@@ -20,6 +20,7 @@ from keras_transformer.decoding.next_tokens import NEVER, OutputRules
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
 
+_LEAST_TEMPERATURE = 2.0**-126  # the least float32 that no processor takes for 0
 BELOW_ONE = 1 - 2**-24  # the largest float32 below 1
 
 
@@ -142,6 +143,7 @@ def draw(
         most = logits.shape[-1] if top_k is None else min(top_k, logits.shape[-1])
         values, tokens = ops.top_k(logits, most)  # (batch, samples, n)
     differences = values - ops.max(values, axis=-1, keepdims=True)
+    temperature = max(temperature, _LEAST_TEMPERATURE)
     weights = ops.exp(differences / temperature)  # (batch, samples, n), the largest is 1
     cumulative = ops.cumsum(weights, axis=-1)  # (batch, samples, n)
     is_candidate = weights > 0

@@ -50,6 +50,7 @@ def model_card(
         "precision": precision,
         "exported": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "options": options,
+        "max_length": translator.max_length,
         "parameters": sum(model.count_params() for model in translator.models),
         "source_vocabulary": _vocabulary(translator.source_tokenizer),
         "target_vocabulary": _vocabulary(translator.tokenizer),

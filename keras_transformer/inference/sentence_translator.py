@@ -13,7 +13,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.inference.alignment import Alignment
 from keras_transformer.search_options import HasSearchOptions, SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.sentence_batches import check_equal_numbers
+from keras_transformer.text.sentence_batches import check_equal_numbers, checked_strings
 from keras_transformer.text.sentence_encoding import (
     LONG_SENTENCES,
     LongSentences,
@@ -165,17 +165,17 @@ class SentenceTranslator(HasSearchOptions):
             Garg et al., "Jointly Learning to Align and Translate with Transformer Models", 2019,
             section 4.2: the attention of the penultimate layer, averaged over its heads.
         """
+        sources = checked_strings("sources", sources)
         source_rows, target_rows = self.encode_pairs(sources, targets)
         found = dict(self._generator.alignment(source_rows, target_rows, progress))
-        eos = self.source_tokenizer.special_tokens.eos
-        return [
-            Alignment(
-                self.source_tokenizer.pieces([*source, eos]),
-                self.tokenizer.pieces(target),
-                found[i],
-            )
-            for i, (source, target) in enumerate(zip(source_rows, target_rows, strict=True))
-        ]
+        alignments = []
+        for i, (source, row) in enumerate(zip(sources, source_rows, strict=True)):
+            pieces = self.source_tokenizer.pieces([*row, self.source_tokenizer.special_tokens.eos])
+            # A tag that the sentence itself has not is no word of it.
+            first = 1 if self._tags.is_put_before(source, row) else 0
+            target = self.tokenizer.pieces(target_rows[i])
+            alignments.append(Alignment(pieces[first:], target, found[i][:, first:]))
+        return alignments
 
     def encode_pairs(self, sources: Iterable[str], targets: Iterable[str]) -> tuple[Rows, Rows]:
         """The ids of pairs as the model reads them, without begin and end of sentence.
@@ -216,6 +216,11 @@ class SentenceTranslator(HasSearchOptions):
     def _split(self, sentences: Iterable[str]) -> list[list[list[int]]]:
         """The rows of ids of each sentence's parts; one that is not too long is its only part."""
         limit, language = self._most_tokens() - self._tags.length, self.source_language
+        if limit < 2:
+            raise UserInputError(
+                "`max_source_length` must leave room for a tag, a token and the end of the "
+                f"sentence where sentences are split. Received: {self._most_tokens()}"
+            )
         parts = split_sentences("sentences", sentences, self.source_tokenizer, limit, language)
         return [self._tags.before(rows) for rows in parts]
 

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Self, Unpack
+from typing import Any, Literal, Self, Unpack
 
 import keras
 
@@ -18,7 +18,12 @@ from keras_transformer.interop.marian_import import import_marian
 from keras_transformer.interop.preset_folders import preset_folder
 from keras_transformer.interop.presets import save_preset
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.search_options import SearchKeywords, SearchOptions, takes_search_options
+from keras_transformer.search_options import (
+    SearchKeywords,
+    SearchOptions,
+    search_over,
+    takes_search_options,
+)
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_encoding import LongSentences
 from keras_transformer.types import PathLike
@@ -131,7 +136,7 @@ class Translator(SentenceTranslator):
                 members of an ensemble have different vocabularies.
         """
         models, source_tokenizer, tokenizer, origins = load_ensemble(run_directory, checkpoint)
-        keywords: TranslatorKeywords = {**origins[0][0].search_defaults(), **options}
+        keywords: Any = search_over(origins[0][0].search_defaults(), options)
         translator = cls(models, tokenizer, source_tokenizer=source_tokenizer, **keywords)
         translator.origins = origins
         translator._settings = origins[0][0].settings()
@@ -167,7 +172,7 @@ class Translator(SentenceTranslator):
                     translator.origins = []  # an archive's folder is gone afterwards
                 return translator
             imported = import_marian(folder)
-        keywords: TranslatorKeywords = {**imported.search, **options}  # type: ignore[typeddict-item]
+        keywords: Any = search_over(imported.search, options)
         translator = cls(
             imported.model,
             imported.tokenizer,
@@ -227,7 +232,8 @@ class Translator(SentenceTranslator):
         greedy = translator.with_search(beam_size=1)
         ```
         """
-        search = dataclasses.asdict(dataclasses.replace(self.search_options, **options))
+        own: Any = dataclasses.asdict(self.search_options)
+        search = search_over(own, options)
         translator = type(self)(
             self.models,
             self.tokenizer,

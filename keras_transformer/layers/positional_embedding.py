@@ -14,6 +14,8 @@ from keras_transformer.layers.positions import positions_class
 from keras_transformer.layers.token_embedding import TokenEmbedding
 from keras_transformer.types import Shape, Tensor
 
+_MOST_TABLES = 1000
+
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class PositionalEmbedding(keras.layers.Layer):
@@ -89,6 +91,10 @@ class PositionalEmbedding(keras.layers.Layer):
         super().__init__(**kwargs)
         check_positive_int("max_length", max_length)
         check_positive_int("num_tables", num_tables)
+        if num_tables > _MOST_TABLES:
+            raise ValueError(
+                f"`num_tables` must be at most {_MOST_TABLES}. Received: num_tables={num_tables}"
+            )
         check_rate("dropout", dropout)
         check_rate("word_dropout", word_dropout)
         if mask_id is not None:

@@ -307,4 +307,5 @@ def _refuse_word_starts(name: str, word_starts: Sequence[int] | None) -> None:
 
 def _add_table(layer: keras.layers.Layer, name: str, shape: tuple[int, int]) -> Any:
     initializer = keras.initializers.RandomNormal(stddev=shape[1] ** -0.5)
-    return layer.add_weight(shape=shape, initializer=initializer, name=name)
+    # Rows are taken in the dtype of the weights, in which a row's gradients are then added up.
+    return layer.add_weight(shape=shape, initializer=initializer, autocast=False, name=name)

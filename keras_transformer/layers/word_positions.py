@@ -1,5 +1,6 @@
 """Positions counted in words: the number of a token's word, and the token's place in that word."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -47,7 +48,8 @@ class WordCounter:
                 "`word_starts` must be one or more ids less than `vocabulary_size`. "
                 f"Received: {list(word_starts)}, vocabulary_size={vocabulary_size}"
             )
-        self._is_start = np.isin(np.arange(vocabulary_size), list(word_starts))
+        self._vocabulary_size = vocabulary_size
+        self._word_starts = list(word_starts)
 
     def positions(self, ids: Tensor) -> WordPositions:
         """Count in whole sequences.
@@ -82,6 +84,13 @@ class WordCounter:
         starts = self._starts(ids)
         places = ops.where(starts > 0, 0, before.places + 1)
         return WordPositions(before.words + starts, places)
+
+    @functools.cached_property
+    def _is_start(self) -> np.ndarray:
+        """By id; made when it is used, as a stranger's vocabulary may be larger than memory."""
+        is_start = np.zeros(self._vocabulary_size, bool)
+        is_start[self._word_starts] = True
+        return is_start
 
     def _starts(self, ids: Tensor) -> Tensor:
         """1 where a token begins a word, else 0: int32 of the shape of `ids`."""

@@ -13,7 +13,7 @@ from keras_transformer.files.checksum_list import check_files
 from keras_transformer.files.json_files import read_record
 from keras_transformer.serving.export_translator import ExportTranslator
 from keras_transformer.text.sentence_batches import checked_strings
-from keras_transformer.text.sentence_encoding import length_fault
+from keras_transformer.text.sentence_encoding import CUT, length_fault, warn_of_length
 from keras_transformer.types import PathLike
 
 _ADVICE = "Export the model again."
@@ -75,10 +75,11 @@ class SavedModelTranslator(ExportTranslator[str]):
         texts = checked_strings(name, sentences)
         lengths = self._call("tokenize", texts)["lengths"].tolist() if texts else []
         most = self.options.max_source_length
-        if long_sentences == "refuse":
-            for index, (text, length) in enumerate(zip(texts, lengths, strict=True)):
-                if length + 1 > most:  # with the end of sentence
+        for index, (text, length) in enumerate(zip(texts, lengths, strict=True)):
+            if length + 1 > most:  # with the end of sentence
+                if long_sentences == "refuse":
                     raise SentenceTooLong(name, index, length_fault(text, most))
+                warn_of_length(name, index, text, most, CUT)
         return texts, lengths
 
     def _run(self, encoded: Sequence[str]) -> tuple[list[str], np.ndarray]:

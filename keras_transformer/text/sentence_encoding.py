@@ -31,6 +31,9 @@ class WordEncoder(Encoder, Protocol):
     def word_starts(self) -> Sequence[int]: ...
 
 
+CUT = "its end is cut off"  # what happens to a long sentence
+
+
 def encode_sentences(
     name: str,
     sentences: Iterable[str],
@@ -50,7 +53,7 @@ def encode_sentences(
             continue
         if long_sentences == "refuse":
             raise SentenceTooLong(name, i, length_fault(sentence, max_length))
-        _warn(name, i, sentence, max_length, "its end is cut off")
+        warn_of_length(name, i, sentence, max_length, CUT)
         rows[i] = row[: max_length - 1]
     return rows
 
@@ -73,7 +76,7 @@ def split_sentences(
     for i, sentence in enumerate(sentences):
         if len(parts[i][0]) >= max_length:
             parts[i] = _parts(sentence, tokenizer, max_length - 1, language)
-            _warn(name, i, sentence, max_length, f"it is split into {len(parts[i]):,}")
+            warn_of_length(name, i, sentence, max_length, f"it is split into {len(parts[i]):,}")
     return parts
 
 
@@ -136,6 +139,7 @@ def length_fault(sentence: str, max_length: int) -> str:
     return f"has more than {max_length:,} tokens, end of sentence counted: {sentence[:40]!r}..."
 
 
-def _warn(name: str, index: int, sentence: str, max_length: int, outcome: str) -> None:
+def warn_of_length(name: str, index: int, sentence: str, max_length: int, outcome: str) -> None:
+    """Warn that a sentence has more than `max_length` tokens, and say what happens to it."""
     fault = f"{length_fault(sentence, max_length)} ({outcome})"
     warnings.warn(LongSentenceWarning(name, index, fault), stacklevel=2)

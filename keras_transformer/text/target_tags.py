@@ -49,6 +49,13 @@ class TargetTags:
         rows = encode_sentences(name, sentences, self._tokenizer, most, long_sentences)
         return [self.before([row])[0] for row in rows]
 
+    def is_put_before(self, sentence: str, row: Sequence[int]) -> bool:
+        """Whether a row of `encode` begins with a tag that its sentence does not have."""
+        if not row or row[0] not in self._tags:
+            return False
+        (tag,) = self._tokenizer.pieces(row[:1])
+        return not sentence.lstrip().startswith(tag)
+
     def before(self, rows: Sequence[list[int]]) -> list[list[int]]:
         """The parts of a sentence, each with the tag of the first one or the chosen one."""
         if not self._tags or not rows or not rows[0]:

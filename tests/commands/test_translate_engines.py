@@ -1,13 +1,21 @@
 """`keras-transformer translate --engine`: the translator's strings, an export made once."""
 
+import argparse
 import contextlib
+import json
 import shutil
 import sys
 
 import pytest
 
 from keras_transformer import cli
-from keras_transformer.commands.translate_engines import ENGINES, MISSING, _LiteRT
+from keras_transformer.commands.translate_engines import (
+    ENGINES,
+    MISSING,
+    _LiteRT,
+    _SavedModel,
+    _Unusable,
+)
 from keras_transformer.files.file_lock import file_lock
 from keras_transformer.inference.translator import Translator
 from keras_transformer.serving.litert_translator import LiteRTTranslator
@@ -93,8 +101,22 @@ def test_a_saved_model_says_what_the_translator_says(run, translated):
     assert "Line 1 of standard input has more than 40 tokens" in refusal
     cut = translated(run, "saved-model", *flags, "--long-lines=cut", text="one " * 100)
     assert (cut[0], len(cut[1])) == (0, 1)
+    assert "Line 1 of standard input has more than 40 tokens" in cut[2][0]
     for flag in ("--n-best=2", "--target-language=deu", "--long-lines=split"):
         assert translated(run, "saved-model", flag)[0] == 2
+
+
+def test_a_saved_model_of_few_positions_is_opened_again(trained_run, tmp_path, monkeypatch):
+    module = "keras_transformer.serving.saved_model_translator.SavedModelTranslator"
+    monkeypatch.setattr(module, lambda path, **options: path)
+    options = argparse.Namespace(runs=[trained_run], batch_size=None, long_lines="refuse")
+    engine = _SavedModel(options)
+    card = {"options": {**engine._search, "max_source_length": 40}, "max_length": 40}
+    (tmp_path / "model_card.json").write_text(json.dumps(card))
+    assert engine.opened(tmp_path) == tmp_path
+    (tmp_path / "model_card.json").write_text(json.dumps({**card, "max_length": None}))
+    with pytest.raises(_Unusable, match="it is of another search"):
+        engine.opened(tmp_path)
 
 
 @pytest.mark.slow(backend="tensorflow")

@@ -57,6 +57,7 @@ def softened(temperature):
         ({"top_k": 9}, FIRST),
         ({"temperature": 0.5}, softened(0.5)),
         ({"temperature": 2.0}, softened(2.0)),
+        ({"temperature": 1e-300}, {A: 1.0}),
         ({"top_k": 2}, {A: 4 / 7, C: 3 / 7}),
         ({"top_p": 0.39}, {A: 1.0}),
         ({"top_p": 0.41}, {A: 4 / 7, C: 3 / 7}),

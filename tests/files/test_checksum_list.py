@@ -45,6 +45,17 @@ def test_what_is_damaged_or_missing_is_named(export, capsys, damage):
     assert "variables/data" in capsys.readouterr().err
 
 
+def test_a_run_is_checked_beside_the_export_in_it(export, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(export, run / "litert")
+    assert cli.main(["check", str(run)]) == 0
+    (run / "run.json").write_text("damaged")
+    assert cli.main(["check", str(run)]) == 2
+    shown = capsys.readouterr()
+    assert "litert: 2 files are whole" in shown.out
+    assert "run.json" in shown.err
+
+
 def test_a_device_is_not_read(export):
     path = export / "variables" / "data"
     path.unlink()

@@ -44,6 +44,25 @@ def test_every_part_of_a_long_sentence_has_the_tag(folder):
         assert plain.translate([text]) != by_argument
 
 
+def test_the_argument_is_no_word_of_an_alignment(folder):
+    french = Translator.from_preset(folder, target_language="fra")
+    plain = Translator.from_preset(folder)
+    sources, targets = ["the old tree", ">>fra<< the tree", ""], ["das Haus", "der Baum", "ja"]
+    by_tag = plain.align([f">>fra<< {sources[0]}", *sources[1:]], targets)
+    by_argument = french.align(sources, targets)
+    assert by_argument[0].source_pieces == by_tag[0].source_pieces[1:]
+    assert (by_argument[0].weights == by_tag[0].weights[:, 1:]).all()
+    assert by_argument[1].pharaoh() == by_tag[1].pharaoh()  # a tag of the text's own is one
+    assert by_argument[2].pharaoh() == ""
+    assert {source for source, _ in by_argument[0].word_pairs()} <= {0, 1, 2}
+
+
+def test_parts_must_have_room_for_a_token(folder):
+    options = {"max_source_length": 2, "long_sentences": "split"}
+    with pytest.raises(UserInputError, match="must leave room for a tag, a token and the end"):
+        Translator.from_preset(folder, **options).translate(["the tree"])
+
+
 def test_a_sentence_that_is_cut_keeps_room_for_the_tag(folder):
     french = Translator.from_preset(
         folder, target_language="fra", max_source_length=6, long_sentences="cut"

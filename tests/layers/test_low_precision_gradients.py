@@ -54,8 +54,14 @@ def gradients(layer, inputs, symbols, weights=None):
         lambda dtype: PositionalEmbedding(
             10, DIM, positions="learned", max_length=LENGTH, dtype=dtype
         ),
+        pytest.param(
+            lambda dtype: PositionalEmbedding(
+                10, DIM, positions="words", word_starts=[2], dtype=dtype
+            ),
+            marks=pytest.mark.core,  # JAX adds up in the dtype of what it gathers from
+        ),
     ],
-    ids=["feed_forward", "attention", "norm", "tokens", "positions"],
+    ids=["feed_forward", "attention", "norm", "tokens", "positions", "words"],
 )
 def test_bfloat16_gradients_of_many_rows(make):
     generator = np.random.default_rng(1)

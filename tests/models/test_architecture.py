@@ -73,6 +73,21 @@ def test_a_model_larger_than_the_machine_is_refused_before_it_takes_memory(
     keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"positions": "words", "word_starts": [5], "vocabulary_size": 2 * 10**10}, "take .* GB"),
+        ({"positions": "learned", "num_tables": 10**9}, "Keras cannot make it"),
+    ],
+)
+def test_positions_of_strangers_take_no_memory(architecture, options, says):
+    layer(architecture, "embedding")["config"].update(options)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ValueError, match=says):
+        load_architecture(architecture)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kB
+
+
 FOREIGN = {
     "wrapper": {"module": "keras.layers", "class_name": "TorchModuleWrapper"},
     "lambda": {"module": "keras.layers", "class_name": "Lambda"},

@@ -16,6 +16,7 @@ from keras_transformer.search_options import (
     TRANSLATION,
     SearchKeywords,
     SearchOptions,
+    search_over,
 )
 from keras_transformer.types import PathLike
 
@@ -58,7 +59,7 @@ def search_of(options: argparse.Namespace, run: PathLike) -> SearchKeywords:
 
     directory = RunDirectory(run)
     defaults = directory.search_defaults() if directory.is_run() else {}
-    return cast(SearchKeywords, {**defaults, **given_search(options)})
+    return cast(SearchKeywords, search_over(defaults, given_search(options)))
 
 
 def settle_search(options: argparse.Namespace) -> None:

@@ -187,6 +187,7 @@ class StepwiseAttention(keras.layers.Layer):
             bias = self.add_weight(
                 shape=(sum(output_widths),),
                 initializer=SideBySide(self.bias_initializer, output_widths),
+                autocast=False,  # added in float32, by calls and steps alike
                 name=f"{name}_bias",
             )
         setattr(self, f"{name}_kernel", kernel)
