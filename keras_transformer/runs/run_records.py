@@ -82,7 +82,7 @@ class BestRecord(TypedDict, total=False):
     keep_last: PositiveInt
 
 
-class Progress(TypedDict, total=False):
+class Progress(TypedDict):
     """Progress of a training's callbacks; counters are added under their names."""
 
     seconds: Annotated[float, msgspec.Meta(ge=0)]

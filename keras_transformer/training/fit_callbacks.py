@@ -76,7 +76,9 @@ class FitCallbacks:
             settings=run.settings,
             data_fingerprint=data_fingerprint,
         )
-        self.interrupt = StopOnInterrupt(states.save_all if run.is_chief else None, agree)
+        # With an average, all machines put it in: on JAX they assign to weights together.
+        of_others = None if average is None else average.put_in
+        self.interrupt = StopOnInterrupt(states.save_all if run.is_chief else of_others, agree)
         self.logs: list[MetricsLog | ProgressBar | TensorBoardLog] = []
         saving: list[keras.callbacks.Callback] = []
         last: list[keras.callbacks.Callback] = []

@@ -23,6 +23,12 @@ def check_positions(model: keras.Model, *readers: Any) -> None:
     plans = [reader.plan for reader in readers if isinstance(reader, BatchReader)]
     lengths = [side.max() for plan in plans for side in (plan.source_lengths, plan.target_lengths)]
     longest, most = max(lengths, default=0), min(limits, default=math.inf)
+    sampled = [x.plan.batch_tokens for x in readers if isinstance(x, BatchReader) and x.is_sampled]
+    if longest <= most < max(sampled, default=0):
+        raise UserInputError(
+            "`max_length` must be at least `batch_tokens` where subwords are sampled: a sentence "
+            f"may get so many. Received: max_length={most}, batch_tokens={max(sampled)}"
+        )
     if longest > most:
         raise UserInputError(
             f"`max_length` must be at least {longest}, the tokens of the longest sentence, or "

@@ -54,7 +54,7 @@ def test_a_file_stays_whole_until_another_has_taken_its_name(run):
 
 def state(*kept):
     best = {"kept": [{"step": step, "value": float(step)} for step in kept], "keep_last": 5}
-    return SimpleNamespace(step=2, progress={"best": best})
+    return SimpleNamespace(step=2, progress={"best": best, "validation_due": False})
 
 
 def test_the_best_is_brought_back(run):

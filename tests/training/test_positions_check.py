@@ -5,7 +5,7 @@ import types
 import numpy as np
 import pytest
 
-from keras_transformer.data import plan_batches
+from keras_transformer.data import BatchReader, plan_batches
 from keras_transformer.data.parallel_corpus import ParallelCorpus
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import build_transformer
@@ -34,6 +34,13 @@ def test_each_side_of_each_text_has_a_position_for_every_token():
         for readers in ([longer, fits], [fits, longer]):
             with pytest.raises(UserInputError, match="at least 7, the tokens .* max_length=6"):
                 check_positions(learned, *readers)
+
+
+def test_sampled_subwords_may_fill_a_batch(monkeypatch):
+    monkeypatch.setattr(BatchReader, "is_sampled", True)
+    with pytest.raises(UserInputError, match="Received: max_length=6, batch_tokens=64"):
+        check_positions(model("learned"), reader(5, 5))
+    check_positions(model("sinusoidal"), reader(5, 5))
 
 
 def test_other_positions_have_no_end():

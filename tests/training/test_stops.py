@@ -22,6 +22,9 @@ def test_stopped_in_an_epoch_in_a_validation_and_between_them(trainings, whole, 
     assert place(path) == (8, True)
     assert run(path, ema=True, at=["train_batch_end", 4, "SIGINT"])[0] == 130
     assert place(path) == (12, True)
+    # So late that its checkpoint would be among the last at the end.
+    assert run(path, ema=True, at=["train_batch_end", 6, "SIGTERM"])[0] == 143
+    assert place(path) == (18, False)
     assert run(path, ema=True)[0] == 0
     assert_equal_runs(path, whole)
 

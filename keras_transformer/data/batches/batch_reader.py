@@ -131,6 +131,11 @@ class BatchReader:
         weights = token_weights(labels, special_tokens.pad)
         return {"source_ids": source_ids, "target_ids": target_ids}, labels, weights
 
+    @property
+    def is_sampled(self) -> bool:
+        """Whether sentences have other subwords each time, and so other lengths."""
+        return self._subword_sampling is not None
+
     def _pad(
         self, side: str, pairs: NDArray[np.integer], step: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

@@ -44,6 +44,11 @@ class EMAWeights(keras.callbacks.Callback):
         self._weights = None  # `fit` has put the average in for good
         _own_values(self.model)
 
+    @property
+    def of_last_step(self) -> list[np.ndarray] | None:
+        """The weights that the training goes on with; None if the model holds them."""
+        return self._weights
+
     def put_in(self) -> None:
         """Put the average into the model, unless it is there already."""
         if self._weights is None:

@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import keras
 
+from keras_transformer.argument_checks import is_number
 from keras_transformer.training.callbacks.running_clock import CLOCK
 from keras_transformer.training.cost.step_work import StepWork
 
@@ -102,7 +103,10 @@ class StepTotals:
 
     @progress.setter
     def progress(self, progress: dict[str, float | None]) -> None:
-        for name, value in progress.items():
+        for name in ("steps", "seconds", "tokens", "flops"):
+            value = progress[name]
+            if not is_number(value) and not (name == "flops" and value is None):
+                raise TypeError(name)
             setattr(self, name, value)
 
 

@@ -55,10 +55,16 @@ class StepLog(StepCallback, abc.ABC):
     def write_step(self, values: dict[str, float]) -> None:
         """Log the known values of step `self.step`."""
 
+    def _updates(self) -> int:
+        """Updates that the learning rate counts: a step that overflowed in float16 is none."""
+        optimizer = self.model.optimizer
+        inner = inner_optimizer(optimizer)
+        return self.step if inner is optimizer else max(1, int(inner.iterations.numpy()))
+
     def _values(self, logs: Logs) -> dict[str, float]:
         values = {
             "loss": float(logs["step_loss"]),
-            "learning_rate": self._learning_rate(self.step - 1),
+            "learning_rate": self._learning_rate(self._updates() - 1),
         }
         if self._rate.steps:  # 0 if the process was stopped in the only step since then
             values["target_tokens_per_second"] = self._rate.tokens_per_second

@@ -1,12 +1,14 @@
 """Weights kept while training: the last few, and the best few."""
 
 import math
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.errors import TrainingDiverged
 from keras_transformer.runs.model_weights import save_weights, weights_are_finite
+from keras_transformer.runs.run_checkpoints import step_of
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_records import KeptCheckpoint
 from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
@@ -120,9 +122,17 @@ class Checkpoints(StepCallback):
         if self.remove_old:
             self.remove_old_files()
 
-    def remove_old_files(self) -> None:
-        """Remove the step files that are neither among the last nor among the best."""
+    def remove_old_files(self, breaks: Collection[int] = ()) -> None:
+        """Remove the step files that are neither among the last nor among the best.
+
+        Args:
+            breaks: steps whose files are removed unless they are among the best: a training without
+                a break would not have them.
+        """
         best = {self.run.checkpoints.path_of(kept["step"]) for kept in self._kept}
-        for path in self.run.checkpoints.paths()[: -self.keep_last]:
-            if path not in best:
+        paths = self.run.checkpoints.paths()
+        of_breaks = [path for path in paths if step_of(path) in breaks]
+        last = [path for path in paths if path not in of_breaks][-self.keep_last :]
+        for path in paths:
+            if path not in best and path not in last:
                 path.unlink()

@@ -1,6 +1,7 @@
 """Return of a run's files to what they were at a state."""
 
 import csv
+import os
 from pathlib import Path
 
 from keras_transformer.errors import UserInputError
@@ -22,14 +23,18 @@ def rewind(run: RunDirectory, state: TrainingState) -> None:
     for path in [*run.checkpoints.paths(), *run.checkpoints.states()]:
         if step_of(path) > state.step:
             path.unlink()
-    for path in (run.metrics_path, run.validation_path, run.layers_path):
-        cut_rows(path, state.step)
+    validated = state.step - 1 if state.progress["validation_due"] else state.step
+    cut_rows(run.metrics_path, state.step)
+    for path in (run.validation_path, run.layers_path):
+        cut_rows(path, validated)
     _restore_best(run, state.progress["best"])
 
 
 def cut_rows(path: Path, step: int) -> None:
     """Remove the rows of a CSV file after `step`, its first column, and an unfinished last row."""
     if not path.is_file():
+        if os.path.lexists(path) and not path.is_dir():
+            path.unlink()  # a pipe, or a link to nothing: rows must not go there
         return
     try:
         text = path.read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ import keras
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import sync
+from keras_transformer.runs.run_checkpoints import step_of
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.callbacks.ema_weights import EMAWeights
 from keras_transformer.training.callbacks.running_clock import CLOCK
@@ -15,6 +16,7 @@ from keras_transformer.training.states.checkpoints import Checkpoints
 from keras_transformer.training.states.training_state import (
     TrainingState,
     remove_old_states,
+    remove_states,
     save_state,
 )
 
@@ -101,15 +103,15 @@ class SavedStates(StepCallback):
 
     def _save_values(self) -> None:
         ends_epoch = self.step % self.save_every == 0 or self.model.stop_training
-        if self.average is not None:
-            self.average.take_out()
         self._save(self.model, bool(ends_epoch) and self._epoch_ended_at != self.step)
-        if self.average is not None:
-            self.average.put_in()
         self._remove_old_files()
 
     def _remove_old_files(self) -> None:
-        self.checkpoints.remove_old_files()
+        # What Ctrl-C or a time limit saved between two epochs, once the training has gone on.
+        steps = map(step_of, [*self.run.checkpoints.paths(), *self.run.checkpoints.states()])
+        breaks = {step for step in steps if step < self.step and step % self.save_every}
+        remove_states(self.run, breaks)
+        self.checkpoints.remove_old_files(breaks)
         remove_old_states(self.run)
 
     def _save(self, model: keras.Model | None, validation_due: bool) -> None:
@@ -121,6 +123,7 @@ class SavedStates(StepCallback):
             self.run,
             self.step,
             model,
+            weights=None if self.average is None else self.average.of_last_step,
             settings=self._settings,
             data_fingerprint=self._data_fingerprint,
             progress={**self.progress.values(), **best},

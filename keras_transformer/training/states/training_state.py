@@ -3,12 +3,13 @@
 import dataclasses
 import json
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import keras
 import msgspec
+import numpy as np
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.array_archives import (
@@ -26,6 +27,7 @@ from keras_transformer.runs.run_records import Progress, Step
 
 STATE_FORMAT = 1
 KEPT_STATES = 2
+WEIGHTS = "weights"  # in the names of a state's arrays
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,11 +141,15 @@ def save_state(
     step: int,
     model: keras.Model | None,
     *,
+    weights: Sequence[np.ndarray] | None = None,
     settings: dict[str, Any] | None,
     data_fingerprint: str | None,
     progress: dict[str, Any],
 ) -> None:
-    """Write the state of a run; without `model` it only marks that the training has begun."""
+    """Write the state of a run; without `model` it only marks that the training has begun.
+
+    `weights` are those that the training goes on with, while the model holds their average.
+    """
     path = run.checkpoints.state_path(step)
     variables = _variables(model) if model is not None else []
     record = {
@@ -154,9 +160,20 @@ def save_state(
         "progress": progress,
         "variables": [(name, tuple(v.shape), str(v.dtype)) for name, v in variables],
     }
-    arrays = ((name, keras.ops.convert_to_numpy(variable)) for name, variable in variables)
+    given = {f"{WEIGHTS}/{number}": value for number, value in enumerate(weights or ())}
+    arrays = (
+        (name, given[name] if name in given else keras.ops.convert_to_numpy(variable))
+        for name, variable in variables
+    )
     with whole_file(path, run.checksums.keeping(path)) as file:
         write_archive(file, record, arrays)
+
+
+def remove_states(run: RunDirectory, steps: Collection[int]) -> None:
+    """Remove the states of these steps."""
+    for path in run.checkpoints.states():
+        if step_of(path) in steps:
+            path.unlink()
 
 
 def remove_old_states(run: RunDirectory) -> None:
@@ -213,7 +230,7 @@ def _variables(model: keras.Model) -> list[tuple[str, keras.Variable]]:
     Keras names layers differently in a second model of the same process, so names are numbers.
     """
     groups = {
-        "weights": model.trainable_variables,
+        WEIGHTS: model.trainable_variables,
         "other": [*model.non_trainable_variables],
         "optimizer": model.optimizer.variables,
     }

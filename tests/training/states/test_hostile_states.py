@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import pickle
 import zipfile
 
@@ -10,6 +11,8 @@ import pytest
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.training import start_devices
+from keras_transformer.training.callbacks.step_callback import StepMeter
+from keras_transformer.training.cost.step_work import StepWork
 from keras_transformer.training.states.rewind import cut_rows
 from keras_transformer.training.states.run_opening import open_run
 from keras_transformer.training.states.saved_states import Progress
@@ -17,6 +20,8 @@ from keras_transformer.training.states.training_state import find_state, save_st
 from tests.training.small_training import batches, small_model, started_run
 
 pytestmark = pytest.mark.usefixtures("no_garbage_collection")  # brackets are nested deep
+
+WHOLE = {"seconds": 1.0, "best": {}, "validation_due": False}
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +34,7 @@ def model():
 @pytest.fixture
 def run(tmp_path, model):
     run = started_run(tmp_path / "run", model)
-    save_state(
-        run, 3, model, settings={}, data_fingerprint="x", progress={"seconds": 1.0, "best": {}}
-    )
+    save_state(run, 3, model, settings={}, data_fingerprint="x", progress=WHOLE)
     run.checksums.path.unlink()  # a stranger has right ones
     return run
 
@@ -91,8 +94,9 @@ HUGE = npy(np.zeros((1, 1), "float32")).replace(b"(1, 1), ", b"(99999999999, 999
         with_record(format="1"),
         with_record(settings=[]),
         with_record(progress=None),
-        with_record(progress={"seconds": "x"}),
-        with_record(progress={"best": {"kept": [{"step": "../x", "value": 1}]}}),
+        with_record(progress={"seconds": "x", "best": {}, "validation_due": False}),
+        with_record(progress={"seconds": 1.0, "best": {}}),
+        with_record(progress={**WHOLE, "best": {"kept": [{"step": "../x", "value": 1}]}}),
         with_record(variables=[["weights/0", [-1], "float32"]]),
         with_record(variables={}),
         with_member("state.json", NESTED),
@@ -138,7 +142,7 @@ def test_an_array_that_is_another_is_told(run, content, capsys):
 
 
 def test_a_counter_that_is_another_is_told(run):
-    rewrite(run, with_record(progress={"seconds": 1.0, "best": {}, "meter": "x"}))
+    rewrite(run, with_record(progress={**WHOLE, "meter": "x"}))
     state = find_state(run)
 
     class Counter:
@@ -152,6 +156,10 @@ def test_a_counter_that_is_another_is_told(run):
 
     with pytest.raises(UserInputError, match="its `meter` is not what was written"):
         Progress({"meter": Counter()}, state)
+    for sums in ({"add": 1}, {"steps": "1", "seconds": 1.0, "tokens": 1, "flops": None}):
+        rewrite(run, with_record(progress={**WHOLE, "meter": {"all_steps": sums, "rate": sums}}))
+        with pytest.raises(UserInputError, match="its `meter` is not what was written"):
+            Progress({"meter": StepMeter(StepWork(lambda step: 1))}, find_state(run))
 
 
 @pytest.mark.parametrize(
@@ -175,6 +183,14 @@ def test_a_log_that_is_a_link_becomes_a_file(tmp_path):
     with open(tmp_path / "metrics.csv", "a") as file:
         file.write("2,1\n")
     assert (tmp_path / "elsewhere").read_text() == "step,loss\n1,2\n"
+
+
+def test_a_log_is_neither_a_pipe_nor_a_link_to_nothing(tmp_path):
+    (tmp_path / "metrics.csv").symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(tmp_path / "layers.csv")
+    for name in ("metrics.csv", "layers.csv"):
+        cut_rows(tmp_path / name, 1)
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["checkpoints", "tensorboard"])
