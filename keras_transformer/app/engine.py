@@ -96,7 +96,6 @@ class Engine(abc.ABC):
         """The largest value of an option: the app's limit, or the run's own where it is larger."""
         return max(getattr(self.limits, name), getattr(self.search_options, name))
 
-    def check_lengths(  # noqa: B027 - a run may find that out when it computes
-        self, sources: Sequence[str], targets: Sequence[str] = ()
-    ) -> None:
+    @abc.abstractmethod
+    def check_lengths(self, sources: Sequence[str], targets: Sequence[str] = ()) -> None:
         """Raise `SentenceTooLong` if a source or a target is too long, before it is computed."""

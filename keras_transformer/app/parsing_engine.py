@@ -29,6 +29,10 @@ class ParsingEngine(Engine):
         self._parser = parser
         self._parser_of = functools.lru_cache(MOST_SEARCHES)(self._new_parser)
 
+    def check_lengths(self, sources: Sequence[str], targets: Sequence[str] = ()) -> None:
+        """Raise `SentenceTooLong` if a sentence has too many tokens."""
+        self._parser.check_lengths(sources)
+
     def warm_up(self) -> None:
         """Compile the run's own search, so that no user waits for it."""
         self.compute(Work("parse", self.search_options), ["a"])

@@ -46,9 +46,11 @@ class TranslationEngine(Engine):
 
     def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
         """The `(text, score)` pairs of sentences, or the alignment or attention of pairs."""
-        translator = self._translator_of(work.options, work.target_language)
+        translator = self._translator_of(work.options).into(work.target_language)
         if work.task == "translate":
-            return translator.translate_nbest(items, work.n_best)
+            # One compiled search for all numbers that are usual.
+            most = max(work.n_best, min(USUAL_N_BEST, translator.beam_size))
+            return [found[: work.n_best] for found in translator.translate_nbest(items, most)]
         if work.task == "align":
             sources, targets = zip(*items, strict=True)
             return translator.align(sources, targets)
@@ -56,15 +58,14 @@ class TranslationEngine(Engine):
 
         return [attention_maps(translator, *pair).to_json() for pair in items]
 
-    def _new_translator(self, options: SearchOptions, target_language: str | None) -> Translator:
+    def _new_translator(self, options: SearchOptions) -> Translator:
         """A translator of the same models with this search."""
         own = self._translator
-        if (options, target_language) == (own.search_options, own.target_language):
+        if options == own.search_options:
             return own
         return Translator(
             own.models,
             own.tokenizer,
             source_tokenizer=own.source_tokenizer,
-            target_language=target_language,
             **dataclasses.asdict(options),
         )

@@ -33,7 +33,7 @@ def paired_bootstrap(
         references: the references, one for each translation.
         tokenize: sacrebleu's tokenizer.
         samples: number of resampled test sets.
-        seed: seed of the resampling.
+        seed: seed of the resampling, a positive integer.
 
     Returns:
         A JSON-compatible dictionary with `samples`, `seed`, and a dictionary each for `bleu` and
@@ -46,7 +46,7 @@ def paired_bootstrap(
         - `p_value`: probability of a difference at least as large by chance; 1 for equal scores.
 
     Raises:
-        ValueError: `samples` is not a positive integer.
+        ValueError: `samples` or `seed` is not a positive integer.
         UserInputError: the lists are empty or differ in length, or sacrebleu does not know the
             tokenizer.
 
@@ -59,6 +59,7 @@ def paired_bootstrap(
         Koehn, 2004, "Statistical Significance Tests for Machine Translation Evaluation".
     """
     check_positive_int("samples", samples)
+    check_positive_int("seed", seed)  # sacrebleu takes 0 for none
     check_paired(hypotheses, references)
     check_paired(baseline, references)
     with _sacrebleu_seed(seed):

@@ -218,6 +218,14 @@ class Parser(HasSearchOptions):
                 raise SentenceTooLong("trees", i, fault)
         return rows, tree_rows
 
+    def check_lengths(self, sentences: Iterable[str]) -> None:
+        """Raise `SentenceTooLong` if a sentence is too long.
+
+        Args:
+            sentences: as in `parse`.
+        """
+        self._encode([_words(sentence) for sentence in sentences])
+
     def _check_weights(self) -> None:
         if not all(np.isfinite(weight).all() for weight in self.model.get_weights()):
             raise UserInputError(f"The {SCORES_NOT_FINITE}")

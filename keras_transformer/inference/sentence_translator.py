@@ -67,8 +67,11 @@ class SentenceTranslator(HasSearchOptions):
         self.batch_size = batch_size
         self.long_sentences = long_sentences
         self.source_language = source_language
+        self._set_target_language(target_language)
+
+    def _set_target_language(self, target_language: str | None) -> None:
         self.target_language = target_language
-        self._tags = TargetTags(source_tokenizer, target_language)
+        self._tags = TargetTags(self.source_tokenizer, target_language)
 
     def translate(
         self,

@@ -1,5 +1,6 @@
 """Strings in, strings out: trained models with their tokenizers."""
 
+import copy
 import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -213,6 +214,24 @@ class Translator(SentenceTranslator):
             settings=self._settings,
             weights=weights,
         )
+
+    def into(self, target_language: str | None) -> Self:
+        """A translator into another language, with the models and the compiled search of this one.
+
+        Args:
+            target_language: as in the constructor.
+
+        Returns:
+            This translator if that is its language, else a new one.
+
+        Raises:
+            UserInputError: the model has no tag of this language.
+        """
+        if target_language == self.target_language:
+            return self
+        translator = copy.copy(self)
+        translator._set_target_language(target_language)
+        return translator
 
     def with_search(self, **options: Unpack[SearchKeywords]) -> Self:
         """A translator of the same models that searches otherwise.

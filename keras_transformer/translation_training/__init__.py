@@ -6,7 +6,11 @@ from keras_transformer.translation_training.scores import write_report, write_sc
 from keras_transformer.translation_training.settings import TranslationSettings
 from keras_transformer.translation_training.text_arguments import add_text_arguments, text_of
 from keras_transformer.translation_training.training import train_translation
-from keras_transformer.translation_training.training_batches import TrainingBatches, make_batches
+from keras_transformer.translation_training.training_batches import (
+    TrainingBatches,
+    dev_batch_tokens,
+    make_batches,
+)
 from keras_transformer.translation_training.translation_data import TranslationData
 from keras_transformer.translation_training.vocabularies import make_tokenizers
 
@@ -17,6 +21,7 @@ __all__ = [
     "add_text_arguments",
     "average_weights",
     "bleu_validators",
+    "dev_batch_tokens",
     "make_batches",
     "make_tokenizers",
     "text_of",

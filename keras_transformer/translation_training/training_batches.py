@@ -136,12 +136,11 @@ def make_batches(
         **plan,
     )
     dev_corpus = prepare(data.dev_text)
-    parts = run.devices.replicas * run.accumulate
     dev = plan_batches(
         dev_corpus,
         special_tokens,
         shuffle=False,
-        batch_tokens=_dev_tokens(train.plan.batch_tokens, parts, dev_corpus),
+        batch_tokens=dev_batch_tokens(train.plan.batch_tokens, run, dev_corpus),
         shapes=plan["shapes"] and _DEV_SHAPES,
     )
     known = {"dev": data.dev_text}
@@ -176,7 +175,14 @@ def make_batches(
     )
 
 
-def _dev_tokens(batch_tokens: int, parts: int, corpus: ParallelCorpus) -> int:
-    """Tokens a side of a dev batch: a part of a training batch, but at least the longest pair."""
+def dev_batch_tokens(batch_tokens: int, run: TrainingRun, corpus: ParallelCorpus) -> int:
+    """Tokens a side of a dev batch: what a device computes at once, at least the longest pair.
+
+    Args:
+        batch_tokens: tokens a side of a training batch.
+        run: the training, with its devices and its parts of a step.
+        corpus: the dev text.
+    """
+    parts = run.devices.replicas * run.accumulate
     longest = 1 + max(int(corpus.source_lengths.max()), int(corpus.target_lengths.max()))
     return max(batch_tokens // parts, min(longest, batch_tokens))

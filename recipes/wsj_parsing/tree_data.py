@@ -12,6 +12,7 @@ from keras_transformer.data import (
 from keras_transformer.parsing import Tree, TreeTokenizer
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.training import TrainingRun
+from keras_transformer.translation_training import dev_batch_tokens
 from recipes.wsj_parsing.phrase_swaps import SwappedPhrases
 from recipes.wsj_parsing.settings import ParsingSettings
 from recipes.wsj_parsing.treebank import TreePairs, unknown_labels
@@ -94,11 +95,12 @@ def make_batches(
         for text in texts
     ]
     plan, special = settings.plan_options(), tokenizer.special_tokens
+    dev = dev_batch_tokens(plan["batch_tokens"], run, corpora[-1])
     return TreeData(
         source_tokenizer,
         tokenizer,
         train=plan_batches(corpora[:-1], special, subword_sampling=sampling, **plan),
-        dev=plan_batches(corpora[-1], special, shuffle=False, **plan),
+        dev=plan_batches(corpora[-1], special, shuffle=False, **{**plan, "batch_tokens": dev}),
         gold=list(dev_text.trees()),
         num_trees=[(text.name, len(trees)) for text, trees in zip(texts, corpora, strict=True)],
     )

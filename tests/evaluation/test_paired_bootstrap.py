@@ -72,3 +72,5 @@ def test_what_does_not_pair_is_refused():
         ValueError, match="`samples` must be a positive integer. Received: samples=0"
     ):
         paired_bootstrap(REFERENCES, NOTHING, REFERENCES, samples=0)
+    with pytest.raises(ValueError, match="`seed` must be a positive integer. Received: seed=0"):
+        paired_bootstrap(REFERENCES, NOTHING, REFERENCES, seed=0)

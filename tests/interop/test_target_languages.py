@@ -44,6 +44,17 @@ def test_every_part_of_a_long_sentence_has_the_tag(folder):
         assert plain.translate([text]) != by_argument
 
 
+def test_another_language_shares_the_compiled_search(folder):
+    plain = Translator.from_preset(folder, extra_length=4, beam_size=2)
+    french = plain.into("fra")
+    assert french._generator is plain._generator
+    assert (french.target_language, plain.target_language) == ("fra", None)
+    assert french.translate(ENGLISH[:2]) == plain.translate([f">>fra<< {x}" for x in ENGLISH[:2]])
+    assert french.into("fra") is french
+    with pytest.raises(UserInputError, match="Received: target_language=ita"):
+        plain.into("ita")
+
+
 def test_the_argument_is_no_word_of_an_alignment(folder):
     french = Translator.from_preset(folder, target_language="fra")
     plain = Translator.from_preset(folder)

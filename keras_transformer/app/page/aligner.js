@@ -37,6 +37,15 @@ export class Aligner {
     if (this.isBusy || !this.waiting.length) return;
     this.isBusy = true;
     const asked = this.waiting.splice(0, MOST_PAIRS);
+    try {
+      await this.request(asked);
+    } finally {
+      this.isBusy = false;
+      this.ask();
+    }
+  }
+
+  async request(asked) {
     const pairs = asked.map(({ source, target }) => ({ source, target }));
     const body = { run: this.run.name, pairs, target_language: this.language };
     try {
@@ -44,10 +53,8 @@ export class Aligner {
       asked.forEach(({ resolve }, index) => resolve(alignments[index]));
     } catch (error) {
       if (!(error instanceof RequestFailed)) throw error;
-      this.refuse(asked);
-    } finally {
-      this.isBusy = false;
-      this.ask();
+      if (asked.length === 1) this.refuse(asked);
+      else for (const one of asked) await this.request([one]); // one pair may be refused for all
     }
   }
 

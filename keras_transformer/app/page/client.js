@@ -4,11 +4,11 @@
 export class RequestFailed extends Error {}
 
 export async function get(path) {
-  return (await answered(fetch(path))).json();
+  return content(await answered(fetch(path)));
 }
 
 export async function post(path, body, signal) {
-  return (await answered(sent(path, body, signal))).json();
+  return content(await answered(sent(path, body, signal)));
 }
 
 /** Yields the lines of a stream as they come. */
@@ -32,6 +32,12 @@ export async function* stream(path, body, signal) {
     }
   }
   if (!isComplete) throw new RequestFailed("The answer broke off. Is the app still running?");
+}
+
+function content(response) {
+  return response.json().catch((error) => {
+    throw failure(error);
+  });
 }
 
 function sent(path, body, signal) {

@@ -149,7 +149,11 @@ export class SentencePanel {
 
   async showAttention(column) {
     const sentence = column.sentences[this.index];
-    if (!sentence?.translations) return;
+    if (!sentence?.translations) {
+      this.hideAttention();
+      this.attention = { column, request: new AbortController(), component: null }; // to come
+      return;
+    }
     const target = textOf(sentence);
     const shown = this.attention;
     const isSame = shown?.column === column && shown.source === sentence.source;
