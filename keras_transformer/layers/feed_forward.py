@@ -12,6 +12,7 @@ from keras_transformer.argument_checks import (
 )
 from keras_transformer.layers.dense import Dense
 from keras_transformer.layers.dropout import Dropout
+from keras_transformer.layers.freezing import keep_frozen
 from keras_transformer.layers.initialization import SideBySide, checked_initializer, fresh
 from keras_transformer.types import Shape, Tensor
 
@@ -87,6 +88,7 @@ class FeedForward(keras.layers.Layer):
         self.expand.build(inputs_shape)
         self.contract = self._dense(known_width("inputs", inputs_shape), "contract")
         self.contract.build((*inputs_shape[:-1], self.intermediate_dim))
+        keep_frozen(self)
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         return self.contract(self.dropout_layer(self.expand(inputs), training=training))

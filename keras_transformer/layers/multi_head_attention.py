@@ -260,8 +260,9 @@ class MultiHeadAttention(StepwiseAttention):
             keras.config.is_flash_attention_enabled() is not False
             and self.key_dim == self.value_dim
             and (self.dropout == 0 or training is False)
-            # None is a length that only the run knows. cuDNN's gradients need even ones.
-            and all(length and length >= FUSED_LENGTH and length % 2 == 0 for length in lengths)
+            # Others are lengths that only the run knows. cuDNN's gradients need even ones.
+            and all(isinstance(length, int) for length in lengths)
+            and all(length >= FUSED_LENGTH and length % 2 == 0 for length in lengths)
         )
 
     def compute_output_shape(

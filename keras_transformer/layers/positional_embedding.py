@@ -10,6 +10,7 @@ from keras import ops
 from keras_transformer.argument_checks import check_non_negative_int, check_positive_int, check_rate
 from keras_transformer.layers.bias_addition import add_bias
 from keras_transformer.layers.dropout import Dropout
+from keras_transformer.layers.freezing import keep_frozen
 from keras_transformer.layers.positions import positions_class
 from keras_transformer.layers.token_embedding import TokenEmbedding
 from keras_transformer.types import Shape, Tensor
@@ -134,6 +135,7 @@ class PositionalEmbedding(keras.layers.Layer):
     def build(self, inputs_shape: Shape | None = None) -> None:
         self.token_embedding.build()
         self.kind.build(self)
+        keep_frozen(self)
 
     def call(
         self,
@@ -182,7 +184,7 @@ class PositionalEmbedding(keras.layers.Layer):
 
     def _check_length(self, length: int | None) -> None:
         limit = self.kind.limit
-        if length is not None and limit is not None and length > limit:
+        if isinstance(length, int) and limit is not None and length > limit:
             raise ValueError(
                 f"Sequences must not be longer than the {self.positions} positions, `max_length`. "
                 f"Received: length={length}, max_length={limit}"

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_transformer.argument_checks import check_bool, check_positive_number, check_rate
 from keras_transformer.layers.dropout import Dropout
+from keras_transformer.layers.freezing import keep_frozen
 from keras_transformer.types import Shape, Tensor
 
 LAYER_NORM_EPSILON = 1e-6
@@ -83,10 +84,21 @@ class ResidualBlock(keras.layers.Layer):
         outputs_shape: Shape | None = None,
         shortcut_shape: Shape | None = None,
     ) -> None:
-        self.norm.build(inputs_shape)
+        if not self.norm.built:  # `enter` comes first
+            self.norm.build(inputs_shape)
+        keep_frozen(self)
 
     def enter(self, inputs: Tensor) -> Tensor:
-        """The sub-layer's input: `inputs`, normalised if pre-norm; same shape."""
+        """The sub-layer's input: `inputs`, normalised if pre-norm; same shape.
+
+        Raises:
+            ValueError: `inputs` is symbolic: a functional model cannot save what is in two places.
+        """
+        if isinstance(inputs, keras.KerasTensor):
+            raise ValueError(
+                "`ResidualBlock.enter` must be called in the `call` of a layer, with tensors. "
+                f"Received: {inputs}"
+            )
         return self.norm(inputs) if self.normalize_first else inputs
 
     def call(

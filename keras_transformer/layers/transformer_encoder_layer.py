@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from keras_transformer.layers.attention_masks import as_attention_mask, check_attention_mask
+from keras_transformer.layers.freezing import keep_frozen
 from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.types import Shape, Tensor
 
@@ -74,6 +75,7 @@ class TransformerEncoderLayer(TransformerLayer):
             self.feed_forward_block,
         ):
             layer.build(inputs_shape)
+        keep_frozen(self)
 
     def call(
         self,

@@ -5,8 +5,17 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_positive_int, check_rate
-from keras_transformer.losses.cross_entropy import smoothed_cross_entropy, to_ids, to_logits
+from keras_transformer.argument_checks import (
+    check_non_negative_int,
+    check_positive_int,
+    check_rate,
+)
+from keras_transformer.losses.cross_entropy import (
+    smoothed_cross_entropy,
+    to_ids,
+    to_logits,
+    to_weights,
+)
 from keras_transformer.losses.replicas import replica_share
 from keras_transformer.types import Tensor
 
@@ -26,7 +35,7 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
 
     Args:
         label_smoothing: float in [0, 1), the probability taken from the label.
-        padding_id: integer, the label to ignore.
+        padding_id: integer >= 0, the label to ignore.
         vocabulary_size: integer >= 2, number of tokens of the tokenizer; further logits are padding
             of the vocabulary (see `models.padded_vocabulary_size`). None: every logit is a token's.
         name: name of the loss.
@@ -40,7 +49,8 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         A float32 scalar, in nats.
 
     Raises:
-        ValueError: an argument is out of its range, or `vocabulary_size` exceeds the logits.
+        ValueError: an argument is out of its range, `vocabulary_size` exceeds the logits, or
+            `sample_weight` is not of tokens.
 
     Example:
         >>> import numpy as np
@@ -60,6 +70,7 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         name: str = "label_smoothing_cross_entropy",
     ) -> None:
         check_rate("label_smoothing", label_smoothing)
+        check_non_negative_int("padding_id", padding_id)
         if vocabulary_size is not None:
             _check_vocabulary_size(vocabulary_size)
         super().__init__(name=name, reduction="sum", dtype="float32")
@@ -75,7 +86,7 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
             mask = ops.cast(ops.not_equal(labels, self.padding_id), "float32")
             mean = ops.divide_no_nan(ops.sum(token_losses * mask), ops.sum(mask))
             return mean * replica_share()
-        return ops.sum(token_losses * ops.cast(sample_weight, "float32"))
+        return ops.sum(token_losses * to_weights(sample_weight))
 
     def call(self, labels: Tensor, logits: Tensor) -> Tensor:
         logits = to_logits(logits)

@@ -6,7 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.losses.cross_entropy import to_ids, to_logits
+from keras_transformer.argument_checks import check_non_negative_int
+from keras_transformer.losses.cross_entropy import to_ids, to_logits, to_weights
 from keras_transformer.types import Tensor
 
 
@@ -19,6 +20,7 @@ class TokenMean(keras.metrics.Metric, abc.ABC):
     """
 
     def __init__(self, padding_id: int = 0, name: str | None = None) -> None:
+        check_non_negative_int("padding_id", padding_id)
         super().__init__(name=name, dtype="float32")
         self.padding_id = padding_id
         self.total = self.add_variable((), "zeros", dtype="float32", name="total")
@@ -33,7 +35,7 @@ class TokenMean(keras.metrics.Metric, abc.ABC):
         labels = to_ids(labels)
         weights = ops.cast(ops.not_equal(labels, self.padding_id), "float32")
         if sample_weight is not None:
-            weights = weights * ops.cast(sample_weight, "float32")
+            weights = weights * to_weights(sample_weight)
         values = ops.cast(self.token_values(labels, to_logits(logits)), "float32")
         self.total.assign_add(ops.sum(values * weights))
         self.tokens.assign_add(ops.sum(weights))

@@ -53,7 +53,7 @@ def load_architecture(architecture: Any, num_weights: int | None = None) -> kera
             made, it takes more memory than the machine has, or it has another number of weights.
             All of that is checked before memory is allocated.
     """
-    _check_classes(architecture)
+    check_classes(architecture)
     sizes = _without_values(architecture)
     needed = sum(num * itemsize for num, itemsize in sizes)
     if needed > machine_memory():
@@ -67,8 +67,12 @@ def load_architecture(architecture: Any, num_weights: int | None = None) -> kera
     return _make(architecture)
 
 
-def _check_classes(architecture: Any) -> None:
-    """Require that each class which an architecture names is one that our models are made of."""
+def check_classes(architecture: Any) -> None:
+    """Require that each class which an architecture names is one that our models are made of.
+
+    Raises:
+        ValueError: it names another class, such as a function of the user's own.
+    """
     values = [architecture]
     while values:
         value = values.pop()

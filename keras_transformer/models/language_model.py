@@ -61,9 +61,9 @@ def build_language_model(
         num_decoder_layers: number of layers; None: the preset's number of decoder layers.
         word_starts: with `positions="words"`, the ids that a word begins with (see
             `PositionalEmbedding`).
-        mask_id: id of padding, such as 0: the logits then carry a Keras mask, so that losses and
-            metrics pass over it. None: no mask; padding at the end of a row changes no logits of
-            the tokens before it.
+        mask_id: id of padding, such as 0: the logits then carry a Keras mask, so that Keras's own
+            losses and metrics pass over it; this package's go by their `padding_id`. None: no mask;
+            padding at the end of a row changes no logits of the tokens before it.
         preset, hidden_dim, intermediate_dim, num_heads, key_dim, value_dim, dropout, positions,
             attention_dropout, activation_dropout, word_dropout, activation, layer_norm_epsilon,
             kernel_initializer, bias_initializer, normalize_first, residual_connection, final_norm,

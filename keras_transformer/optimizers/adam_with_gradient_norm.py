@@ -20,7 +20,7 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
 
     Args:
         learning_rate: float or schedule.
-        **kwargs: other arguments of `keras.optimizers.Adam`.
+        **kwargs: other arguments of `keras.optimizers.Adam`, but `gradient_accumulation_steps`.
 
     Attributes:
         gradient_norm: variable, a float32 scalar; None until the optimizer is built.
@@ -40,6 +40,12 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
     """
 
     def __init__(self, learning_rate: Any = 0.001, **kwargs: Any) -> None:
+        if kwargs.get("gradient_accumulation_steps") is not None:
+            raise ValueError(
+                "`gradient_accumulation_steps` must be None: `training.training_model` accumulates "
+                "gradients, by token. Received: "
+                f"gradient_accumulation_steps={kwargs['gradient_accumulation_steps']}"
+            )
         super().__init__(learning_rate, **kwargs)
         self.gradient_norm: Any = None
         self.gradients_are_summed = False

@@ -174,6 +174,9 @@ class RunDirectory:
             origin: what the weights started from, such as another run's path.
             search: fields of `SearchOptions` to search with where none are given.
         """
+        architecture = json.loads(model.to_json())
+        architecture.pop("compile_config", None)  # the settings have what concerns the training
+        _check_loads(architecture)
         self.path.mkdir(parents=True, exist_ok=True)
         self.check_no_links()
         if self.record_path.is_file():
@@ -183,8 +186,6 @@ class RunDirectory:
         self._clear()
         record = new_record(tokenizer, source_tokenizer, origin, search)
         self.checksums.write_json(self.settings_path, settings)
-        architecture = json.loads(model.to_json())
-        architecture.pop("compile_config", None)  # the settings have what concerns the training
         self.checksums.write_json(self.model_path, architecture)
         save_tokenizers(self.path, source_tokenizer or tokenizer, tokenizer)
         self.checkpoints.directory.mkdir()
@@ -390,3 +391,16 @@ def _load_tokenizer(
     if tokenizer.fingerprint != fingerprint:
         raise UserInputError(f"The tokenizer {path} is not the one the model was trained with.")
     return tokenizer
+
+
+def _check_loads(architecture: Any) -> None:
+    """Refuse a model that a run could not give back."""
+    from keras_transformer.models.architecture import check_classes
+
+    try:
+        check_classes(architecture)
+    except ValueError as error:
+        raise UserInputError(
+            f"A run cannot hold this model: {error}, which is neither this package's nor one that "
+            "its models may have of Keras's"
+        ) from error

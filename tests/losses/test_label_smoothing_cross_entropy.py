@@ -223,3 +223,14 @@ def test_a_vocabulary_larger_than_the_logits_is_refused():
     message = r"`vocabulary_size` must be at most .* vocabulary_size=12, .* \(3, 5, 11\)"
     with pytest.raises(ValueError, match=message):
         LabelSmoothingCrossEntropy(vocabulary_size=12)(labels, logits)
+
+
+def test_a_padding_id_below_zero_is_refused():
+    with pytest.raises(ValueError, match="`padding_id` must be an integer >= 0"):
+        LabelSmoothingCrossEntropy(padding_id=-1)
+
+
+def test_weights_of_sentences_are_refused():
+    labels, logits = np.ones((2, 2), "int32"), np.zeros((2, 2, 4), "float32")
+    with pytest.raises(ValueError, match="must have a weight for each token"):
+        LabelSmoothingCrossEntropy()(labels, logits, np.array([1.0, 0.0]))

@@ -162,3 +162,11 @@ def test_config_round_trip(make):
     assert again.get_config() == metric.get_config()
     labels, logits = next(batches())
     assert float(again(labels, logits)) == float(metric(labels, logits))
+
+
+def test_what_is_not_of_tokens_is_refused():
+    with pytest.raises(ValueError, match="`padding_id` must be an integer >= 0"):
+        Perplexity(padding_id=-100)
+    labels, logits = np.ones((2, 2), "int32"), np.zeros((2, 2, 4), "float32")
+    with pytest.raises(ValueError, match="must have a weight for each token"):
+        Perplexity().update_state(labels, logits, np.array([1.0, 0.0]))

@@ -134,3 +134,8 @@ def test_of_replicas_norm_and_clipping_are_of_the_sum():
     # (3, 4) and (-3, 4) are (0, 8), clipped to (0, 0.8); without momentum a step is g / (|g| + 1).
     assert (norm, first) == (8.0, 0.0)
     assert second == pytest.approx(-0.8 / 1.8)
+
+
+def test_keras_does_not_accumulate_for_it():
+    with pytest.raises(ValueError, match="`gradient_accumulation_steps` must be None"):
+        AdamWithGradientNorm(1.0, gradient_accumulation_steps=2)

@@ -1,0 +1,77 @@
+"""Layers that are frozen before they are built, loaded or cloned."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transformer.layers import (
+    FeedForward,
+    PositionalEmbedding,
+    ResidualBlock,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+)
+from keras_transformer.models import build_transformer
+
+pytestmark = pytest.mark.core
+
+SIZES = {"intermediate_dim": 8, "num_heads": 2}
+VECTORS = np.ones((1, 3, 4), "float32")
+
+
+@pytest.mark.parametrize(
+    ("layer", "inputs"),
+    [
+        (FeedForward(8, trainable=False), [VECTORS]),
+        (ResidualBlock(trainable=False), [VECTORS, VECTORS]),
+        (PositionalEmbedding(9, 4, trainable=False), [np.ones((1, 3), "int32")]),
+        (TransformerEncoderLayer(**SIZES, trainable=False), [VECTORS]),
+        (TransformerDecoderLayer(**SIZES, trainable=False), [VECTORS, VECTORS]),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_a_frozen_layer_stays_frozen_when_it_is_built(layer, inputs):
+    layer(*inputs)
+    assert layer.weights
+    assert layer.trainable_weights == []
+    layer.trainable = True
+    assert len(layer.trainable_weights) == len(
+        [weight for weight in layer.weights if "seed" not in weight.path]
+    )
+
+
+def test_a_frozen_layer_stays_frozen_in_a_file_and_in_a_clone(tmp_path):
+    model = build_transformer(
+        vocabulary_size=9, num_encoder_layers=1, num_decoder_layers=1, hidden_dim=4, **SIZES
+    )
+    model.get_layer("encoder_layer_1").trainable = False
+    number = len(model.trainable_weights)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    for other in (loaded, keras.models.clone_model(model)):
+        assert len(other.trainable_weights) == number
+        assert other.get_layer("encoder_layer_1").trainable_weights == []
+
+
+def test_a_block_is_entered_before_it_is_built():
+    inputs = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
+    block = ResidualBlock(normalize_first=True)
+    entered = keras.ops.convert_to_numpy(block.enter(inputs))
+    np.testing.assert_allclose(entered.mean(axis=-1), 0, atol=1e-5)
+    found = keras.ops.convert_to_numpy(block(inputs, 2 * entered))
+    np.testing.assert_allclose(found, inputs + 2 * entered, atol=1e-5)
+    with pytest.raises(ValueError, match="must be called in the `call` of a layer"):
+        ResidualBlock(normalize_first=True).enter(keras.Input((3, 4)))
+
+
+def test_biases_of_float64_are_added_in_float64():
+    layer = FeedForward(8, dtype="float64", bias_initializer="random_normal")
+    inputs = np.random.default_rng(0).normal(size=(1, 3, 4))
+    layer.build(inputs.shape)
+    if keras.ops.convert_to_numpy(layer.trainable_weights[0]).dtype != "float64":
+        pytest.skip("JAX computes in float32 unless it is told otherwise")
+    kernel, bias, output_kernel, output_bias = (
+        keras.ops.convert_to_numpy(weight) for weight in layer.trainable_weights
+    )
+    expected = np.maximum(inputs @ kernel + bias, 0) @ output_kernel + output_bias
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(layer(inputs)), expected, rtol=1e-12)
