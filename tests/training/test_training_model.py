@@ -82,6 +82,7 @@ def check_dropout(values):
     assert len(set(drawn)) == len(drawn)
 
 
+@pytest.mark.slow
 def test_devices_of_jax_take_the_steps_of_one(tmp_path):
     check_equal(steps(tmp_path, 4, "tied-accumulate", backend="jax"), "tied-accumulate")
 

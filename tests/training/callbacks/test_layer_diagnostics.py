@@ -148,6 +148,7 @@ def test_a_self_attention_is_measured_on_what_its_masks_leave(tmp_path):
         assert float(entropies[part]) == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_resumed_average_has_no_update_in_its_first_row(tmp_path):
     optimizer = keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5)
     trainer = compiled(small_transformer(), optimizer)
@@ -157,7 +158,7 @@ def test_a_resumed_average_has_no_update_in_its_first_row(tmp_path):
     assert [bool(row["update"]) for row in rows] == [False] * len(PARTS) + [True] * len(PARTS)
 
 
-@pytest.mark.slow(backend="jax")
+@pytest.mark.slow
 def test_a_training_is_the_same_with_and_without(tmp_path):
     plain, watched = compiled(small_transformer(), "adam"), compiled(small_transformer(), "adam")
     batch = pairs()
@@ -180,7 +181,7 @@ def test_a_language_model_has_its_own_attention_alone(tmp_path):
     assert float(rows[1]["attention_entropy"]) > 0
 
 
-@pytest.mark.slow(backend="jax")
+@pytest.mark.slow
 def test_rows_are_appended_and_other_models_refused(tmp_path):
     path = tmp_path / "layers.csv"
     trainer = compiled(small_transformer())
