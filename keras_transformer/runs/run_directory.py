@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
@@ -174,11 +175,11 @@ class RunDirectory:
             origin: what the weights started from, such as another run's path.
             search: fields of `SearchOptions` to search with where none are given.
         """
-        architecture = json.loads(model.to_json())
-        architecture.pop("compile_config", None)  # the settings have what concerns the training
-        _check_loads(architecture)
         self.path.mkdir(parents=True, exist_ok=True)
         self.check_no_links()
+        architecture = json.loads(model.to_json())
+        architecture.pop("compile_config", None)  # the settings have what concerns the training
+        _warn_of_strangers(architecture)
         if self.record_path.is_file():
             os.replace(self.record_path, self.starting_path)  # not a run until all is written
         else:
@@ -393,14 +394,15 @@ def _load_tokenizer(
     return tokenizer
 
 
-def _check_loads(architecture: Any) -> None:
-    """Refuse a model that a run could not give back."""
+def _warn_of_strangers(architecture: Any) -> None:
+    """Warn of a model that cannot be loaded from its run."""
     from keras_transformer.models.architecture import check_classes
 
     try:
         check_classes(architecture)
     except ValueError as error:
-        raise UserInputError(
-            f"A run cannot hold this model: {error}, which is neither this package's nor one that "
-            "its models may have of Keras's"
-        ) from error
+        warnings.warn(
+            f"The model cannot be loaded from its run: {error}, which is neither this package's "
+            "nor one that its models may have of Keras's.",
+            stacklevel=3,
+        )

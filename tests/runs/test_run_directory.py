@@ -285,3 +285,10 @@ def test_a_run_killed_while_it_starts_begins_anew(
     assert RunDirectory.open(path).settings() == {"seed": 2}
     assert run.checkpoints.paths() == []
     assert not run.starting_path.exists()
+
+
+def test_a_model_that_no_verb_can_load_is_told_when_it_is_kept(tmp_path, tokenizer):
+    inputs = keras.Input((None,), dtype="int32")
+    model = keras.Model(inputs, keras.layers.Identity()(inputs))
+    with pytest.warns(UserWarning, match="cannot be loaded from its run: .* 'Identity'"):
+        RunDirectory.create(tmp_path / "run").start(model=model, tokenizer=tokenizer, settings={})
