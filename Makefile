@@ -1,6 +1,6 @@
 # make install   the package and the recipes into .venv
 # make demo      train a small translator of number words and export it (under 5 minutes on 2 cores)
-# make test      lint and tests (12 minutes on 2 cores)
+# make test      lint and tests (15 minutes on 2 cores)
 # make test-full the same with the slow tests
 # make fuzz      10,000 random cases of odd files and commands; ARGS="--cases 300 --seed 7"
 # make lint      ruff and mypy alone
