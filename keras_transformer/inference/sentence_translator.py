@@ -174,7 +174,7 @@ class SentenceTranslator(HasSearchOptions):
         alignments = []
         for i, (source, row) in enumerate(zip(sources, source_rows, strict=True)):
             pieces = self.source_tokenizer.pieces([*row, self.source_tokenizer.special_tokens.eos])
-            # A tag that the sentence itself has not is no word of it.
+            # An inserted tag is not a word of the sentence.
             first = 1 if self._tags.is_put_before(source, row) else 0
             target = self.tokenizer.pieces(target_rows[i])
             alignments.append(Alignment(pieces[first:], target, found[i][:, first:]))

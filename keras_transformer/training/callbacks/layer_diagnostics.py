@@ -164,7 +164,7 @@ class LayerDiagnostics(StepCallback):
         return found
 
     def _sources(self, source_ids: Any) -> np.ndarray:
-        """Which tokens of the sources are no padding."""
+        """Which tokens of the sources are real, rather than padding."""
         mask = self.model.get_layer(layer_names.SOURCE_MASK)
         return np.asarray(source_ids) != mask.padding_id
 
