@@ -42,8 +42,10 @@ def check(options: argparse.Namespace) -> None:
 
 def _things_to_check(directory: pathlib.Path) -> list[pathlib.Path]:
     """The run or export at a path, and the exports below it, such as versions of a SavedModel."""
+    from keras_transformer.runs.run_directory import RunDirectory
+
     below = [path.parent for path in sorted(directory.glob(f"*/{CHECKSUMS}")) if path.is_file()]
-    is_one = (directory / CHECKSUMS).is_file() or (directory / "run.json").is_file()
+    is_one = (directory / CHECKSUMS).is_file() or RunDirectory(directory).is_run()
     return [directory, *below] if is_one or not below else below
 
 

@@ -92,14 +92,17 @@ class ResidualBlock(keras.layers.Layer):
         """The sub-layer's input: `inputs`, normalised if pre-norm; same shape.
 
         Raises:
-            ValueError: `inputs` is symbolic: a functional model cannot save what is in two places.
+            ValueError: pre-norm and symbolic `inputs`: a functional model would have the
+                normalization twice, and could not save it.
         """
+        if not self.normalize_first:
+            return inputs
         if isinstance(inputs, keras.KerasTensor):
             raise ValueError(
-                "`ResidualBlock.enter` must be called in the `call` of a layer, with tensors. "
-                f"Received: {inputs}"
+                "A pre-norm `ResidualBlock` must be entered in the `call` of a layer, with "
+                f"tensors. Received: {inputs}"
             )
-        return self.norm(inputs) if self.normalize_first else inputs
+        return self.norm(inputs)
 
     def call(
         self,

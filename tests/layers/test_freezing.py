@@ -60,8 +60,14 @@ def test_a_block_is_entered_before_it_is_built():
     np.testing.assert_allclose(entered.mean(axis=-1), 0, atol=1e-5)
     found = keras.ops.convert_to_numpy(block(inputs, 2 * entered))
     np.testing.assert_allclose(found, inputs + 2 * entered, atol=1e-5)
-    with pytest.raises(ValueError, match="must be called in the `call` of a layer"):
+    with pytest.raises(ValueError, match="must be entered in the `call` of a layer"):
         ResidualBlock(normalize_first=True).enter(keras.Input((3, 4)))
+
+
+def test_a_functional_model_enters_a_post_norm_block():
+    inputs, block = keras.Input((3, 4)), ResidualBlock()
+    model = keras.Model(inputs, block(inputs, keras.layers.Dense(4)(block.enter(inputs))))
+    assert model.predict(VECTORS, verbose=0).shape == (1, 3, 4)
 
 
 def test_biases_of_float64_are_added_in_float64():
