@@ -59,7 +59,7 @@ def _check(directory: pathlib.Path) -> str:
     from keras_transformer.text import SentencePieceTokenizer
 
     run = RunDirectory.open(directory)
-    number = run.checksums.check_files()
+    number = run.checksums.check_files(run.needed_names())
     is_parser = run.record().output == TreeTokenizer.output
     run.load_tokenizers(TreeTokenizer if is_parser else SentencePieceTokenizer)
     if run.final_weights() is not None:

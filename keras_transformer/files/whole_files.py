@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -24,9 +25,10 @@ from keras_transformer.types import PathLike
 # Gets the complete file under its temporary name, e.g. to record its checksum.
 BeforeRename: TypeAlias = Callable[[Path], None]
 
-# Names of the partial files that a killed process may leave behind.
 PARTIAL = ".partial-"
-LEFT_OVER = (f"{PARTIAL}*", ".candidate-*", "*.partial")
+# Names of what a killed process may leave behind. A translation that goes on later has a name
+# behind `.partial-`: that is no left-over.
+_LEFT_OVER = re.compile(r"\.partial-[0-9a-f]{32}|\.candidate-.*\.weights\.h5")
 PARTIAL_DIRECTORY = f"{PARTIAL}directory-"
 
 
@@ -181,8 +183,12 @@ def write_text(path: PathLike, text: str, before_rename: BeforeRename | None = N
 
 
 def write_json(path: PathLike, value: object, before_rename: BeforeRename | None = None) -> None:
-    """Write a JSON-compatible value as indented JSON, whole or not at all."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", before_rename)
+    """Write a JSON-compatible value as indented JSON, whole or not at all.
+
+    Bytes of a file's name that are not UTF-8 become question marks.
+    """
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    write_bytes(path, text.encode("utf-8", "replace"), before_rename)
 
 
 def write_bytes(
@@ -209,7 +215,11 @@ def checksum(path: PathLike) -> str:
 
 def remove_left_over(directory: PathLike) -> None:
     """Remove the partial files that a killed process left."""
-    for pattern in LEFT_OVER:
-        for path in Path(directory).glob(pattern):
-            if not path.is_dir() or path.is_symlink():
-                path.unlink(missing_ok=True)
+    for path in Path(directory).glob(".*"):
+        if is_left_over(path.name) and (not path.is_dir() or path.is_symlink()):
+            path.unlink(missing_ok=True)
+
+
+def is_left_over(name: str) -> bool:
+    """Whether a name is that of a partial file."""
+    return _LEFT_OVER.fullmatch(name) is not None

@@ -4,7 +4,7 @@ import functools
 import hashlib
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -54,13 +54,16 @@ class RunChecksums:
         """Record the checksum of a file.
 
         With `complete`, a file that is about to be renamed to `path`, its checksum is recorded;
-        that of the present file at `path` stays valid until then.
+        that of the present file at `path` stays valid until then. So does that of a file with
+        the same name in the other directory.
         """
         values = [checksum(complete or path)]
         with file_lock(self.path.with_name(".checksums.lock"), on_wait=lambda: None):
             sums = self._read()
-            if complete and path.is_file() and checksum(path) in sums.get(path.name, ()):
-                values.append(checksum(path))
+            others = [directory / path.name for directory in self._directories]
+            for other in others if complete else [other for other in others if other != path]:
+                if other.is_file() and (value := checksum(other)) in sums.get(path.name, ()):
+                    values.append(value)
             kept = {name: sums[name] for name in sums if self._is_there(name)}
             write_json(self.path, {**kept, path.name: values})
 
@@ -84,12 +87,19 @@ class RunChecksums:
         except OSError:  # it cannot be read, or is not a regular file
             return True
 
-    def check_files(self) -> int:
+    def check_files(self, needed: Collection[str] = ()) -> int:
         """Compare all files that have checksums; returns their number.
 
+        Args:
+            needed: names of which none may be missing that has a checksum.
+
         Raises:
-            UserInputError: files are damaged; the message names them.
+            UserInputError: files are missing or damaged; the message names them.
         """
+        missing = [name for name in needed if name in self._read() and not self._is_there(name)]
+        if missing:
+            directory = self._directories[0]
+            raise UserInputError(f"Missing in {directory}: {', '.join(missing)}. {ADVICE}")
         paths = [path for directory in self._directories for path in directory.glob("*")]
         listed = [path for path in paths if path.is_file() and self._expected(path) is not None]
         damaged = [str(path) for path in listed if self.is_damaged(path)]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json, read_json, to_record
-from keras_transformer.files.whole_files import PARTIAL, remove_left_over, write_json
+from keras_transformer.files.whole_files import is_left_over, remove_left_over, write_json
 from keras_transformer.runs.run_checkpoints import RunCheckpoints
 from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
 from keras_transformer.runs.run_lock import LOCK_NAME
@@ -153,7 +153,7 @@ class RunDirectory:
             return True
         files = {path.name for path in self.path.iterdir()}
         begun = self.starting_path.is_file() and not self.record_path.is_file()
-        return begun or all(name == LOCK_NAME or name.startswith(PARTIAL) for name in files)
+        return begun or all(name == LOCK_NAME or is_left_over(name) for name in files)
 
     def start(
         self,
@@ -276,7 +276,7 @@ class RunDirectory:
         checked_search(content.get("search"), path)
         self.checksums.write_json(path, content)
 
-    def settings(self) -> dict[str, str | int | float | bool | None]:
+    def settings(self) -> dict[str, Any]:
         """Return the content of settings.json.
 
         Raises:
@@ -284,7 +284,7 @@ class RunDirectory:
         """
         path = self.settings_path
         settings = parse_json(path, self.checksums.read(path), ADVICE)
-        return to_record(path, settings, dict[str, str | int | float | bool | None], ADVICE)
+        return to_record(path, settings, dict[str, Any], ADVICE)
 
     def publish(self, checkpoint: PathLike) -> None:
         """Copy a file of weights to `model.weights.h5`, the weights that translate."""
@@ -294,6 +294,18 @@ class RunDirectory:
         """Return the file of the final weights, or None if there is none."""
         paths = self.weights_path, self.safetensors_path
         return next((path for path in paths if path.is_file()), None)
+
+    def needed_names(self) -> list[str]:
+        """Names of files that a run does not lose again once it has them."""
+        paths = (
+            self.settings_path,
+            self.model_path,
+            self.tokenizer_path,
+            self.source_tokenizer_path,
+            self.weights_path,
+            self.safetensors_path,
+        )
+        return [path.name for path in paths]
 
     def find_weights(self, checkpoint: PathLike | None = None) -> Path:
         """Return the file of weights to load.

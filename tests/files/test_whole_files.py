@@ -9,6 +9,7 @@ from keras_transformer.errors import CannotWrite
 from keras_transformer.files.file_lock import file_lock
 from keras_transformer.files.whole_files import (
     PARTIAL,
+    remove_left_over,
     whole_file,
     write_directory,
     write_json,
@@ -23,6 +24,21 @@ def test_writes_are_whole_or_not_at_all(tmp_path):
     with pytest.raises(UnicodeEncodeError):
         write_text(path, "half \ud800")
     assert json.loads(path.read_text(encoding="utf-8"))["bleu"] == 41.0
+
+
+def test_json_may_hold_names_of_files_that_are_not_utf_8(tmp_path):
+    write_json(tmp_path / "scores.json", {"path": os.fsdecode(b"caf\xe9.en")})
+    assert json.loads((tmp_path / "scores.json").read_bytes()) == {"path": "caf?.en"}
+
+
+def test_only_what_a_killed_process_left_is_removed(tmp_path):
+    """A translation that was interrupted keeps its text in `.partial-NAME`."""
+    left = {f"{PARTIAL}{'0a' * 16}", ".candidate-model.weights.h5"}
+    kept = {f"{PARTIAL}test.de", f"{PARTIAL}test.de.json", "mine.partial", f"{PARTIAL}0a"}
+    for name in left | kept:
+        (tmp_path / name).touch()
+    remove_left_over(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == kept
 
 
 def test_a_planted_link_is_not_followed(tmp_path, monkeypatch):

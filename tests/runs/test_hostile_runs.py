@@ -178,6 +178,9 @@ def test_damaged_checksums(run, call, damage):
 def test_damaged_settings(run, call, damage):
     run.settings_path.write_text(damage)
     run.checksums.path.unlink()
+    if "steps" in damage:  # another training starts with steps of its own
+        assert_refused(call("resume"), "`steps` must be an integer")
+        return
     for verb in ("resume", "train"):
         assert_refused(call(verb), "settings.json is damaged")
 
@@ -228,6 +231,12 @@ def test_a_run_of_before_there_were_checksums_is_used(run, call):
     run.checksums.path.unlink()
     assert call("translate")[0] == 0
     assert call("check")[:2] == (0, f"{run.path}: 0 files are whole\n")
+
+
+@pytest.mark.parametrize("name", ["model.weights.h5", "settings.json"])
+def test_check_names_what_is_missing(run, call, name):
+    (run.path / name).unlink()
+    assert_refused(call("check"), f"Missing in {run.path}: {name}. Copy the run again.")
 
 
 def test_check_counts_what_it_compared(run, call):

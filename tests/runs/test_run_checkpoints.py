@@ -52,6 +52,18 @@ def test_a_file_stays_whole_until_another_has_taken_its_name(run):
     assert run.checksums.is_damaged(path)
 
 
+def test_files_of_one_name_in_both_directories_have_a_checksum_each(run):
+    best, own = run.checkpoints.best_path, run.path / run.checkpoints.best_path.name
+    for path in (best, own):
+        path.write_text(f"weights in {path.parent.name}")
+        run.checksums.keep(path)
+    assert not run.checksums.is_damaged(best)
+    assert not run.checksums.is_damaged(own)
+    best.write_text("damage")
+    run.checksums.keep(own)
+    assert run.checksums.is_damaged(best)
+
+
 def state(*kept):
     best = {"kept": [{"step": step, "value": float(step)} for step in kept], "keep_last": 5}
     return SimpleNamespace(step=2, progress={"best": best, "validation_due": False})

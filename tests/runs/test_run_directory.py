@@ -227,11 +227,22 @@ def test_an_older_file_kept_as_the_best_is_none_of_the_last(run, model):
 
 
 def test_what_a_killed_process_left_is_cleared_with_the_run(run, model, tokenizer):
-    for name in (".partial-x", ".candidate-model.weights.h5", "tokenizer.model.partial"):
+    left = (f".partial-{'7f' * 16}", ".candidate-model.weights.h5")
+    for name in (*left, ".partial-test.de"):
         (run.path / name).touch()
     run.start(model=model, tokenizer=tokenizer, settings={})
-    assert not [path for path in run.path.iterdir() if "partial" in path.name]
-    assert not (run.path / ".candidate-model.weights.h5").exists()
+    assert not [name for name in left if (run.path / name).exists()]
+    assert (run.path / ".partial-test.de").exists()  # of a translation that goes on later
+
+
+def test_settings_may_be_lists(run, model, tokenizer):
+    run.start(model=model, tokenizer=tokenizer, settings={"betas": [0.9, 0.98]})
+    assert run.settings() == {"betas": [0.9, 0.98]}
+
+
+def test_a_folder_with_an_unfinished_translation_is_not_empty(tmp_path):
+    (tmp_path / ".partial-test.de").touch()
+    assert not RunDirectory(tmp_path).has_not_started()
 
 
 def test_an_average_is_a_checkpoint_by_name_and_not_of_the_steps(run):

@@ -95,6 +95,16 @@ def test_weights_without_a_state_are_never_taken_for_a_beginning(copy):
         find_state(copy)
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "checkpoints/best.weights.h5"])
+def test_weights_of_any_kind_are_kept(name, tmp_path):
+    run = RunDirectory(tmp_path)
+    assert find_state(run) is None
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / name).touch()
+    with pytest.raises(UserInputError, match="has weights, but no state to go on from"):
+        find_state(run)
+
+
 def test_damaged_weights_are_left_out_aloud(copy, capsys):
     first, last = copy.checkpoints.paths()[-2:]
     assert copy.checkpoints.whole([first, last]) == [first, last]

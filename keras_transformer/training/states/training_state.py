@@ -99,7 +99,7 @@ def find_state(run: RunDirectory) -> TrainingState | None:
     advice = "Start a new run from its weights with --from, or replace it with --overwrite."
     if paths:
         raise UserInputError(f"Every state of the run {run.path} is damaged. {advice}")
-    if run.checkpoints.paths() or run.weights_path.is_file():
+    if run.final_weights() or any(run.checkpoints.directory.glob("*.weights.h5")):
         raise UserInputError(
             f"The run {run.path} has weights, but no state to go on from. {advice}"
         )
