@@ -250,6 +250,13 @@ def takes_search_options(
     return decorate
 
 
+def search_record(options: SearchOptions) -> dict[str, Any]:
+    """What decides the best output of a search, for a record of scores."""
+    values = dataclasses.asdict(options)
+    del values["num_results"]
+    return values
+
+
 class HasSearchOptions:
     """Gives an object with `search_options` the fields of these as read-only attributes."""
 

@@ -43,7 +43,7 @@ class TrainingOptions(Generic[SomeSettings]):
         """The options in the namespace of a parser that `add_training_arguments` extended.
 
         A training that resumes a run, or starts from one, has that run's settings, except those
-        that are given.
+        that are given. One that starts from a run has that run's search, too.
 
         Raises:
             UserInputError: `--resume` without `--run`, a missing run, or wrong settings.
@@ -56,7 +56,11 @@ class TrainingOptions(Generic[SomeSettings]):
         if arguments.resume and RunDirectory(arguments.run).is_run():
             base = RunDirectory.open(arguments.run).settings()
         elif origin:
-            base = RunDirectory.open(origin).settings()
+            run = RunDirectory.open(origin)
+            search = {
+                k: v for k, v in run.search_defaults().items() if k in settings_class.defaults()
+            }
+            base = {**run.settings(), **search}
         return cls(
             settings=settings_class.from_arguments(arguments, arguments.settings, base),
             run=arguments.run,

@@ -25,7 +25,7 @@ from keras_transformer.commands.scorecard_text import scorecard_text
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import require_standard_output
-from keras_transformer.search_options import SearchOptions
+from keras_transformer.search_options import SearchOptions, search_record
 from keras_transformer.types import PathLike
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def evaluate(options: argparse.Namespace) -> None:
         "reference": options.reference,
         "sentences": len(sources),
         "language": options.language,
-        **{name: getattr(search, name) for name in SEARCH},
+        **search_record(search),
         "versions": package_versions(),
     }
     if against:
@@ -244,7 +244,7 @@ def run_results(
     log_probs = translator.score(sources, references, progress=progress)
     tokens = sum(len(ids) + 1 for ids in translator.tokenizer.encode(references))  # 1: EOS
     perplexity = math.exp(-math.fsum(log_probs) / tokens)
-    search = {name: getattr(translator.search_options, name) for name in SEARCH}
+    search = search_record(translator.search_options)
     return [one_line(text) for text in translations], {"perplexity": perplexity, "search": search}
 
 

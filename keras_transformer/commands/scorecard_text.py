@@ -35,14 +35,19 @@ def scorecard_text(card: dict[str, Any]) -> str:
 
 
 def _search_text(search: dict[str, Any]) -> str:
-    return f"beam {search['beam_size']}, alpha {search['alpha']}"
+    penalty = "" if search["length_penalty"] == "gnmt" else f" ({search['length_penalty']})"
+    return f"beam {search['beam_size']}, alpha {search['alpha']}{penalty}"
 
 
 def _other_searches(card: dict[str, Any]) -> list[str]:
     """A line for each system whose run has another search of its own than the first."""
     return [
         f"{name} searches with "
-        + ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in search.items())
+        + ", ".join(
+            f"{key.replace('_', ' ')} {value}"
+            for key, value in search.items()
+            if key in ("beam_size", "alpha") or value != card[key]
+        )
         for name, system in card["systems"].items()
         if (search := system["search"]) and any(card[key] != search[key] for key in search)
     ]

@@ -12,6 +12,7 @@ from keras_transformer.evaluation import (
 )
 from keras_transformer.files.whole_files import write_text
 from keras_transformer.inference.translator import Translator
+from keras_transformer.search_options import search_record
 from keras_transformer.training import TrainingRun, cost_table, training_cost
 from keras_transformer.translation_training.alpha_tuning import tune_alpha
 from keras_transformer.translation_training.settings import TranslationSettings
@@ -101,7 +102,7 @@ def write_report(
         references,
         tokenize=settings.bleu_tokenize,
         evaluated_on={"name": name, "text": text.name, "sentences": len(sources)},
-        **search,
+        **search_record(translator.search_options),
         **results,
         **batches.record,
     )

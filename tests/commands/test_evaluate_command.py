@@ -256,7 +256,10 @@ def test_against_another_run_translates_with_its_final_weights(evaluate, copied_
     other.write_search_defaults({"alpha": 1.3})
     code, out, _ = evaluate(f"--against={other.path}")
     assert code == 0
-    assert "against searches with beam size 2, alpha 1.3, length penalty gnmt" in out
+    assert "\nagainst searches with beam size 2, alpha 1.3\n" in out
+    other.write_search_defaults({"no_repeat_ngram": 3})
+    _, out, _ = evaluate(f"--against={other.path}")
+    assert "\nagainst searches with beam size 2, alpha 1.3, no repeat ngram 3\n" in out
 
 
 def test_a_run_without_final_weights_is_scored_with_what_there_is(

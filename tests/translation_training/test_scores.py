@@ -60,7 +60,9 @@ def test_bleu_with_compounds_split_is_measured_where_the_language_is_known(
 
     def load(path, **options):
         received.append(options)
-        return types.SimpleNamespace(translate=lambda sources, progress: HYPOTHESES)
+        return types.SimpleNamespace(
+            translate=lambda sources, progress: HYPOTHESES, search_options=SearchOptions(**search)
+        )
 
     monkeypatch.setattr(Translator, "load", load)
     text = SentencePairs(["the mail server is new", "that is the old one"], REFERENCES)

@@ -1,10 +1,14 @@
+import argparse
 import dataclasses
+import shutil
 
 import pytest
 
 from keras_transformer import models
+from keras_transformer.command_line.training_options import TrainingOptions, add_training_arguments
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import PRESETS
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.translation_training import TranslationSettings
 
 
@@ -140,3 +144,17 @@ def test_the_precision_of_auto_is_that_of_the_model_a_training_starts_from():
         TranslationSettings(preset="tiny", precision=precision).check_origin(origin)
     with pytest.raises(UserInputError, match="`precision` must be 'mixed_bfloat16'"):
         TranslationSettings(preset="tiny", precision="float32").check_origin(origin)
+
+
+def test_a_training_from_a_run_has_its_search(trained_run, tmp_path):
+    """Such as that of an imported model, or one that `tune` has chosen."""
+    run = RunDirectory(shutil.copytree(trained_run, tmp_path / "run"))
+    run.write_search_defaults({"beam_size": 6, "alpha": 1.0, "length_penalty": "power"})
+    parser = argparse.ArgumentParser()
+    add_training_arguments(parser, TranslationSettings, tmp_path)
+    found = []
+    for flags in ([], ["--beam-size", "2"]):
+        arguments = parser.parse_args(["--from", str(run.path), *flags])
+        options = TrainingOptions.from_arguments(arguments, TranslationSettings, "train")
+        found.append((options.settings.beam_size, options.settings.alpha))
+    assert found == [(6, 1.0), (2, 1.0)]
