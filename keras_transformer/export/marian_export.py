@@ -21,15 +21,14 @@ from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.piece_vocabulary import PieceVocabulary
 from keras_transformer.types import PathLike
 
-_POSITIONS = 512  # of MarianMTModel, which has a table of them
-
 
 def export_marian(translator: Translator, directory: PathLike) -> Path:
     """Write a translator's model for `transformers.MarianMTModel`, with its tokenizers.
 
     The logits are equal, except that `MarianMTModel` always has 1e-5 as the epsilon of its layer
     normalizations. Its `generate` divides a score by the length to the power of `alpha`, and ends
-    in its own way: the search is the same with `length_penalty="power", ending="transformers"`.
+    in its own way: the search is the same with `length_penalty="power", ending="transformers"`, but
+    an output there may be as long as the longest source.
 
     Args:
         translator: a translator of one model, on any backend.
@@ -129,7 +128,7 @@ def _config(translator: Translator, layers: TransformerStacks) -> dict[str, Any]
         "decoder_ffn_dim": inner_dim,
         "activation_function": {"silu": "swish"}.get(activation, activation),
         "dropout": first.dropout,
-        "max_position_embeddings": _POSITIONS,
+        "max_position_embeddings": translator.max_source_length,
         "scale_embedding": True,
         "static_position_embeddings": True,
         "normalize_before": False,
@@ -153,7 +152,9 @@ def _generation(translator: Translator) -> dict[str, Any]:
         "num_beams": translator.beam_size,
         "length_penalty": translator.alpha,
         "early_stopping": False if translator.ending == "transformers" else "never",
-        "max_length": _POSITIONS,
+        "max_length": translator.max_source_length,
+        "min_length": translator.min_length + 1,  # with the decoder's first input
+        "no_repeat_ngram_size": translator.no_repeat_ngram,
         "renormalize_logits": translator.search_options.renormalize,
         "bad_words_ids": [[number] for number in sorted({tokens.pad, tokens.bos})],
         "pad_token_id": tokens.pad,
@@ -182,7 +183,7 @@ def _write_tokenizers(path: Path, translator: Translator) -> None:
         {
             "tokenizer_class": "MarianTokenizer",
             "separate_vocabs": has_two,
-            "model_max_length": _POSITIONS,
+            "model_max_length": translator.max_source_length,
             **dict(zip(("pad_token", "eos_token", "unk_token"), special, strict=True)),
         },
     )

@@ -8,6 +8,7 @@ import msgspec
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import read_record, to_record
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.search_options import SearchOptions
 
 EOS = "</s>"
@@ -18,11 +19,20 @@ _LARGEST_BEAM = 1000  # of a stranger's file: a larger one would run for hours
 
 
 class GenerationConfig(msgspec.Struct, kw_only=True):
-    """The part of generation_config.json that counts here; older folders have it in config.json."""
+    """The part of generation_config.json that counts here; older folders have it in config.json.
 
-    num_beams: int | None = None
-    length_penalty: float | None = None
-    renormalize_logits: bool = True
+    The defaults are those of `GenerationConfig` in Transformers.
+    """
+
+    num_beams: int = 1
+    length_penalty: float = 1.0
+    renormalize_logits: bool | None = None
+    min_length: int = 0
+    no_repeat_ngram_size: int = 0
+    repetition_penalty: float = 1.0
+    early_stopping: bool | str = False
+    num_beam_groups: int = 1
+    do_sample: bool = False
     bad_words_ids: list[list[int]] | None = None
 
 
@@ -100,6 +110,7 @@ def read_hugging_face(directory: Path) -> Architecture:
         _refuse(origins["bad_words_ids"], "bad_words_ids", str(never), config.bad_words_ids)
     if config.decoder_start_token_id == config.eos_token_id:
         _refuse(path, "decoder_start_token_id", "another id", config.decoder_start_token_id)
+    _tell_left_out(config, origins)
     is_shared = config.share_encoder_decoder_embeddings
     # `MarianMTModel` ignores the size of a target's vocabulary where both sides share one table.
     target_size = (not is_shared and config.decoder_vocab_size) or config.vocab_size
@@ -126,15 +137,46 @@ def read_hugging_face(directory: Path) -> Architecture:
         target_rows=target_size,
         search=_search(
             origins,
-            beam_size=("num_beams", 4 if config.num_beams is None else config.num_beams),
-            alpha=(
-                "length_penalty",
-                1.0 if config.length_penalty is None else config.length_penalty,
+            beam_size=("num_beams", config.num_beams),
+            alpha=("length_penalty", config.length_penalty),
+            renormalize=("renormalize_logits", _renormalizes(directory, config)),
+            ending=(
+                "early_stopping",
+                "any" if config.early_stopping == "never" else "transformers",
             ),
-            renormalize=("renormalize_logits", config.renormalize_logits),
+            # Theirs counts the decoder's first input.
+            min_length=("min_length", max(0, config.min_length - 1)),
+            no_repeat_ngram=("no_repeat_ngram_size", config.no_repeat_ngram_size),
             max_source_length=("max_position_embeddings", config.max_position_embeddings),
         ),
     )
+
+
+def _renormalizes(directory: Path, config: HuggingFaceConfig) -> bool:
+    """Whether banned tokens have no share of the probability.
+
+    Where nothing says so: in folders of before there was a generation_config.json, which may be
+    older than the option, as in Marian.
+    """
+    if config.renormalize_logits is None:
+        return not (directory / "generation_config.json").exists()
+    return config.renormalize_logits
+
+
+def _tell_left_out(config: HuggingFaceConfig, origins: Mapping[str, Path]) -> None:
+    """Name on stderr what our search has no counterpart of."""
+    for name, ours in (
+        ("early_stopping", (False, "never")),
+        ("repetition_penalty", (1.0,)),
+        ("num_beam_groups", (1,)),
+        ("do_sample", (False,)),
+    ):
+        value = getattr(config, name)
+        if value not in ours:
+            tell(
+                f"warning: {origins[name]}: this package's search has no counterpart of "
+                f"{name}={repr(value)[:100]}: the run does without."
+            )
 
 
 def _read_configs(directory: Path) -> tuple[HuggingFaceConfig, dict[str, Path]]:
@@ -246,9 +288,19 @@ def read_native(
         target_rows=len(pieces),
         search=_search(
             dict.fromkeys(("beam-size", "normalize"), decoder_path),
-            beam_size=("beam-size", _integer(decoder_path, decoder, "beam-size", 6)),
-            alpha=("normalize", _number(decoder_path, decoder, "normalize", 1.0)),
+            # Without decoder.yml, as OPUS-MT's releases have it; else Marian's own defaults.
+            beam_size=(
+                "beam-size",
+                _integer(decoder_path, decoder, "beam-size", 12 if decoder else 6),
+            ),
+            alpha=(
+                "normalize",
+                _number(decoder_path, decoder, "normalize", 0.0 if decoder else 1.0),
+            ),
             renormalize=("", True),  # Marian has no padding
+            min_length=("", 0),
+            no_repeat_ngram=("", 0),
+            ending=("", "transformers"),
             max_source_length=("", 512),
         ),
     )
@@ -271,7 +323,7 @@ def _search(origins: Mapping[str, Path], **given: tuple[str, Any]) -> dict[str, 
         origins: the file of each key.
         **given: field -> its key, for errors, and its value.
     """
-    rules = {"length_penalty": "power", "ending": "transformers"}
+    rules = {"length_penalty": "power"}
     for field, (key, value) in given.items():
         try:
             SearchOptions(**rules, **{field: value})  # type: ignore[arg-type]

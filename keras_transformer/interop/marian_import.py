@@ -10,7 +10,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.interop.marian_folder import MarianFolder, open_marian
 from keras_transformer.interop.marian_tensors import copies, entries
 from keras_transformer.interop.marian_weights import MarianTensors
-from keras_transformer.interop.presets import check_new_preset, save_preset
+from keras_transformer.interop.presets import check_new_run, save_preset
 from keras_transformer.models import TransformerStacks, build_transformer, check_model_fits
 from keras_transformer.models.model_size import count_weights
 from keras_transformer.runs.run_directory import RunDirectory
@@ -111,7 +111,7 @@ def import_marian_run(
     translator = Translator.load("runs/opus_en_de")
     ```
     """
-    check_new_preset(run_directory)
+    check_new_run(run_directory)
     imported = import_marian(directory)
     save_preset(
         run_directory,

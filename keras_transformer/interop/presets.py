@@ -72,6 +72,13 @@ def save_preset(
     return Path(path)
 
 
+def check_new_run(path: PathLike) -> None:
+    """Require a path that `save_preset` would write a run to, before what takes long."""
+    if Path(path).suffix == ARCHIVE:
+        raise UserInputError(f"A run is a folder, not an archive. Received: {path}")
+    check_new_directory(path)
+
+
 def check_new_preset(path: PathLike) -> None:
     """Require a path that `save_preset` would write to, before what takes long."""
     if Path(path).suffix != ARCHIVE:

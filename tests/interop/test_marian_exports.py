@@ -1,5 +1,7 @@
 """An imported model through every export, and a model of ours as a folder of Marian."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -89,6 +91,17 @@ def test_out_and_in_again_is_the_same_model(translator, tmp_path):
     assert found.search_options == translator.search_options
     assert found.translate(SENTENCES) == translator.translate(SENTENCES)
     assert found.tokenizer.fingerprint == translator.tokenizer.fingerprint
+
+
+def test_the_search_goes_out_and_comes_in_again(tmp_path):
+    options = {"min_length": 3, "no_repeat_ngram": 2, "ending": "any", "max_source_length": 700}
+    write_hugging_face(tmp_path)
+    translator, folder = Translator.from_preset(tmp_path, **options), tmp_path / "out"
+    export_marian(translator, folder)
+    found = json.loads((folder / "generation_config.json").read_text())
+    # `generate` counts the decoder's first input.
+    assert (found["min_length"], found["no_repeat_ngram_size"], found["max_length"]) == (4, 2, 700)
+    assert Translator.from_preset(folder).search_options == translator.search_options
 
 
 def ours(*, separate=False, extra_length=50, **options):
@@ -181,3 +194,5 @@ def test_the_commands(translator, tmp_path, capsys):
     assert capsys.readouterr().err.startswith("error: There is no preset")
     assert cli.main(["import", "marian", out, run]) == 2
     assert "holds files already" in capsys.readouterr().err
+    assert cli.main(["import", "marian", out, f"{run}.zip"]) == 2
+    assert "A run is a folder, not an archive." in capsys.readouterr().err

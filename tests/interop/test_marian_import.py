@@ -156,6 +156,7 @@ def test_all_forms_are_the_same_model(form, folders, imported):
         assert one.encode(SENTENCES) == other.encode(SENTENCES)
     search = {"beam_size": 4, "alpha": 1.0, "length_penalty": "power", "max_source_length": 512}
     search |= {"ending": "transformers", "renormalize": True}
+    search |= {"min_length": 0, "no_repeat_ngram": 0}
     assert imported.search == search
     assert found.search == search | ({"beam_size": 6} if form == "native" else {})
 
@@ -250,6 +251,42 @@ def test_padding_has_no_share_of_the_probability(tmp_path):
     write_json(folder / "generation_config.json", {"renormalize_logits": False})
     kept = Translator.from_preset(folder, extra_length=8)
     assert kept.score(marian_folders.ENGLISH[:4], marian_folders.GERMAN[:4])[0] < scores[0][0] - 10
+
+
+def test_the_search_is_that_of_generate(tmp_path, capsys):
+    """Its defaults where generation_config.json says nothing; what we lack is told."""
+    write_hugging_face(tmp_path, num_beams=None)
+    search = {"early_stopping": True, "repetition_penalty": 1.2}
+    search |= {"min_length": 3, "no_repeat_ngram_size": 2, "length_penalty": 0.5}
+    write_json(tmp_path / "generation_config.json", search)
+    assert import_marian(tmp_path).search == {
+        "beam_size": 1,
+        "alpha": 0.5,
+        "renormalize": False,
+        "min_length": 2,
+        "no_repeat_ngram": 2,
+        "max_source_length": 512,
+        "length_penalty": "power",
+        "ending": "transformers",
+    }
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split("counterpart of ")[1] for line in lines] == [
+        "early_stopping=True: the run does without.",
+        "repetition_penalty=1.2: the run does without.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "beam_size", "alpha"),
+    [(None, 6, 1), ("beam-size: 3\n", 3, 0), ("normalize: 1\n", 12, 1)],
+)
+def test_marians_own_defaults_hold_where_decoder_yml_says_nothing(text, beam_size, alpha, tmp_path):
+    write_native(tmp_path, make_tensors(make_config()))
+    (tmp_path / "decoder.yml").unlink()
+    if text is not None:
+        (tmp_path / "decoder.yml").write_text(text)
+    found = import_marian(tmp_path).search
+    assert (found["beam_size"], found["alpha"]) == (beam_size, alpha)
 
 
 def test_padding_is_never_produced(tmp_path):

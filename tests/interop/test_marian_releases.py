@@ -343,7 +343,7 @@ def test_a_run_that_is_there_is_refused_before_the_model_is_read(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "mine").touch()
     (tmp_path / "run.zip").touch()
-    for name, message in (("run", "holds files already"), ("run.zip", "exists: name another")):
+    for name, message in (("run", "holds files already"), ("run.zip", "A run is a folder, not an")):
         with pytest.raises(UserInputError, match=message):
             import_marian_run(tmp_path / "nowhere", tmp_path / name)
     assert sorted(os.listdir(tmp_path)) == ["run", "run.zip"]
