@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import functools
 import hashlib
 import json
 import os
@@ -13,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+from keras_transformer.argument_checks import check_bool
 from keras_transformer.data.corpus_writer import CorpusWriter
 from keras_transformer.data.pair_filters import REASONS, PairFilters, Reason
 from keras_transformer.data.pair_sifting import CorpusTokenizer, KeptPairs, PairSifter, sift
@@ -23,9 +23,9 @@ from keras_transformer.data.parallel_corpus import (
     drop_listing,
 )
 from keras_transformer.data.parallel_text import ParallelText
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import CannotWrite, UserInputError
 from keras_transformer.files.file_lock import file_lock
-from keras_transformer.files.whole_files import writing
+from keras_transformer.files.whole_files import sync, writing
 from keras_transformer.types import PathLike
 
 _CONTENT_VERSION = 2  # to be raised when the same text gives other pairs
@@ -71,8 +71,9 @@ def prepare_corpus(
 
     Raises:
         UserInputError: the text cannot be read, or all its pairs are dropped.
-        ValueError: `text` is not a `ParallelText`.
+        ValueError: `text` is not a `ParallelText`, or `keep_text` is not True or False.
     """
+    check_bool("keep_text", keep_text)
     if not isinstance(text, ParallelText):
         raise ValueError(
             "`text` must be a ParallelText, such as SentencePairs(sources, targets). "
@@ -92,9 +93,13 @@ def prepare_corpus(
     known = _known_metadata(content, tokenizers)
     if not directory.is_dir():
         cache_directory.mkdir(parents=True, exist_ok=True)
-        write = functools.partial(
-            _write_corpus, text, PairSifter(tokenizers, filters, keep_text), sift, known
-        )
+
+        def write(partial: pathlib.Path) -> None:
+            sifter = PairSifter(tokenizers, filters, keep_text)
+            _write_corpus(text, sifter, sift, known, partial)
+            if _content_key(text, tokenizers, filters, keep_text) != content:
+                raise UserInputError(f"{text.name} changed while it was read. Start again.")
+
         _prepare_once(directory, text.name, write)
     corpus = ParallelCorpus.open(directory, name=text.name, unit=text.unit)
     if any(corpus.metadata.get(key) != value for key, value in known.items()):
@@ -123,15 +128,15 @@ def _prepare_once(
             # Left by killed processes, since the lock keeps others out.
             for left in directory.parent.glob(f"{directory.name}.partial-*/"):
                 shutil.rmtree(left, ignore_errors=True)
-        partial.mkdir()
+        with writing(directory):
+            partial.mkdir()
         try:
             write(partial)
-            _publish(partial, directory)
-        except OSError as error:
-            if error.filename is not None:  # e.g. a file of the text
-                raise
             with writing(directory):
-                raise
+                _publish(partial, directory)
+        except CannotWrite as error:  # names the partial folder, which is about to go
+            message = str(error).replace(str(partial), str(directory))
+            raise CannotWrite(message) from error
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
@@ -171,11 +176,14 @@ def _write_corpus(
     directory: pathlib.Path,
 ) -> None:
     dropped: collections.Counter[Reason] = collections.Counter()
-    with CorpusWriter(directory, sifter.keep_text) as writer:
+    with writing(directory):
+        writer = CorpusWriter(directory, sifter.keep_text)
+    with writer:
         for kept in sift(text, sifter):
             dropped.update(kept.dropped)
             if len(kept.numbers):
-                writer.append(kept.numbers, kept.ids, kept.texts)
+                with writing(directory):
+                    writer.append(kept.numbers, kept.ids, kept.texts)
         counts = {reason: dropped[reason] for reason in REASONS}
         if not writer.pairs:
             listing = drop_listing(counts)
@@ -184,11 +192,15 @@ def _write_corpus(
                 if listing
                 else f"{text.name} holds no sentence pairs"
             )
-        writer.finish(dropped=counts, **known)
+        with writing(directory):
+            writer.finish(dropped=counts, **known)
+            writer.close()
 
 
 def _publish(partial: pathlib.Path, directory: pathlib.Path) -> None:
     """Give the whole corpus its name; without locks another process may have been faster."""
+    for path in [*partial.iterdir(), partial]:
+        sync(path)
     try:
         os.rename(partial, directory)
     except OSError:

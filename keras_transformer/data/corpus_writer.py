@@ -6,7 +6,7 @@ import itertools
 import json
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from typing import BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from keras_transformer.data.parallel_corpus import (
     OFFSET_TYPE,
     SIDES,
 )
+from keras_transformer.files.whole_files import writing
 
 
 class PackedRows(NamedTuple):
@@ -56,6 +57,10 @@ class CorpusWriter(contextlib.ExitStack):
         self._ids = {side: self._rows(f"{side}_ids") for side in SIDES}
         self._texts = {side: self._rows(f"{side}_text") for side in SIDES} if keep_text else {}
         self._line_numbers = self._file("line_numbers.bin")
+
+    def __exit__(self, *details: Any) -> bool | None:
+        with writing(self._directory):  # files are written to when they are closed
+            return super().__exit__(*details)
 
     def append(
         self,

@@ -2,13 +2,14 @@
 
 import dataclasses
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keras_transformer.argument_checks import check_positive_int, is_number
+from keras_transformer.argument_checks import check_bool, check_positive_int, is_number
 
 Reason: TypeAlias = Literal["empty", "too_long", "length_ratio", "duplicate", "copy"]
 
@@ -35,11 +36,12 @@ class PairFilters:
         copies: whether to drop pairs whose target equals the source.
 
     Raises:
-        ValueError: `max_tokens` is not a positive integer, or `max_ratio` is not a number >= 1.
+        ValueError: `max_tokens` is not a positive integer, `max_ratio` is not a number >= 1, or
+            `duplicates` or `copies` is not True or False.
 
     Example:
         >>> PairFilters(max_tokens=100, max_ratio=3, copies=True)
-        PairFilters(max_tokens=100, max_ratio=3, duplicates=False, copies=True)
+        PairFilters(max_tokens=100, max_ratio=3.0, duplicates=False, copies=True)
     """
 
     max_tokens: int | None = None
@@ -51,15 +53,21 @@ class PairFilters:
         if self.max_tokens is not None:
             check_positive_int("max_tokens", self.max_tokens)
         ratio = self.max_ratio
-        if ratio is not None and not (is_number(ratio) and ratio >= 1):
-            raise ValueError(f"`max_ratio` must be a number >= 1. Received: max_ratio={ratio!r}")
+        if ratio is not None:
+            if not (is_number(ratio) and 1 <= ratio < math.inf):
+                raise ValueError(
+                    f"`max_ratio` must be a number >= 1. Received: max_ratio={ratio!r}"
+                )
+            object.__setattr__(self, "max_ratio", float(ratio))
+        check_bool("duplicates", self.duplicates)
+        check_bool("copies", self.copies)
 
 
 class PairSieve:
     """Applies `PairFilters` to a text, chunk by chunk, and counts the pairs that each drops.
 
     A pair that several filters would drop counts for the first of: empty, copy, duplicate, too
-    long, length ratio. White space around sentences is ignored.
+    long, length ratio. White space around sentences is ignored, unless the tokenizer counts it.
     """
 
     def __init__(self, filters: PairFilters) -> None:

@@ -30,9 +30,9 @@ class CorpusTokenizer(Protocol):
 
 
 class Chunk(NamedTuple):
-    """Consecutive pairs of a text; `first` is the number of the first one, from 1."""
+    """Consecutive pairs of a text, and their numbers in it."""
 
-    first: int
+    numbers: NDArray[np.int64]
     sources: list[str]
     targets: list[str]
 
@@ -88,9 +88,8 @@ class PairSifter(NamedTuple):
             np.fromiter(map(len, rows), "int64", len(rows)) for rows in ids.values()
         )
         keep = sieve.keep(chunk.sources, chunk.targets, source_lengths, target_lengths, repeated)
-        numbers = np.arange(chunk.first, chunk.first + len(chunk.sources))
         return KeptPairs(
-            numbers[keep],
+            chunk.numbers[keep],
             {side: PackedRows.of_ids(_kept(ids[side], keep)) for side in ids},
             {side: PackedRows.of_texts(_kept(texts[side], keep)) for side in texts}
             if self.keep_text
@@ -110,12 +109,11 @@ def sift(text: ParallelText, sifter: PairSifter) -> Iterator[KeptPairs]:
 
 def chunks(text: ParallelText) -> Iterator[Chunk]:
     """Yield the pairs of a text in chunks, in order."""
-    pairs = iter(text)
-    first = 1
+    pairs, numbers = iter(text), iter(text.line_numbers())
     while chunk := list(itertools.islice(pairs, CHUNK_PAIRS)):
         sources, targets = zip(*chunk, strict=True)
-        yield Chunk(first, list(sources), list(targets))
-        first += len(chunk)
+        own = np.fromiter(itertools.islice(numbers, len(chunk)), "int64", len(chunk))
+        yield Chunk(own, list(sources), list(targets))
 
 
 def progress_bar(text: ParallelText, work: str) -> tqdm.tqdm:

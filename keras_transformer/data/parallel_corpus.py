@@ -147,10 +147,12 @@ class ParallelCorpus:
 
     def source(self, index: int) -> NDArray[np.integer]:
         """Return the ids of a source sentence, an int32 array `(tokens,)`."""
+        index = range(len(self))[index]
         return self.source_ids[self.source_offsets[index] : self.source_offsets[index + 1]]
 
     def target(self, index: int) -> NDArray[np.integer]:
         """Return the ids of a target sentence, an int32 array `(tokens,)`."""
+        index = range(len(self))[index]
         return self.target_ids[self.target_offsets[index] : self.target_offsets[index + 1]]
 
     def source_text(self, indices: Sequence[int] | NDArray[np.integer]) -> list[str]:
@@ -200,6 +202,9 @@ class ParallelCorpus:
             )
         text, offsets = self._texts[side]
         indices = np.asarray(indices, dtype="int64")
+        if np.any((indices < -len(self)) | (indices >= len(self))):
+            raise IndexError(f"`indices` must be those of {len(self):,} pairs. Received: {indices}")
+        indices = indices % len(self)
         spans = zip(offsets[indices].tolist(), offsets[indices + 1].tolist(), strict=True)
         return [text[start:stop].tobytes().decode("utf-8") for start, stop in spans]
 

@@ -50,24 +50,35 @@ class ParallelFiles(ParallelText):
             )
         self._num_pairs: int | None = None
         self._fingerprint: str | None = None
+        self._read_state: list[tuple[int, int]] | None = None  # of the files, at the fingerprint
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         for paths in zip(self.source_paths, self.target_paths, strict=True):
             yield from parallel_lines(*paths)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of both sides' decompressed text; the first call reads all files."""
-        if self._fingerprint is None:
+        """Return the SHA-256 of both sides' decompressed text.
+
+        The first call reads all files, and so does one after a file was changed.
+        """
+        state = self._state()
+        if self._fingerprint is None or state != self._read_state:
             with tqdm.tqdm(
                 desc=f"Checking {self.name}", unit="B", unit_scale=True, disable=None, leave=False
             ) as progress:
                 self._num_pairs, self._fingerprint = self._read_all(progress)
+            self._read_state = state
         return self._fingerprint
 
     @property
     def num_pairs(self) -> int | None:
         """Number of pairs; None before the first call of `fingerprint`."""
         return self._num_pairs
+
+    def _state(self) -> list[tuple[int, int]]:
+        """Size and time of the last change of each file."""
+        status = [path.stat() for path in [*self.source_paths, *self.target_paths]]
+        return [(one.st_size, one.st_mtime_ns) for one in status]
 
     def _read_all(self, progress: tqdm.tqdm) -> tuple[int, str]:
         """The number of pairs, and the fingerprint."""

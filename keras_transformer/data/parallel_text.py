@@ -2,10 +2,11 @@
 
 import abc
 import hashlib
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator
 
-from keras_transformer.argument_checks import check_no_string
 from keras_transformer.errors import UserInputError
+from keras_transformer.text.sentence_batches import checked_strings
 
 
 class ParallelText(abc.ABC):
@@ -36,6 +37,10 @@ class ParallelText(abc.ABC):
         """Number of pairs if known without reading them, else None."""
         return None
 
+    def line_numbers(self) -> Iterator[int]:
+        """Yield the number of each pair, by which errors name it; from 1 on by default."""
+        return itertools.count(1)
+
 
 class SentencePairs(ParallelText):
     """Sentence pairs from two lists in memory.
@@ -47,17 +52,16 @@ class SentencePairs(ParallelText):
 
     Raises:
         UserInputError: the lists differ in length.
-        ValueError: `sources` or `targets` is a single string.
+        ValueError: `sources` or `targets` is a single string, or has something else than strings.
 
     Example:
         >>> list(SentencePairs(["a house", "a tree"], ["ein Haus", "ein Baum"]))
         [('a house', 'ein Haus'), ('a tree', 'ein Baum')]
     """
 
-    def __init__(self, sources: Sequence[str], targets: Sequence[str], name: str = "pairs") -> None:
+    def __init__(self, sources: Iterable[str], targets: Iterable[str], name: str = "pairs") -> None:
         super().__init__(name)
-        check_no_string("sources", sources)
-        check_no_string("targets", targets)
+        sources, targets = checked_strings("sources", sources), checked_strings("targets", targets)
         if len(sources) != len(targets):
             raise UserInputError(
                 f"`sources` and `targets` must have the same length. "

@@ -55,7 +55,9 @@ class TfdsPairs(ParallelText):
         self._num_pairs = self._data_set.num_examples(split)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
+        found = 0
         for example in self._data_set.examples(self.split):
+            found += 1
             try:
                 source, target = (example[language].decode("utf-8") for language in self.languages)
             except (KeyError, UnicodeDecodeError) as error:
@@ -63,6 +65,11 @@ class TfdsPairs(ParallelText):
                     f"The data set {self.name} is damaged: a pair has no text. Prepare it again."
                 ) from error
             yield source, target
+        if found != self._num_pairs:
+            raise UserInputError(
+                f"The data set {self.name} is damaged: it must hold {self._num_pairs:,} pairs. "
+                f"Received: {found:,}. Prepare it again."
+            )
 
     def fingerprint(self) -> str:
         """Return the name, version, split and languages, and the sizes that TFDS recorded."""

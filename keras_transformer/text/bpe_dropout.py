@@ -1,10 +1,11 @@
 """BPE dropout: segmentations in which merges are left out at random."""
 
+import dataclasses
 import functools
 import itertools
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence, Set
 
 import numpy as np
 
@@ -12,6 +13,19 @@ from keras_transformer.text.sentencepiece_model import SentencePieceModel
 
 # Cached segmentations of chunks: some 50 MB at most.
 _CACHED = 2**17
+# Longer chunks, as of text without spaces, hardly ever occur twice.
+LONGEST_CACHED = 20  # characters
+
+
+@dataclasses.dataclass(frozen=True)
+class _Since:
+    """Those of some numbers from `start` on, counted from there."""
+
+    start: int
+    numbers: Set[int]
+
+    def __contains__(self, number: object) -> bool:
+        return isinstance(number, int) and self.start + number in self.numbers
 
 
 class BpeDropout:
@@ -35,22 +49,28 @@ class BpeDropout:
         # A chunk of n characters has n - 1 pairs at first, and two new ones after every merge.
         most_turns = 3 * sum(map(len, chunks))
         drops = np.flatnonzero(generator.random(most_turns) < alpha).tolist()
+        every_drop = frozenset(drops)
         drops.append(sys.maxsize)
         turn, rows, merge = 0, [], self._merge
         next_drop = iter(drops)
         drop = next(next_drop)
         for chunk in chunks:
-            dropped: tuple[int, ...] = ()
-            turns, ids = merge(chunk, dropped)
-            while drop < turn + turns:
-                dropped = (*dropped, drop - turn)
-                drop = next(next_drop)
+            if len(chunk) > LONGEST_CACHED:
+                turns, ids = self._merge_anew(chunk, _Since(turn, every_drop))
+                while drop < turn + turns:
+                    drop = next(next_drop)
+            else:
+                dropped: tuple[int, ...] = ()
                 turns, ids = merge(chunk, dropped)
+                while drop < turn + turns:
+                    dropped = (*dropped, drop - turn)
+                    drop = next(next_drop)
+                    turns, ids = merge(chunk, dropped)
             turn += turns
             rows.append(ids)
         return rows
 
-    def _merge_anew(self, chunk: str, dropped: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    def _merge_anew(self, chunk: str, dropped: Container[int]) -> tuple[int, tuple[int, ...]]:
         """Merge a chunk's characters except at the dropped turns; the number of turns, and ids."""
         if chunk in self._model.user_defined:
             return 0, (self._model.ids[chunk],)

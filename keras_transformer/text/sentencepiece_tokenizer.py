@@ -15,6 +15,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import read_input
 from keras_transformer.files.whole_files import write_bytes
 from keras_transformer.text.piece_vocabulary import PieceVocabulary
+from keras_transformer.text.sentence_batches import checked_strings
 from keras_transformer.text.sentencepiece_loading import load_processor, special_tokens_of
 from keras_transformer.text.sentencepiece_training import train_model
 from keras_transformer.text.subword_sampler import SPACE, SubwordSampler
@@ -103,6 +104,7 @@ class SentencePieceTokenizer:
         check_one_of("model_type", model_type, MODEL_TYPES)
         check_one_of("normalization", normalization, NORMALIZATIONS)
         _check_coverage(character_coverage)
+        check_no_string("user_defined_symbols", user_defined_symbols)
         user_defined_symbols = list(user_defined_symbols)
         check_symbols("user_defined_symbols", user_defined_symbols)
         check_no_string("lines", lines)
@@ -135,10 +137,13 @@ class SentencePieceTokenizer:
         write_bytes(path, self.model_bytes)
 
     def encode(self, sentences: Iterable[str]) -> list[list[int]]:
-        """Turn sentences into token ids, without begin or end of sentence."""
-        check_no_string("sentences", sentences)
+        """Turn sentences into token ids, without begin or end of sentence.
+
+        Lone surrogates, which UTF-8 cannot encode, are read as U+FFFD.
+        """
+        sentences = checked_strings("sentences", sentences)
         if self.vocabulary is None:
-            return self._processor.encode(list(sentences), out_type=int)
+            return self._processor.encode(sentences, out_type=int)
         parts = [self.vocabulary.split_tag(sentence) for sentence in sentences]
         rows = self._processor.encode([text for _, text in parts], out_type=str)
         return [tag + self._ids_of(pieces) for (tag, _), pieces in zip(parts, rows, strict=True)]
@@ -173,15 +178,12 @@ class SentencePieceTokenizer:
             [BPE-Dropout](https://arxiv.org/abs/1910.13267);
             [Subword Regularization](https://arxiv.org/abs/1804.10959) for unigram vocabularies.
         """
-        check_no_string("sentences", sentences)
+        sentences = checked_strings("sentences", sentences)
         if self.vocabulary is None:
-            return self._sampler.sample(list(sentences), alpha=alpha, seed=seed)
+            return self._sampler.sample(sentences, alpha=alpha, seed=seed)
         parts = [self.vocabulary.split_tag(sentence) for sentence in sentences]
-        rows = self._sampler.sample([text for _, text in parts], alpha=alpha, seed=seed)
-        return [
-            tag + self._ids_of(self._processor.id_to_piece(row))
-            for (tag, _), row in zip(parts, rows, strict=True)
-        ]
+        rows = self._sampler.sample_pieces([text for _, text in parts], alpha=alpha, seed=seed)
+        return [tag + self._ids_of(pieces) for (tag, _), pieces in zip(parts, rows, strict=True)]
 
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]:
         """Turn token ids into sentences, dropping padding, begin and end of sentence.
@@ -239,8 +241,19 @@ class SentencePieceTokenizer:
 
 
 def check_symbols(name: str, symbols: Iterable[str]) -> None:
-    """Require user-defined symbols that differ from each other and from the special pieces."""
+    """Require user-defined symbols that can occur and differ from each other and special pieces."""
     symbols = list(symbols)
+    for symbol in symbols:
+        if (
+            not isinstance(symbol, str)
+            or not symbol
+            or SPACE in symbol
+            or symbol.split() != [symbol]
+        ):
+            raise UserInputError(
+                f"`{name}` must be strings with a character and without white space and {SPACE}. "
+                f"Received: {symbol!r}"
+            )
     reserved = [symbol for symbol in symbols if _RESERVED_SYMBOL.fullmatch(symbol)]
     if reserved or len(set(symbols)) < len(symbols):
         raise UserInputError(

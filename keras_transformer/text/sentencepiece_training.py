@@ -2,13 +2,14 @@
 
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
 import sentencepiece
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.text.sentence_batches import without_surrogates
 
 # SentencePiece's scale: 0 information, 1 warnings, 2 errors.
 _LOG_ERRORS_ONLY = 2
@@ -31,9 +32,10 @@ def train_model(
 ) -> bytes:
     """Run SentencePiece's trainer with its options of the same names; returns the model."""
     model = io.BytesIO()
+    checked = _CheckedLines(lines)
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines),
+            sentence_iterator=iter(checked),
             model_writer=model,
             vocab_size=vocab_size,
             model_type=model_type,
@@ -48,11 +50,36 @@ def train_model(
             minloglevel=_LOG_ERRORS_ONLY,
         )
     except RuntimeError as error:
+        if checked.fault is not None:
+            raise checked.fault from None
         message = _explain(str(error), vocab_size)
         if message is None:
             raise
         raise UserInputError(message) from error
     return model.getvalue()
+
+
+class _CheckedLines:
+    """The lines in a form that SentencePiece takes; keeps the error that ended them, if one did.
+
+    The trainer's own error has only its words.
+    """
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = lines
+        self.fault: BaseException | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            for number, line in enumerate(self._lines):
+                if not isinstance(line, str):
+                    raise ValueError(
+                        f"`lines` must be strings. Received: lines[{number}]={repr(line)[:100]}"
+                    )
+                yield without_surrogates(line)
+        except BaseException as error:
+            self.fault = error
+            raise
 
 
 def _explain(message: str, vocabulary_size: int) -> str | None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import TypeAlias
 
 import numpy as np
 import sentencepiece
@@ -18,6 +19,7 @@ SEGMENTATIONS: dict[str, type[BpeDropout | UnigramSampling]] = {
     "unigram": UnigramSampling,
 }
 SPACE = "▁"  # a space in a SentencePiece vocabulary
+_Drawn: TypeAlias = tuple[str, tuple[int, ...]]  # a chunk of text, and the ids of its pieces
 
 
 class SubwordSampler:
@@ -46,6 +48,17 @@ class SubwordSampler:
 
     def sample(self, sentences: Sequence[str], *, alpha: float, seed: int) -> list[list[int]]:
         """Draw the ids of a segmentation of each sentence; see `SentencePieceTokenizer.sample`."""
+        rows = self._draw(sentences, alpha, seed)
+        return [self._join(ids for _, ids in row) for row in rows]
+
+    def sample_pieces(
+        self, sentences: Sequence[str], *, alpha: float, seed: int
+    ) -> list[list[str]]:
+        """Draw the same segmentations as pieces; an unknown one has the text's characters."""
+        return [self._pieces(row) for row in self._draw(sentences, alpha, seed)]
+
+    def _draw(self, sentences: Sequence[str], alpha: float, seed: int) -> list[list[_Drawn]]:
+        """Draw the ids of each chunk of each sentence."""
         _check_alpha(alpha)
         check_non_negative_int("seed", seed)
         generator = np.random.default_rng(seed)
@@ -54,7 +67,7 @@ class SubwordSampler:
         rows = [self._chunks(text) for text in self._processor.normalize(sentences)]
         chunks = [chunk for row in rows for chunk in row]
         drawn = iter(self._segmentation.draw(chunks, alpha, generator))
-        return [self._join([next(drawn) for _ in row]) for row in rows]
+        return [[(chunk, next(drawn)) for chunk in row] for row in rows]
 
     def _chunks(self, text: str) -> list[str]:
         """Split a normalized sentence where pieces never join it."""
@@ -66,6 +79,22 @@ class SubwordSampler:
             for number, part in parts
             for chunk in ([part] if number % 2 else self._chunk.findall(part))
         ]
+
+    def _pieces(self, row: Iterable[_Drawn]) -> list[str]:
+        pieces: list[str] = []
+        was_unknown = False
+        for chunk, ids in row:
+            place = 0  # where the next piece begins in the chunk
+            for id_ in ids:
+                is_unknown = id_ == self._model.unknown_id and self._model.byte_ids is None
+                piece = chunk[place] if is_unknown else self._processor.id_to_piece(id_)
+                place += len(piece)
+                if is_unknown and was_unknown:  # adjacent unknown characters are one piece
+                    pieces[-1] += piece
+                else:
+                    pieces.append(piece)
+                was_unknown = is_unknown
+        return pieces
 
     def _join(self, chunks: Iterable[Iterable[int]]) -> list[int]:
         ids = list(chain.from_iterable(chunks))

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from keras_transformer.text.bpe_dropout import LONGEST_CACHED
 from keras_transformer.text.sentencepiece_model import SentencePieceModel
 
-# Cached lattices of chunks: some 100 MB at most.
+# Cached lattices of chunks: some 200 MB at most.
 _CACHED = 2**15
 # SentencePiece scores an unknown character by this much less than the worst piece.
 _UNKNOWN_PENALTY = 10.0
@@ -56,7 +57,8 @@ class UnigramSampling:
         draws = iter(generator.random(sum(map(len, chunks))).tolist())
         rows = []
         for chunk in chunks:
-            lattice = self._lattice(chunk, alpha)
+            is_long = len(chunk) > LONGEST_CACHED
+            lattice = (self._lattice_anew if is_long else self._lattice)(chunk, alpha)
             stop, pieces = len(chunk), list[tuple[int, ...]]()
             while stop:
                 shares, arcs = lattice[stop]

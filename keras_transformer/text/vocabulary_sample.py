@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable
 from typing import TypeVar
 
-from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.argument_checks import check_no_string, check_positive_int
 
 _T = TypeVar("_T")
 
@@ -24,7 +24,7 @@ def sample_lines(lines: Iterable[str], most: int, seed: int = 0) -> list[str]:
         The drawn lines.
 
     Raises:
-        ValueError: `most` is not a positive integer.
+        ValueError: `most` is not a positive integer, or `lines` is a string.
 
     Example:
         >>> sample_lines(["one", "", "two", "three"], most=3)
@@ -34,6 +34,7 @@ def sample_lines(lines: Iterable[str], most: int, seed: int = 0) -> list[str]:
         Vitter, 1985, Random Sampling with a Reservoir, algorithm R.
     """
     check_positive_int("most", most)
+    check_no_string("lines", lines)
     sample, _ = draw_some(filter(str.strip, lines), most, random.Random(seed))
     return [line for _, line in sorted(sample)]
 

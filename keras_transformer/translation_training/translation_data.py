@@ -76,12 +76,25 @@ class RemainingText(ParallelText):
     def __init__(self, text: ParallelText, left_out: Iterable[int]) -> None:
         super().__init__(text.name)
         self.text = text
+        self.unit = text.unit
         self.left_out = frozenset(left_out)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         for number, pair in enumerate(self.text):
             if number not in self.left_out:
                 yield pair
+
+    @property
+    def num_pairs(self) -> int | None:
+        """Number of pairs if that of the text is known, else None."""
+        pairs = self.text.num_pairs
+        return None if pairs is None else pairs - len(self.left_out)
+
+    def line_numbers(self) -> Iterator[int]:
+        """The text's own."""
+        for place, number in enumerate(self.text.line_numbers()):
+            if place not in self.left_out:
+                yield number
 
     def fingerprint(self) -> str:
         """The text's own, with the numbers that are left out."""

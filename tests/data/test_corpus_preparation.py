@@ -17,6 +17,7 @@ import pytest
 from keras_transformer.data import (
     PairFilters,
     ParallelCorpus,
+    ParallelFiles,
     ParallelText,
     SentencePairs,
     pair_sifting,
@@ -143,6 +144,45 @@ def test_any_change_of_content_is_prepared_anew(tmp_path, changed):
     prepared(tmp_path)
     prepared(tmp_path, **changed)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_text_that_changes_while_it_is_read_is_no_corpus(tmp_path):
+    """Otherwise its words would be found under the hash of the older ones."""
+    for name in ("a.en", "a.de"):
+        (tmp_path / name).write_text("a b\n")
+    text = ParallelFiles(tmp_path / "a.en", tmp_path / "a.de")
+
+    def changing(*arguments):
+        (tmp_path / "a.en").write_text("c c c\n")
+        yield from pair_sifting.sift(*arguments)
+
+    with pytest.raises(UserInputError, match="a.en changed while it was read"):
+        prepare_corpus(text, LetterTokenizer(), tmp_path / "cache", sift=changing)
+    assert not list((tmp_path / "cache").glob("*/"))
+    corpus = prepare_corpus(text, LetterTokenizer(), tmp_path / "cache")
+    assert pairs(corpus) == [([99] * 3, [97, 98])]
+
+
+def test_an_error_of_the_text_is_no_fault_of_the_folder(tmp_path):
+    class Broken(SentencePairs):
+        def __iter__(self):
+            raise ConnectionResetError(104, "Connection reset by peer")
+
+    with pytest.raises(ConnectionResetError):
+        prepare_corpus(Broken(["a"], ["b"]), LetterTokenizer(), tmp_path)
+    with pytest.raises(ValueError, match="`keep_text` must be True or False"):
+        prepared(tmp_path, keep_text=1)
+
+
+def test_indices_are_those_of_a_list(tmp_path):
+    corpus = prepared(tmp_path, keep_text=True)
+    assert corpus.source(-1).tolist() == corpus.source(2).tolist() == [100, 101, 102]
+    assert corpus.target(-3).tolist() == corpus.target(0).tolist()
+    assert corpus.source_text([-1, 0]) == ["d e f", "a b"]
+    for read in (corpus.source, corpus.target, lambda index: corpus.target_text([index])):
+        for index in (3, -4):
+            with pytest.raises(IndexError):
+                read(index)
 
 
 def test_open_finds_what_was_prepared(tmp_path):

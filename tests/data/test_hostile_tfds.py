@@ -97,6 +97,13 @@ def test_records_that_are_none(data_dir, no_tfds, damage):
     assert is_refused(data_dir)
 
 
+def test_fewer_pairs_than_tfds_recorded(data_dir):
+    """With the library, to which an empty file is one without records."""
+    (folder(data_dir) / SHARD).write_bytes(b"")
+    with pytest.raises(UserInputError, match="it must hold 20 pairs. Received: 0. Prepare it"):
+        read(data_dir)
+
+
 def test_a_pipe_or_no_file_for_the_records(data_dir, no_tfds):
     path = folder(data_dir) / SHARD
     path.unlink()

@@ -129,6 +129,9 @@ def test_the_same_words_in_other_places_are_no_duplicates(tmp_path):
         ({"max_ratio": 0.5}, "`max_ratio` must be a number >= 1. Received: max_ratio=0.5"),
         ({"max_ratio": float("nan")}, "`max_ratio` must be a number >= 1"),
         ({"max_ratio": True}, "`max_ratio` must be a number >= 1"),
+        ({"max_ratio": float("inf")}, "`max_ratio` must be a number >= 1"),
+        ({"duplicates": "no"}, "`duplicates` must be True or False"),
+        ({"copies": 1}, "`copies` must be True or False"),
     ],
 )
 def test_rules_of_the_filters(arguments, message):

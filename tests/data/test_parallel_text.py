@@ -1,6 +1,7 @@
 """Text in pairs: read as often as wished, and known again by its content."""
 
 import gzip
+import math
 
 import pytest
 
@@ -69,6 +70,28 @@ def test_pairs_are_counted_with_the_fingerprint(tmp_path):
     assert text.num_pairs is None
     text.fingerprint()
     assert text.num_pairs == 3
+
+
+def test_a_changed_file_has_another_fingerprint(tmp_path):
+    source, target = tmp_path / "a.en", tmp_path / "a.de"
+    source.write_text("one\n")
+    target.write_text("eins\n")
+    text = ParallelFiles(source, target)
+    before = text.fingerprint()
+    source.write_text("one two\n")
+    assert text.fingerprint() == ParallelFiles(source, target).fingerprint() != before
+
+
+@pytest.mark.parametrize("other", [None, math.nan, b"bytes"])
+def test_lists_of_something_else_than_strings(other):
+    with pytest.raises(ValueError, match=r"Received: sources\[1\]="):
+        SentencePairs(["a", other], ["b", "c"])
+
+
+def test_any_strings_are_pairs():
+    text = SentencePairs((word for word in ["a\ud800"]), ["b"])
+    assert list(text) == [("a\ufffd", "b")]
+    assert text.fingerprint()
 
 
 def test_the_fingerprint_is_that_of_the_lines(tmp_path):

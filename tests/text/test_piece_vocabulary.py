@@ -89,6 +89,18 @@ def test_tags_of_a_target_language_are_one_token_at_the_start(both):
     assert SentencePieceTokenizer(spm()).target_languages == ()
 
 
+@pytest.mark.parametrize("model_type", ["bpe", "unigram"])
+def test_samples_have_the_ids_of_the_other_side_too(model_type):
+    vocabulary, tokenizer = mapped(spm(model_type=model_type))
+    texts = [*SENTENCES, "a 漢 tree", "漢漢字"]
+    if model_type == "bpe":
+        assert tokenizer.sample(texts, alpha=0, seed=1) == tokenizer.encode(texts)
+    for seed in range(5):
+        (row,) = tokenizer.sample(["a 漢 house"], alpha=0.3, seed=seed)
+        assert vocabulary.ids["漢"] in row
+        assert tokenizer.decode([row]) == ["a 漢 house"]
+
+
 def test_samples_have_the_vocabularys_ids(both):
     _, tokenizer = both
     rows = tokenizer.sample([">>deu<< a small house"] * 50, alpha=0.3, seed=1)

@@ -169,6 +169,11 @@ def test_no_text(lines):
         ({"normalization": "nfd"}, "`normalization` must be one of"),
         ({"character_coverage": 0.5}, r"`character_coverage` must be a number in \[0.98, 1\]"),
         ({"lines": "one string"}, "`lines` must be a list of strings"),
+        ({"user_defined_symbols": "<BT>"}, "`user_defined_symbols` must be a list of strings"),
+        ({"user_defined_symbols": [""]}, "without white space and ▁. Received: ''"),
+        ({"user_defined_symbols": ["a b"]}, "without white space and ▁. Received: 'a b'"),
+        ({"user_defined_symbols": ["a▁"]}, "without white space and ▁. Received: 'a▁'"),
+        ({"user_defined_symbols": [5]}, "`user_defined_symbols` must be strings"),
     ],
 )
 def test_wrong_settings(settings, message):
@@ -177,13 +182,27 @@ def test_wrong_settings(settings, message):
         SentencePieceTokenizer.train(settings.pop("lines"), **settings)
 
 
-def test_a_fault_in_the_lines_is_not_taken_for_bad_input():
+@pytest.mark.parametrize(
+    "fault", [KeyError("a fault of the program"), UserInputError("x, line 3"), KeyboardInterrupt()]
+)
+def test_a_fault_in_the_lines_is_raised_as_it_is(fault):
     def lines():
         yield "a line"
-        raise KeyError("a fault of the program")
+        raise fault
 
-    with pytest.raises(RuntimeError, match="a fault of the program"):
+    with pytest.raises(type(fault)) as raised:
         SentencePieceTokenizer.train(lines(), vocabulary_size=60)
+    assert raised.value is fault
+
+
+def test_lines_are_any_strings():
+    assert SentencePieceTokenizer.train(["a b \ud800"], vocabulary_size=8).decode([[4]])
+    with pytest.raises(ValueError, match=r"`lines` must be strings. Received: lines\[1\]=None"):
+        SentencePieceTokenizer.train(["a b", None], vocabulary_size=8)
+
+
+def test_lone_surrogates_are_read_as_replacement_characters(tokenizer):
+    assert tokenizer.encode(["a\ud800b"]) == tokenizer.encode(["a\ufffdb"])
 
 
 def test_encode_refuses_a_single_string(tokenizer):

@@ -243,6 +243,20 @@ def test_wrong_arguments(tokenizer, arguments, message):
         tokenizer.sample(arguments.pop("sentences"), **arguments)
 
 
+@pytest.mark.parametrize("model_type", ["bpe", "unigram"])
+def test_long_chunks_are_drawn_as_short_ones(model_type, monkeypatch):
+    """As text without spaces has them: they are not kept."""
+    texts = [line.replace(" ", "") for line in LINES] + LINES
+    drawn = []
+    for longest in (0, 10, 10_000):
+        for module in ("bpe_dropout", "unigram_sampling"):
+            monkeypatch.setattr(f"keras_transformer.text.{module}.LONGEST_CACHED", longest)
+        tokenizer = SentencePieceTokenizer(train(model_type).model_bytes)
+        drawn.append([tokenizer.sample(texts, alpha=0.3, seed=seed) for seed in range(20)])
+    assert drawn[0] == drawn[1] == drawn[2]
+    assert len({tuple(rows[0]) for rows in drawn[0]}) > 10
+
+
 def test_what_is_no_text_raises_in_the_caller(tokenizer):
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match=r"Received: sentences\[0\]=3"):
         tokenizer.sample([3], alpha=0.1, seed=0)

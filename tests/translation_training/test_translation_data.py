@@ -2,7 +2,7 @@ import collections
 
 import pytest
 
-from keras_transformer.data import ParallelText, SentencePairs
+from keras_transformer.data import ParallelText, SentencePairs, pair_sifting
 from keras_transformer.errors import UserInputError
 from keras_transformer.translation_training import TranslationData
 from keras_transformer.translation_training.translation_data import hold_out
@@ -62,6 +62,16 @@ def test_pairs_without_text_are_not_held_out():
     sources = [f"{number}" if number % 2 else " " for number in range(40)]
     _, held_out = hold_out(SentencePairs(sources, sources), 1000, seed=1)
     assert [source.strip() != "" for source, _ in held_out] == [True, True]
+
+
+def test_the_rest_keeps_the_numbers_of_its_lines(monkeypatch):
+    monkeypatch.setattr(pair_sifting, "CHUNK_PAIRS", 7)
+    words = [str(number) for number in range(1, 41)]
+    rest, _ = hold_out(SentencePairs(words, words), most=4, seed=1)
+    found = list(pair_sifting.chunks(rest))
+    assert sum(len(chunk.sources) for chunk in found) == 36
+    for chunk in found:
+        assert list(map(str, chunk.numbers)) == chunk.sources
 
 
 def test_the_rest_is_another_text_to_the_cache():

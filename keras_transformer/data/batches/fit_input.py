@@ -37,8 +37,8 @@ def plan_batches(
         corpora: one or several corpora.
         special_tokens: the tokenizer's special tokens.
         weights: numbers > 0, one for each corpus: how often an epoch reads each of its pairs. 2
-            reads them twice; 0.25 reads a different quarter of the corpus in each epoch. Defaults
-            to 1 for each.
+            reads them twice; 0.25 reads a different quarter of the corpus in each epoch, without
+            `shuffle` the same. Defaults to 1 for each.
         batch_tokens: maximum number of source tokens and of target tokens in a batch, with padding.
         seed: integer >= 0; determines the order of the batches.
         shuffle: whether epochs differ in the order of their sentences.

@@ -49,6 +49,7 @@ class PairSlots:
             repeats = math.floor(weight)
             # Rounded first: 0.07 * 100 is a little more than 7.
             turns = math.ceil(round((weight - repeats) * pairs, 6))
+            turns = max(turns, 0 if repeats else 1)
             if repeats:
                 self._add(_RepeatedPairs(first_pair, pairs), repeats * pairs)
                 for side, values in zip(lengths, sides, strict=True):

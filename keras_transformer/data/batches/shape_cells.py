@@ -74,6 +74,11 @@ def _rows(batch_tokens: int, length: NDArray[np.integer]) -> NDArray[np.integer]
     return np.where(rows >= _LEAST_ROUNDED_ROWS, rows // _MULTIPLE * _MULTIPLE, rows)
 
 
+def _rounded_rows(rows: int) -> int:
+    """The next multiple for many rows."""
+    return -(-rows // _MULTIPLE) * _MULTIPLE if rows >= _LEAST_ROUNDED_ROWS else rows
+
+
 def _longest_of_spans(lengths: NDArray[np.integer]) -> NDArray[np.integer]:
     """longest[i, j]: maximum of levels `i` to `j`; 0 if `j < i`."""
     levels = len(lengths)
@@ -130,6 +135,6 @@ def _carry(spans: list[tuple[int, int, int, int]]) -> list[Cell]:
         if start == stop:
             continue
         batches = -(-(stop - start) // rows)
-        cells.append((start, stop, -(-(stop - start) // batches)))
+        cells.append((start, stop, min(rows, int(_rounded_rows(-(-(stop - start) // batches))))))
         start = stop
     return cells
