@@ -38,8 +38,8 @@ def start_backend_quietly(devices: bool = True, *, batches: int = 1) -> None:
         UserInputError: the backend is not installed, or this package does not support it.
     """
     is_quiet = os.environ.setdefault(LOG_LEVEL, "2") >= "2"  # 2: only errors from here on
-    if batches > 1:
-        at_once = min(MOST_AT_ONCE, batches)
+    if batches > 1 or CORES in os.environ:
+        at_once = min(MOST_AT_ONCE, max(1, batches))
         os.environ.setdefault(THREADS, str(max(1, num_cores() // at_once)))
     with held_stderr() if is_quiet else contextlib.nullcontext():
         with _kept_imports():

@@ -37,10 +37,18 @@ class BlockName(NamedTuple):
 
 
 class _Record(msgspec.Struct):
-    """The content of `.job.json`: what decides the lines."""
+    """The content of `.job.json`: what decides the lines.
+
+    Files have no offsets in it, which follow from the rest: it must stay small.
+    """
 
     settings: dict[str, Any]
     inputs: list[list[InputFile]]
+
+    def __post_init__(self) -> None:
+        self.inputs = [
+            [msgspec.structs.replace(file, offsets=None) for file in files] for files in self.inputs
+        ]
 
 
 class BlockFolder:
@@ -80,7 +88,7 @@ class BlockFolder:
         self.path = Path(path)
         self._inputs = [list(files) for files in inputs]
         # As they will be read again.
-        self._settings = json.loads(json.dumps(settings))
+        self._record = _Record(json.loads(json.dumps(settings)), self._inputs)
         self._provisional = dict(provisional or {})
         self._names = output_names([files[0].path for files in inputs])
         self._missing: list[set[int]] = []
@@ -146,17 +154,18 @@ class BlockFolder:
                         f"The output {self.path / name} exists. It is not overwritten."
                     )
             self._remove_blocks()  # without their record they may be of any job
-        write_json(path, msgspec.to_builtins(_Record(self._settings, self._inputs)))
+        write_json(path, msgspec.to_builtins(self._record))
         self._missing = [self._missing_of(file) for file in range(len(self._inputs))]
         for file, missing in enumerate(self._missing):
             if not missing and not (self.path / self._names[file]).exists():
                 self._join(file)
 
     def _check_record(self, record: _Record) -> None:
-        if record.inputs != self._inputs:
+        if record.inputs != self._record.inputs:
             raise UserInputError(f"{self.path} was begun with other input lines. {_ADVICE}")
-        names = sorted(record.settings.keys() | self._settings.keys())
-        other = [x for x in names if record.settings.get(x) != self._settings.get(x)]
+        settings = self._record.settings
+        names = sorted(record.settings.keys() | settings.keys())
+        other = [x for x in names if record.settings.get(x) != settings.get(x)]
         other = [x for x in other if record.settings.get(x) not in self._provisional.get(x, ())]
         if other:
             raise UserInputError(

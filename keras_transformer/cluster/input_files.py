@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import io
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -163,7 +163,10 @@ def path_of(path: str) -> str:
     """
     if not is_uri(path):
         return path
-    parts = urlsplit(path)
+    try:
+        parts = urlsplit(path)
+    except ValueError as error:
+        raise UserInputError(f"Cannot read {path}: {error}") from error
     if parts.password is not None:
         raise UserInputError(
             "A URI must not have a password: name it in the variables or files of the object "
@@ -223,13 +226,21 @@ def _rows_from(path: str, column: str, first: int) -> Iterator[str]:
                 groups.append(group)
             else:
                 before += rows
-        texts = (
-            text
-            for batch in parquet.iter_batches(row_groups=groups, columns=[column])
-            for text in batch.column(0).to_pylist()
-        )
+        batches = parquet.iter_batches(row_groups=groups, columns=[column])
+        texts = itertools.chain.from_iterable(_texts(path, batches, before))
         for text in itertools.islice(texts, first - before, None):
             yield "" if text is None else text
+
+
+def _texts(path: str, batches: Iterable[Any], before: int) -> Iterator[list[str | None]]:
+    """The texts of batches of rows; `before` is the number of rows before them."""
+    for batch in batches:
+        try:
+            yield batch.column(0).to_pylist()
+        except UnicodeDecodeError as error:  # Arrow does not look at it before
+            rows = f"rows {before + 1:,} to {before + batch.num_rows:,}"
+            raise UserInputError(f"{path}, {rows}: a text is not UTF-8: {error.reason}") from error
+        before += batch.num_rows
 
 
 @contextlib.contextmanager
@@ -241,11 +252,10 @@ def _open_parquet(path: str, column: str) -> Iterator[Any]:
         with open_anywhere(path) as file, parquet.ParquetFile(file) as opened:
             schema = opened.schema_arrow
             index = schema.get_field_index(column)
-            is_text = index >= 0 and (
-                types.is_string(schema.field(index).type)
-                or types.is_large_string(schema.field(index).type)
-            )
-            if not is_text:
+            kind = schema.field(index).type if index >= 0 else None
+            if kind is not None and types.is_dictionary(kind):
+                kind = kind.value_type
+            if kind is None or not (types.is_string(kind) or types.is_large_string(kind)):
                 raise UserInputError(
                     f"{path} has no column of texts named {column!r}, but {', '.join(schema.names)}"
                 )

@@ -8,11 +8,14 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
-from keras_transformer.backend_start import CORES, MOST_AT_ONCE, THREADS
+from keras_transformer.backend_start import CORES, THREADS
 from keras_transformer.cluster.attempts import MOST, start_attempts
 from keras_transformer.cluster.block_folder import BlockFolder, BlockName
 from keras_transformer.cluster.input_files import FilePart, InputFile, scan_file
-from keras_transformer.cluster.worker_resources import Workers, resources_of
+from keras_transformer.cluster.worker_resources import (
+    Workers,
+    resources_of,
+)
 from keras_transformer.command_line.line_stream import line_bar
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import tell
@@ -165,7 +168,13 @@ def _answers(
     )
     answers = rows.map_batches(
         _Worker,
-        fn_constructor_args=(work, attempts, resources.num_cpus, os.getcwd()),
+        fn_constructor_args=(
+            work,
+            attempts,
+            resources.num_cpus,
+            os.getcwd(),
+            os.environ.get("KERAS_BACKEND"),
+        ),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(size=resources.number),
         num_cpus=resources.num_cpus - _LEFT_CPUS,
@@ -223,10 +232,14 @@ def _datasource(ray: ModuleType, pieces: list[_Piece]) -> Any:
 class _Worker:
     """An actor: it loads its model while the first block is read."""
 
-    def __init__(self, work: LineWork, attempts: Any, num_cpus: int, folder: str) -> None:
-        os.environ[THREADS] = str(max(1, num_cpus // MOST_AT_ONCE))
+    def __init__(
+        self, work: LineWork, attempts: Any, num_cpus: int, folder: str, backend: str | None
+    ) -> None:
+        os.environ.pop(THREADS, None)  # so many as the work needs
         for name in (CORES, "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"):
             os.environ[name] = str(num_cpus)
+        if backend is not None:  # read when Keras is imported
+            os.environ["KERAS_BACKEND"] = backend
         with contextlib.suppress(OSError):  # a machine without this folder has no relative paths
             os.chdir(folder)
         self._attempts = attempts

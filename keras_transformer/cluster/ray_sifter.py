@@ -21,11 +21,12 @@ from keras_transformer.data.pair_sifting import (
     progress_bar,
 )
 from keras_transformer.data.parallel_text import ParallelText
+from keras_transformer.errors import UserInputError
 
 # A group of chunks has a million pairs; a part of all hashes has at most some 16 million.
 GROUP_CHUNKS = 100
 PART_PAIRS = 1 << 24
-_PARTS = 8  # of a text whose number of pairs is not known
+_MOST_RETRIES = 20  # of a task whose worker or machine is lost
 
 Remote: TypeAlias = Callable[..., Any]  # `ray.remote` with the options of all tasks
 
@@ -63,16 +64,33 @@ class RaySifter:
         with ray_cluster(self.address) as ray:
             cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
             in_worker = ray.get_runtime_context().get_actor_id() is not None
-            remote = functools.partial(ray.remote, max_retries=-1, num_cpus=0 if in_worker else 1)
+            remote = functools.partial(ray.remote, max_retries=_MOST_RETRIES, num_cpus=1)
+            if in_worker:
+                # Tasks without CPUs would all run on this machine.
+                remote = functools.partial(remote, num_cpus=0, scheduling_strategy="SPREAD")
             window = self.window or (cpus if in_worker else 2 * cpus)
-            groups = None
-            if sifter.filters.duplicates:
-                groups = _find_repeated(ray, remote, text, window)
-            tasks = _sift_tasks(ray, remote, text, sifter, groups)
-            with progress_bar(text, "Tokenizing") as progress:
-                for number_of_pairs, kept in _in_order(ray, tasks, window):
-                    yield kept
-                    progress.update(number_of_pairs)
+            try:
+                yield from _sifted_chunks(ray, remote, text, sifter, window)
+            except ray.exceptions.RayTaskError:  # of the tokenizer
+                raise
+            except ray.exceptions.RayError as error:
+                raise UserInputError(
+                    f"Tasks of the Ray cluster that prepare {text.name} ended again and again, as "
+                    f"happens where memory runs out: {' '.join(str(error).split())[:300]}"
+                ) from error
+
+
+def _sifted_chunks(
+    ray: ModuleType, remote: Remote, text: ParallelText, sifter: PairSifter, window: int
+) -> Iterator[KeptPairs]:
+    groups = None
+    if sifter.filters.duplicates:
+        groups = _find_repeated(ray, remote, text, window)
+    tasks = _sift_tasks(ray, remote, text, sifter, groups)
+    with progress_bar(text, "Tokenizing") as progress:
+        for number_of_pairs, kept in _in_order(ray, tasks, window):
+            yield kept
+            progress.update(number_of_pairs)
 
 
 class _Positions(NamedTuple):
@@ -116,32 +134,30 @@ def _find_repeated(
     ray: ModuleType, remote: Remote, text: ParallelText, window: int
 ) -> list[list[Any]]:
     """For each group of chunks, references to the places of its repeated pairs, by part."""
-    pairs = text.num_pairs
-    num_parts = _PARTS if pairs is None else max(1, -(-pairs // PART_PAIRS))
-    hash_chunk = remote()(_hashes)
-    divide = remote(num_returns=num_parts)(_divided)
-    parts: list[list[Any]] = [[] for _ in range(num_parts)]  # of the groups' hashes
-    group: list[Any] = []
-
-    def divide_group() -> None:
-        for part, pieces in zip(parts, _listed(divide.remote(num_parts, *group)), strict=True):
-            part.append(pieces)
-        group.clear()
-
+    hash_chunk, join = remote()(_hashes), remote()(_joined)
+    pairs = 0
+    group: list[Any] = []  # of chunks' hashes, small objects that this process holds
+    groups: list[Any] = []
     with progress_bar(text, "Hashing") as progress:
         tasks = ((len(x.sources), hash_chunk.remote(x.sources, x.targets)) for x in chunks(text))
         for number_of_pairs, reference in _started(ray, tasks, window):
             group.append(reference)
             if len(group) == GROUP_CHUNKS:
-                divide_group()
+                groups.append(join.remote(*group))
+                group.clear()
+            pairs += number_of_pairs
             progress.update(number_of_pairs)
     if group:
-        divide_group()
-    num_groups = len(parts[0])
-    if not num_groups:
+        groups.append(join.remote(*group))
+        group.clear()
+    if not groups:
         return []
-    find = remote(num_returns=num_groups)(_repeated_places)
-    searches = (_listed(find.remote(*pieces)) for pieces in parts)
+    num_parts = -(-pairs // PART_PAIRS)
+    divide = remote(num_returns=num_parts)(_divided)
+    pieces = [_listed(divide.remote(num_parts, hashes)) for hashes in groups]
+    groups.clear()  # they are freed as soon as they are divided
+    find = remote(num_returns=len(pieces))(_repeated_places)
+    searches = (_listed(find.remote(*part)) for part in zip(*pieces, strict=True))
     # Few at once: each has the hashes of a part in its memory.
     found = [group for _, group in _started(ray, ((0, x) for x in searches), window)]
     return [list(references) for references in zip(*found, strict=True)]
@@ -151,9 +167,12 @@ def _hashes(sources: list[str], targets: list[str]) -> NDArray[np.uint64]:
     return pair_hashes(sources, targets)
 
 
-def _divided(num_parts: int, *chunks_of_hashes: NDArray[np.uint64]) -> Any:
+def _joined(*hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    return np.concatenate(hashes)
+
+
+def _divided(num_parts: int, hashes: NDArray[np.uint64]) -> Any:
     """The hashes of a group in parts by their value."""
-    hashes = np.concatenate(chunks_of_hashes)
     places = np.arange(len(hashes), dtype=np.uint32)
     part = hashes % np.uint64(num_parts)
     found = [_Positions(hashes[part == i], places[part == i]) for i in range(num_parts)]

@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import logging
 import os
+import shutil
 import socket
 import sys
 import tempfile
@@ -54,7 +55,7 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
         try:
             with ThreadPoolExecutor(1) as thread:
                 data = thread.submit(_import, "ray.data")  # meanwhile
-                ray.init(
+                context = ray.init(
                     address=address,
                     log_to_driver=False,
                     logging_level=logging.ERROR,
@@ -72,11 +73,8 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
                 yield ray
         finally:
             ray.shutdown()
-
-
-def said_by_ray(error: Exception) -> str:
-    """The message of an error of Ray's in one line, of at most 300 characters."""
-    return " ".join(str(error).split())[:300]
+            if address == LOCAL:  # Ray leaves the logs of each cluster
+                shutil.rmtree(context.address_info["session_dir"], ignore_errors=True)
 
 
 def _check_answers(address: str) -> None:
@@ -103,7 +101,7 @@ def _without_native_messages() -> Iterator[None]:
         sys.stderr = own
         try:
             yield
-        except (UserInputError, KeyboardInterrupt):
+        except (UserInputError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException:
             held.seek(0)

@@ -15,9 +15,14 @@ from types import ModuleType
 from typing import Any, TextIO
 
 from keras_transformer.backend_start import CORES, LOG_LEVEL, THREADS
-from keras_transformer.cluster.ray_start import LOCAL, ray_cluster, said_by_ray
+from keras_transformer.cluster.ray_start import LOCAL, ray_cluster
 from keras_transformer.cluster.remote_streams import RemoteStreams
-from keras_transformer.cluster.worker_resources import Resources, Workers, resources_of
+from keras_transformer.cluster.worker_resources import (
+    Resources,
+    Workers,
+    resources_of,
+    tell_of_other_work,
+)
 from keras_transformer.errors import UserInputError, WorkerLost
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.runs.run_checkpoints import step_of
@@ -98,6 +103,8 @@ def train_on_ray(
 
     with ray_cluster(address) as ray:
         resources = resources_of(ray, asked)
+        if address != LOCAL:
+            tell_of_other_work(ray, resources)
         streams = stdout, sys.stderr
         attempts = 0
         while True:
@@ -112,14 +119,11 @@ def train_on_ray(
             if attempts == _MOST_ATTEMPTS:
                 raise UserInputError(
                     f"Workers of the training were lost {attempts} times without a new checkpoint "
-                    f"in {directory.path}. The last time: {said_by_ray(error)}"
+                    f"in {directory.path}. The last time: {' '.join(str(error).split())[:300]}"
                 ) from error
             resources = _room_again(ray, asked)
             place = f"step {new_step}" if new_step else "the beginning"
-            tell(
-                f"A worker of the training was lost. Going on from {place} with "
-                f"{resources.number} of them."
-            )
+            tell(f"{_what_happened(error)} Going on from {place} with {resources.number} of them.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -258,6 +262,17 @@ def _raise_unless_lost(error: Exception) -> None:
         if isinstance(failure, UserInputError):
             raise failure
     raise error
+
+
+def _what_happened(error: Exception) -> str:
+    from ray.train import ControllerError
+    from ray.train.v2._internal.exceptions import WorkerGroupStartupTimeoutError
+
+    failure = error.controller_failure if isinstance(error, ControllerError) else error
+    if isinstance(failure, WorkerGroupStartupTimeoutError):
+        seconds = os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"]
+        return f"The cluster had no room for the workers within {seconds} seconds."
+    return "A worker of the training was lost."
 
 
 def _room_again(ray: ModuleType, asked: Workers) -> Resources:

@@ -1,9 +1,13 @@
 """How many workers a cluster has room for, and what each of them has."""
 
+import time
 from types import ModuleType
 from typing import NamedTuple
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.standard_streams import tell
+
+_GRACE_SECONDS = 5
 
 
 class Workers(NamedTuple):
@@ -53,3 +57,26 @@ def resources_of(ray: ModuleType, workers: Workers, *, or_fewer: bool = False) -
         room = f"The cluster has room for {fitting} workers of {device}"
         raise UserInputError(f"{room}. Received: {number} workers" if number else f"{room}.")
     return Resources(number, num_cpus, num_gpus)
+
+
+def tell_of_other_work(ray: ModuleType, resources: Resources) -> None:
+    """Tell if other work of the cluster holds what the workers need: they wait for it.
+
+    To be called before the job's own tasks, after a moment for those of an earlier one to end.
+    """
+    needed = {
+        "CPU": resources.number * resources.num_cpus,
+        "GPU": resources.number * resources.num_gpus,
+    }
+    end = time.monotonic() + _GRACE_SECONDS
+    while True:
+        free = ray.available_resources()
+        lacking = [name for name in needed if free.get(name, 0) < needed[name]]
+        if not lacking or time.monotonic() > end:
+            break
+        time.sleep(0.25)
+    for name in lacking:
+        tell(
+            f"The cluster has {free.get(name, 0):g} free {name}s of the {needed[name]} that the "
+            "workers need: waiting for its other work"
+        )

@@ -1,6 +1,7 @@
 """Outputs in blocks: any order, interruptions, and what is refused."""
 
 import contextlib
+import json
 import os
 
 import pytest
@@ -117,6 +118,17 @@ def test_what_no_finished_block_depends_on_may_change(tmp_path):
         BlockFolder(tmp_path, inputs(), {**SETTINGS, "long_lines": "refuse"}, provisional),
     ):
         pass
+
+
+def test_the_record_does_not_grow_with_the_lines(tmp_path):
+    with interrupted_job(tmp_path) as folder:
+        folder.write(BlockName(0, 0), ["1", "2"])
+    record = json.loads((tmp_path / ".job.json").read_text())
+    assert [file["offsets"] for files in record["inputs"] for file in files] == [None] * 2
+    record["inputs"][0][0]["offsets"] = [0, 4, 8, 10]  # as an older version wrote them
+    (tmp_path / ".job.json").write_text(json.dumps(record))
+    with interrupted_job(tmp_path) as folder:
+        assert BlockName(0, 0) not in folder.missing
 
 
 def test_blocks_without_their_record_are_made_again(tmp_path):

@@ -3,6 +3,7 @@
 import gzip
 import pickle
 
+import numpy as np
 import pyarrow
 import pytest
 from pyarrow import parquet
@@ -81,6 +82,20 @@ def test_bad_inputs_are_named(tmp_path):
             scan_file(str(tmp_path / "ids.parquet"), column, 2)
 
 
+def test_texts_of_parquet_may_be_categories_and_must_be_utf_8(tmp_path):
+    path = tmp_path / "news.parquet"
+    texts = pyarrow.array(["b", "a", "b", None]).dictionary_encode()
+    parquet.write_table(pyarrow.table({"text": texts}), path)
+    file = scan_file(str(path), "text", 3)
+    assert list(file.part([0, 1]).read()) == [["b", "a", "b"], [""]]
+    offsets, broken = np.array([0, 1, 2], "int32"), b"a\xff"
+    buffers = [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(broken)]
+    texts = pyarrow.Array.from_buffers(pyarrow.string(), 2, buffers)
+    parquet.write_table(pyarrow.table({"text": texts}), path)
+    with pytest.raises(UserInputError, match="news.parquet, rows 1 to 2: a text is not UTF-8"):
+        scan_file(str(path), "text", 3)
+
+
 def test_text_that_is_not_utf_8_has_its_line_number(tmp_path):
     path = tmp_path / "news"
     path.write_bytes(b"a\nb\nc\n\xff\n")
@@ -114,6 +129,8 @@ def test_a_file_that_has_changed_is_named(tmp_path, name):
 def test_a_uri_is_named_by_its_path():
     assert is_parquet("s3://bucket/web.parquet?endpoint_override=minio:9000")
     assert path_of("/data/what?.gz") == "/data/what?.gz"
+    with pytest.raises(UserInputError, match=r"Cannot read s3://\[web/x: Invalid"):
+        path_of("s3://[web/x")
     with pytest.raises(UserInputError, match="password.*Received: s3://key:...@bucket/x") as found:
         path_of("s3://key:secret@bucket/x")
     assert "secret" not in str(found.value)

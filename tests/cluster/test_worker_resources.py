@@ -5,7 +5,13 @@ import types
 import pytest
 
 from keras_transformer.backend_start import CORES, num_cores
-from keras_transformer.cluster.worker_resources import Resources, Workers, resources_of
+from keras_transformer.cluster import worker_resources
+from keras_transformer.cluster.worker_resources import (
+    Resources,
+    Workers,
+    resources_of,
+    tell_of_other_work,
+)
 from keras_transformer.errors import UserInputError
 from keras_transformer.serving.cpu_threads import cpu_threads
 
@@ -40,6 +46,17 @@ def test_too_many_workers_are_refused():
     with pytest.raises(UserInputError, match="room for 2 workers of 4 CPUs. Received: 3 workers"):
         resources_of(cluster_of((8.0, 0)), Workers(3))
     assert resources_of(cluster_of((8.0, 0)), Workers(3), or_fewer=True) == Resources(2, 4, 0)
+
+
+def test_other_work_is_told(capsys, monkeypatch):
+    monkeypatch.setattr(worker_resources, "_GRACE_SECONDS", 0)
+    ray = types.SimpleNamespace(available_resources=lambda: {"CPU": 1.0, "memory": 9.0})
+    tell_of_other_work(ray, Resources(2, 1, 0))
+    assert capsys.readouterr().err == (
+        "The cluster has 1 free CPUs of the 2 that the workers need: waiting for its other work\n"
+    )
+    tell_of_other_work(ray, Resources(1, 1, 0))
+    assert capsys.readouterr().err == ""
 
 
 def test_engines_of_a_worker_have_its_cores(monkeypatch):

@@ -120,6 +120,23 @@ def test_jobs_that_follow_each_other_have_other_ports(of_slurm):
     assert max(ports) <= 65535
 
 
+def test_many_tasks_a_node_have_ports_in_every_job(of_slurm):
+    nodes = {
+        "SLURM_STEP_NUM_TASKS": "64",
+        "SLURM_STEP_NODELIST": "node[08-09]",
+        "SLURM_STEP_TASKS_PER_NODE": "32(x2)",
+        "SLURM_PROCID": "0",
+        "SLURM_NODEID": "0",
+    }
+    ports = []
+    for job in range(500, 520):
+        of_slurm(**{**TWO_NODES, **nodes, "SLURM_JOB_ID": str(job)})
+        addresses, _ = slurm_tasks()
+        ports += [int(address.split(":")[1]) for address in addresses if "node08" in address]
+    assert len(set(ports)) == len(ports) == 20 * 32
+    assert max(ports) <= 65535
+
+
 @pytest.mark.tensorflow
 def test_the_addresses_are_those_of_tensorflows_resolver(of_slurm):
     import tensorflow as tf

@@ -1,9 +1,10 @@
 """Verbs that answer lines, on a Ray cluster."""
 
 import argparse
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keras_transformer.command_line.line_stream import next_piece
 from keras_transformer.commands.arguments.cluster_arguments import LINE_JOB, column_of
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
     from keras_transformer.cluster.line_job import LineWork
 
 # Of the parsed command line.
-PROVISIONAL = {"long_lines": ["refuse"]}  # a line that is too long has ended the job
+PROVISIONAL: dict[str, list[Any]] = {
+    "long_lines": ["refuse"],  # a line that is too long has ended the job
+    "source_language": [None],  # of splitting alone
+    "backend": [None],
+}
 CHANGE_NO_LINE = ("arguments", "batch_size", "cluster", "output", "verb", *LINE_JOB)
 
 
@@ -34,8 +39,12 @@ def run_on_cluster(
     """
     from keras_transformer.cluster.block_folder import BlockFolder, begun_block_lines
     from keras_transformer.cluster.line_job import run_lines, scan_inputs
-    from keras_transformer.cluster.ray_start import ray_cluster
-    from keras_transformer.cluster.worker_resources import Workers
+    from keras_transformer.cluster.ray_start import LOCAL, ray_cluster
+    from keras_transformer.cluster.worker_resources import (
+        Workers,
+        resources_of,
+        tell_of_other_work,
+    )
 
     files = _files_of(options, sides)
     settle_search(options)
@@ -45,14 +54,20 @@ def run_on_cluster(
         for name, value in vars(options).items()
         if name not in CHANGE_NO_LINE and name not in names
     }
+    if settings.get("long_lines") != "split":
+        settings.pop("source_language", None)
+    settings["backend"] = os.environ.get("KERAS_BACKEND", "tensorflow")
     settings["model_digests"] = model_digests(options)
     block_lines = options.block_lines or lines_a_piece(options)
     if (begun := begun_block_lines(options.output) or block_lines) != block_lines:
         tell(f"{options.output}: blocks have {begun:,} lines, as the job began with them")
+    workers = Workers(options.workers, options.worker_cpus)
     with ray_cluster(options.cluster) as ray:
+        resources = resources_of(ray, workers)
+        if options.cluster != LOCAL:
+            tell_of_other_work(ray, resources)
         inputs = scan_inputs(ray, files, begun)
         with BlockFolder(options.output, inputs, settings, PROVISIONAL) as folder:
-            workers = Workers(options.workers, options.worker_cpus)
             run_lines(ray, work, inputs, folder, workers)
 
 

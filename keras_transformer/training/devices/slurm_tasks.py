@@ -103,7 +103,7 @@ def _numbers(ranges):
 
 
 def _first_port(tasks_of_a_node):
-    text = os.environ.get(PORT) or str(_FIRST_PORT + _offset_of_the_job())
+    text = os.environ.get(PORT) or str(_FIRST_PORT + _offset_of_the_job(tasks_of_a_node))
     last = _LAST_PORT - tasks_of_a_node + 1
     if not text.isdecimal() or not 1 <= int(text) <= last:
         raise UserInputError(
@@ -113,7 +113,8 @@ def _first_port(tasks_of_a_node):
     return int(text)
 
 
-def _offset_of_the_job():
+def _offset_of_the_job(tasks_of_a_node):
+    ports = max(_PORTS_OF_A_JOB, tasks_of_a_node)
     job = os.environ.get(JOB, "")
     number = int(job) if job.isdecimal() else 0
-    return number * _PORTS_OF_A_JOB % (_LAST_PORT + 1 - _FIRST_PORT)
+    return number % max(1, (_LAST_PORT + 1 - _FIRST_PORT) // ports) * ports
