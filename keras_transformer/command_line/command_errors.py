@@ -11,6 +11,7 @@ from keras_transformer.errors import UserInputError, is_out_of_memory
 from keras_transformer.files.standard_streams import (
     full_output,
     output_fault,
+    print_any_path,
     replace_missing_streams,
     tell,
 )
@@ -108,6 +109,7 @@ def run_command(main: Callable[[], int | None]) -> int:
         0
     """
     replace_missing_streams()
+    print_any_path()
     if found := conflict():
         tell(f"warning: {found}")
     try:

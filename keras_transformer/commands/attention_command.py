@@ -16,8 +16,8 @@ from keras_transformer.commands.arguments.model_arguments import (
 )
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import SentenceTooLong, UserInputError
+from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import tell
-from keras_transformer.files.whole_files import write_bytes, write_text
 
 if TYPE_CHECKING:
     from keras_transformer.interpretation import AttentionMaps
@@ -93,9 +93,9 @@ def attention(options: argparse.Namespace) -> None:
         message = str(error).replace(f"{error.name}[{error.index}]", f"--{flag}", 1)
         raise UserInputError(message) from error
     if ending == PAGE:
-        write_text(options.output, attention_page(maps, options.source))
+        write_output(options.output, attention_page(maps, options.source))
     else:
-        write_bytes(options.output, _figure(options, maps, ending))
+        write_output(options.output, _figure(options, maps, ending))
 
 
 def _check(options: argparse.Namespace, ending: str) -> None:
@@ -105,6 +105,7 @@ def _check(options: argparse.Namespace, ending: str) -> None:
             f"`--output` must end in one of {', '.join((PAGE, *FIGURES))}. "
             f"Received: --output {options.output}"
         )
+    find_output(options.output)
     if ending == PAGE:
         for name in OF_FIGURES:
             if getattr(options, name) is not None:

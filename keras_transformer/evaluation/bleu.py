@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import sacrebleu
 
+from keras_transformer.argument_checks import check_no_string
 from keras_transformer.errors import UserInputError
 
 _NETWORK_SECONDS = 30  # how long to wait for a silent server
@@ -75,7 +76,9 @@ def _network_timeout(seconds: float) -> Iterator[None]:
 
 
 def check_paired(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Require as many hypotheses as references, and at least one."""
+    """Require lists of as many hypotheses as references, and at least one of each."""
+    check_no_string("hypotheses", hypotheses)
+    check_no_string("references", references)
     if len(hypotheses) != len(references) or not hypotheses:
         raise UserInputError(
             "`hypotheses` and `references` must have the same length, at least 1. "

@@ -52,6 +52,12 @@ def replace_missing_streams() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - stays open
 
 
+def print_any_path() -> None:
+    """Let standard output print names of files that are not in its encoding, as they are."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="surrogateescape")
+
+
 def require_standard_output() -> None:
     """Refuse a closed standard output before a command's work instead of after it."""
     sys.stdout.write("")

@@ -130,7 +130,7 @@ def test_characters_without_a_glyph_are_one_warning(attention):
         ("figure.png", "--layer 4", "`--layer` must be at most 3, the model's number. Received: "),
         ("page.html", "--checkpoint worst", "worst"),
         ("page.html", "--target-language deu", "`target_language` must be a code"),
-        ("nowhere/page.html", "", "Cannot write "),
+        ("nowhere/page.html", "--checkpoint worst", "`--output` must be in a folder that exists"),
     ],
 )
 def test_mistakes_are_one_line_and_no_file(attention, output, arguments, message):

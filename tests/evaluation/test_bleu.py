@@ -6,7 +6,7 @@ import pytest
 from sacrebleu.tokenizers import tokenizer_spm
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.evaluation import bleu, exact_match
+from keras_transformer.evaluation import bleu, chrf, exact_match
 
 
 def test_bleu_equals_the_closed_formula():
@@ -40,6 +40,14 @@ def test_lowercase_ignores_case_and_says_so():
 def test_lists_that_do_not_pair_are_refused(score, hypotheses, references):
     with pytest.raises(UserInputError, match=f"{len(hypotheses)} hypotheses"):
         score(hypotheses, references)
+
+
+@pytest.mark.parametrize("score", [bleu, chrf, exact_match])
+def test_a_single_string_is_no_list(score):
+    with pytest.raises(ValueError, match="`hypotheses` must be a list of strings"):
+        score("ein Haus", "ein Haus")
+    with pytest.raises(ValueError, match="`references` must be a list of strings"):
+        score(["ein Haus"], "ein Haus")
 
 
 def test_exact_match_is_a_share():
