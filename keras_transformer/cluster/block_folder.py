@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, NoReturn, Self
@@ -17,6 +17,7 @@ from keras_transformer.files.file_lock import file_lock
 from keras_transformer.files.json_files import read_record
 from keras_transformer.files.whole_files import (
     PARTIAL,
+    json_bytes,
     remove_left_over,
     whole_file,
     write_json,
@@ -63,8 +64,8 @@ class BlockFolder:
         inputs: for each output the files that it is made of, block by block: one, or several
             parallel ones.
         settings: everything that decides the lines, JSON-compatible; must be the same on a resume.
-        provisional: for settings, values that no finished block depends on: a job that began with
-            one of them may go on with another value.
+        provisional: given the settings that a job began with, returns the names of those that no
+            finished block depends on: it may go on with other values. None: none.
 
     Example:
         >>> import tempfile
@@ -83,13 +84,13 @@ class BlockFolder:
         path: PathLike,
         inputs: Sequence[Sequence[InputFile]],
         settings: dict[str, Any],
-        provisional: Mapping[str, Sequence[Any]] | None = None,
+        provisional: Callable[[dict[str, Any]], Collection[str]] | None = None,
     ) -> None:
         self.path = Path(path)
         self._inputs = [list(files) for files in inputs]
         # As they will be read again.
-        self._record = _Record(json.loads(json.dumps(settings)), self._inputs)
-        self._provisional = dict(provisional or {})
+        self._record = _Record(json.loads(json_bytes(settings)), self._inputs)
+        self._provisional = provisional or (lambda settings: ())
         self._names = output_names([files[0].path for files in inputs])
         self._missing: list[set[int]] = []
         self._lock = contextlib.ExitStack()
@@ -166,7 +167,7 @@ class BlockFolder:
         settings = self._record.settings
         names = sorted(record.settings.keys() | settings.keys())
         other = [x for x in names if record.settings.get(x) != settings.get(x)]
-        other = [x for x in other if record.settings.get(x) not in self._provisional.get(x, ())]
+        other = [x for x in other if x not in self._provisional(record.settings)]
         if other:
             raise UserInputError(
                 f"{self.path} was begun with another {', '.join(f'`{x}`' for x in other)}. "

@@ -15,6 +15,7 @@ from keras_transformer.cluster.input_files import FilePart, InputFile, scan_file
 from keras_transformer.cluster.worker_resources import (
     Workers,
     resources_of,
+    tell_of_other_work,
 )
 from keras_transformer.command_line.line_stream import line_bar
 from keras_transformer.errors import UserInputError
@@ -154,11 +155,14 @@ def _answers(
     ray: ModuleType, work: LineWork, pieces: list[_Piece], workers: Workers
 ) -> Generator[dict[str, Any], None, None]:
     """The answers of the workers, as they come."""
+    import keras
+
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.target_max_block_size = 1  # each block by itself
     context.execution_no_progress_timeout_s = -1  # a block may take long
     resources = resources_of(ray, workers)
+    tell_of_other_work(ray, resources)
     attempts = start_attempts(ray, resources.number)
     rows = ray.data.read_datasource(
         _datasource(ray, pieces),
@@ -173,7 +177,7 @@ def _answers(
             attempts,
             resources.num_cpus,
             os.getcwd(),
-            os.environ.get("KERAS_BACKEND"),
+            keras.backend.backend(),
         ),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(size=resources.number),
@@ -233,13 +237,12 @@ class _Worker:
     """An actor: it loads its model while the first block is read."""
 
     def __init__(
-        self, work: LineWork, attempts: Any, num_cpus: int, folder: str, backend: str | None
+        self, work: LineWork, attempts: Any, num_cpus: int, folder: str, backend: str
     ) -> None:
         os.environ.pop(THREADS, None)  # so many as the work needs
         for name in (CORES, "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS"):
             os.environ[name] = str(num_cpus)
-        if backend is not None:  # read when Keras is imported
-            os.environ["KERAS_BACKEND"] = backend
+        os.environ["KERAS_BACKEND"] = backend  # read when Keras is imported
         with contextlib.suppress(OSError):  # a machine without this folder has no relative paths
             os.chdir(folder)
         self._attempts = attempts

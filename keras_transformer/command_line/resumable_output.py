@@ -18,7 +18,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json, to_record
 from keras_transformer.files.output_files import write_all
 from keras_transformer.files.own_file import open_own_file
-from keras_transformer.files.whole_files import whole_file, write_json, writing
+from keras_transformer.files.whole_files import json_bytes, whole_file, write_json, writing
 from keras_transformer.types import PathLike
 
 
@@ -58,7 +58,7 @@ class ResumableOutput:
 
     def __init__(self, path: PathLike, settings: dict[str, Any], total: int) -> None:
         self.path = Path(path)
-        self.settings = json.loads(json.dumps(settings))  # as they will be read again
+        self.settings = json.loads(json_bytes(settings))  # as they will be read again
         self.total = total
         self.lines_read = 0
         self._text_path = self.path.with_name(f".partial-{self.path.name}")

@@ -1,6 +1,7 @@
 """Tokenizing parallel text once: later runs open the files of the first."""
 
 import collections
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -199,8 +200,10 @@ def _write_corpus(
 
 def _publish(partial: pathlib.Path, directory: pathlib.Path) -> None:
     """Give the whole corpus its name; without locks another process may have been faster."""
-    for path in [*partial.iterdir(), partial]:
+    for path in partial.iterdir():
         sync(path)
+    with contextlib.suppress(OSError):  # not every file system syncs directories
+        sync(partial)
     try:
         os.rename(partial, directory)
     except OSError:

@@ -41,7 +41,7 @@ class PairFilters:
 
     Example:
         >>> PairFilters(max_tokens=100, max_ratio=3, copies=True)
-        PairFilters(max_tokens=100, max_ratio=3.0, duplicates=False, copies=True)
+        PairFilters(max_tokens=100, max_ratio=3, duplicates=False, copies=True)
     """
 
     max_tokens: int | None = None
@@ -53,12 +53,8 @@ class PairFilters:
         if self.max_tokens is not None:
             check_positive_int("max_tokens", self.max_tokens)
         ratio = self.max_ratio
-        if ratio is not None:
-            if not (is_number(ratio) and 1 <= ratio < math.inf):
-                raise ValueError(
-                    f"`max_ratio` must be a number >= 1. Received: max_ratio={ratio!r}"
-                )
-            object.__setattr__(self, "max_ratio", float(ratio))
+        if ratio is not None and not (is_number(ratio) and 1 <= ratio < math.inf):
+            raise ValueError(f"`max_ratio` must be a number >= 1. Received: max_ratio={ratio!r}")
         check_bool("duplicates", self.duplicates)
         check_bool("copies", self.copies)
 

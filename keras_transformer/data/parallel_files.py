@@ -77,8 +77,11 @@ class ParallelFiles(ParallelText):
 
     def _state(self) -> list[tuple[int, int]]:
         """Size and time of the last change of each file."""
-        status = [path.stat() for path in [*self.source_paths, *self.target_paths]]
-        return [(one.st_size, one.st_mtime_ns) for one in status]
+        paths = [*self.source_paths, *self.target_paths]
+        try:
+            return [(path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+        except OSError as error:
+            raise UserInputError(f"Cannot read {error.filename}: {error.strerror}") from error
 
     def _read_all(self, progress: tqdm.tqdm) -> tuple[int, str]:
         """The number of pairs, and the fingerprint."""

@@ -28,7 +28,7 @@ def export_marian(translator: Translator, directory: PathLike) -> Path:
     The logits are equal, except that `MarianMTModel` always has 1e-5 as the epsilon of its layer
     normalizations. Its `generate` divides a score by the length to the power of `alpha`, and ends
     in its own way: the search is the same with `length_penalty="power", ending="transformers"`, but
-    an output there may be as long as the longest source.
+    sources and outputs there have as many tokens as the longest source here, 512 to 4,096.
 
     Args:
         translator: a translator of one model, on any backend.
@@ -110,6 +110,11 @@ def _tensors(layers: TransformerStacks) -> dict[str, np.ndarray]:
     return tensors
 
 
+def _positions(translator: Translator) -> int:
+    """Positions of the table that `MarianMTModel` has: the most tokens of a source or an output."""
+    return min(max(translator.max_source_length, 512), 4096)
+
+
 def _config(translator: Translator, layers: TransformerStacks) -> dict[str, Any]:
     first, tokens = layers.encoder_layers[0], translator.tokenizer.special_tokens
     activation = keras.activations.serialize(first.activation)
@@ -128,7 +133,7 @@ def _config(translator: Translator, layers: TransformerStacks) -> dict[str, Any]
         "decoder_ffn_dim": inner_dim,
         "activation_function": {"silu": "swish"}.get(activation, activation),
         "dropout": first.dropout,
-        "max_position_embeddings": translator.max_source_length,
+        "max_position_embeddings": _positions(translator),
         "scale_embedding": True,
         "static_position_embeddings": True,
         "normalize_before": False,
@@ -152,7 +157,7 @@ def _generation(translator: Translator) -> dict[str, Any]:
         "num_beams": translator.beam_size,
         "length_penalty": translator.alpha,
         "early_stopping": False if translator.ending == "transformers" else "never",
-        "max_length": translator.max_source_length,
+        "max_length": _positions(translator),
         "min_length": translator.min_length + 1,  # with the decoder's first input
         "no_repeat_ngram_size": translator.no_repeat_ngram,
         "renormalize_logits": translator.search_options.renormalize,
@@ -183,7 +188,7 @@ def _write_tokenizers(path: Path, translator: Translator) -> None:
         {
             "tokenizer_class": "MarianTokenizer",
             "separate_vocabs": has_two,
-            "model_max_length": translator.max_source_length,
+            "model_max_length": _positions(translator),
             **dict(zip(("pad_token", "eos_token", "unk_token"), special, strict=True)),
         },
     )

@@ -183,12 +183,17 @@ def write_text(path: PathLike, text: str, before_rename: BeforeRename | None = N
 
 
 def write_json(path: PathLike, value: object, before_rename: BeforeRename | None = None) -> None:
-    """Write a JSON-compatible value as indented JSON, whole or not at all.
+    """Write a value as `json_bytes`, whole or not at all."""
+    write_bytes(path, json_bytes(value), before_rename)
+
+
+def json_bytes(value: object) -> bytes:
+    """A JSON-compatible value as indented JSON.
 
     Bytes of a file's name that are not UTF-8 become question marks.
     """
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    write_bytes(path, text.encode("utf-8", "replace"), before_rename)
+    return text.encode("utf-8", "replace")
 
 
 def write_bytes(

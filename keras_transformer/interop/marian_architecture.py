@@ -197,7 +197,9 @@ def _read_configs(directory: Path) -> tuple[HuggingFaceConfig, dict[str, Path]]:
             for name, value in generation.items()
             if name in GenerationConfig.__struct_fields__
         }
-        values |= generation
+        # `generate` then takes these alone, and its defaults for the others.
+        others = {k: v for k, v in values.items() if k not in GenerationConfig.__struct_fields__}
+        values = others | generation
     origins = dict.fromkeys(HuggingFaceConfig.__struct_fields__, path)
     origins |= dict.fromkeys(generation, search_path)
     if values.get("model_type") != "marian":

@@ -32,7 +32,11 @@ def checked_strings(name: str, strings: Iterable[str]) -> list[str]:
 
 def without_surrogates(string: str) -> str:
     """Return the string with U+FFFD in place of lone surrogates, which UTF-8 cannot encode."""
-    return string.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    try:
+        string.encode()
+    except UnicodeEncodeError:
+        return string.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return string
 
 
 def check_equal_numbers(name: str, rows: Sized, other_name: str, other_rows: Sized) -> None:

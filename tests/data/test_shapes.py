@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from keras_transformer.data import BatchPlan, SubwordSampling, fit_batches, plan_batches
-from keras_transformer.data.batches.length_cells import length_order
 from keras_transformer.data.batches.shape_cells import cut_shape_cells
 from keras_transformer.special_tokens import SpecialTokens
 from tests.data.corpora import CuttingTokenizer, random_corpus, with_text
@@ -102,18 +101,6 @@ def test_longer_sides_are_multiples_of_8_but_for_the_longest():
     longest = {int(side.max()) for side in news_lengths(20_000)}
     assert lengths - longest
     assert all(length % 8 == 0 for length in lengths - longest)
-
-
-@pytest.mark.parametrize(("tokens", "shapes"), [(8192, 8), (4096, 8), (25_000, 4)])
-def test_many_rows_are_multiples_of_8(tokens, shapes):
-    source_lengths, target_lengths = news_lengths(30_000)
-    order = length_order(source_lengths, target_lengths)
-    sides = source_lengths[order], target_lengths[order]
-    _, found = cut_shape_cells(*sides, tokens, shapes, least_batches=4)
-    many = [rows for rows, _, _ in found if rows >= 128]
-    assert many
-    assert all(rows % 8 == 0 for rows in many)
-    assert all(rows * max(sizes) <= tokens for rows, *sizes in found)
 
 
 def test_without_shapes_there_are_none():

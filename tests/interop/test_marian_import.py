@@ -255,7 +255,7 @@ def test_padding_has_no_share_of_the_probability(tmp_path):
 
 def test_the_search_is_that_of_generate(tmp_path, capsys):
     """Its defaults where generation_config.json says nothing; what we lack is told."""
-    write_hugging_face(tmp_path, num_beams=None)
+    write_hugging_face(tmp_path, num_beams=4, do_sample=True)
     search = {"early_stopping": True, "repetition_penalty": 1.2}
     search |= {"min_length": 3, "no_repeat_ngram_size": 2, "length_penalty": 0.5}
     write_json(tmp_path / "generation_config.json", search)

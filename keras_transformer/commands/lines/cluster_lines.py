@@ -1,7 +1,6 @@
 """Verbs that answer lines, on a Ray cluster."""
 
 import argparse
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +17,6 @@ if TYPE_CHECKING:
     from keras_transformer.cluster.line_job import LineWork
 
 # Of the parsed command line.
-PROVISIONAL: dict[str, list[Any]] = {
-    "long_lines": ["refuse"],  # a line that is too long has ended the job
-    "source_language": [None],  # of splitting alone
-    "backend": [None],
-}
 CHANGE_NO_LINE = ("arguments", "batch_size", "cluster", "output", "verb", *LINE_JOB)
 
 
@@ -37,14 +31,15 @@ def run_on_cluster(
         sides: for each input of the verb the names of its files' and its column's option, such as
             `("source", "source_column")`.
     """
+    from keras_transformer.backend_start import start_backend_quietly
+
+    start_backend_quietly(devices=False)
+    import keras
+
     from keras_transformer.cluster.block_folder import BlockFolder, begun_block_lines
     from keras_transformer.cluster.line_job import run_lines, scan_inputs
-    from keras_transformer.cluster.ray_start import LOCAL, ray_cluster
-    from keras_transformer.cluster.worker_resources import (
-        Workers,
-        resources_of,
-        tell_of_other_work,
-    )
+    from keras_transformer.cluster.ray_start import ray_cluster
+    from keras_transformer.cluster.worker_resources import Workers
 
     files = _files_of(options, sides)
     settle_search(options)
@@ -54,21 +49,28 @@ def run_on_cluster(
         for name, value in vars(options).items()
         if name not in CHANGE_NO_LINE and name not in names
     }
-    if settings.get("long_lines") != "split":
-        settings.pop("source_language", None)
-    settings["backend"] = os.environ.get("KERAS_BACKEND", "tensorflow")
+    settings["backend"] = keras.backend.backend()
     settings["model_digests"] = model_digests(options)
     block_lines = options.block_lines or lines_a_piece(options)
     if (begun := begun_block_lines(options.output) or block_lines) != block_lines:
         tell(f"{options.output}: blocks have {begun:,} lines, as the job began with them")
     workers = Workers(options.workers, options.worker_cpus)
     with ray_cluster(options.cluster) as ray:
-        resources = resources_of(ray, workers)
-        if options.cluster != LOCAL:
-            tell_of_other_work(ray, resources)
         inputs = scan_inputs(ray, files, begun)
-        with BlockFolder(options.output, inputs, settings, PROVISIONAL) as folder:
+        with BlockFolder(options.output, inputs, settings, provisional) as folder:
             run_lines(ray, work, inputs, folder, workers)
+
+
+def provisional(settings: Mapping[str, Any]) -> set[str]:
+    """The settings that no finished block of a job depends on, given those that it began with."""
+    names = set()
+    if settings.get("long_lines") == "refuse":  # a line that is too long has ended the job
+        names.add("long_lines")
+    if settings.get("long_lines") != "split":
+        names.add("source_language")
+    if "backend" not in settings:  # begun by an older version
+        names.add("backend")
+    return names
 
 
 def answer_in_pieces(
@@ -116,9 +118,14 @@ def _expanded(paths: Iterable[str]) -> Iterator[str]:
     """Paths, absolute and with patterns expanded; URIs as they are."""
     from keras_transformer.cluster.input_files import is_uri
     from keras_transformer.data.text_files import find_text_files
+    from keras_transformer.text.sentence_batches import without_surrogates
 
     for path in paths:
         if is_uri(path):
             yield path
-        else:
-            yield from (str(Path(found).absolute()) for found in find_text_files(path))
+            continue
+        for found in find_text_files(path):
+            name = str(Path(found).absolute())
+            if name != without_surrogates(name):
+                raise UserInputError(f"The name of a file on a cluster must be UTF-8: {name!r}")
+            yield name

@@ -17,7 +17,7 @@ PaddedShape: TypeAlias = tuple[int, int, int]
 # points of padding on the lengths of news; from 16 on it would cost 2.
 _MULTIPLE = 8
 _LEAST_ROUNDED_LENGTH = 32
-# Rows are multiples of 8 too where that costs at most one row in 16.
+# Full batches have multiples of 8 rows where that costs at most one row in 16.
 _LEAST_ROUNDED_ROWS = 128
 # Pairs beyond the last full batch of a cell go to the next cell if that pads less than this share
 # of a batch; otherwise another batch is cheaper.
@@ -72,11 +72,6 @@ def _rounded(lengths: NDArray[np.integer], most: int) -> NDArray[np.integer]:
 def _rows(batch_tokens: int, length: NDArray[np.integer]) -> NDArray[np.integer]:
     rows = batch_tokens // np.maximum(length, 1)
     return np.where(rows >= _LEAST_ROUNDED_ROWS, rows // _MULTIPLE * _MULTIPLE, rows)
-
-
-def _rounded_rows(rows: int) -> int:
-    """The next multiple for many rows."""
-    return -(-rows // _MULTIPLE) * _MULTIPLE if rows >= _LEAST_ROUNDED_ROWS else rows
 
 
 def _longest_of_spans(lengths: NDArray[np.integer]) -> NDArray[np.integer]:
@@ -135,6 +130,6 @@ def _carry(spans: list[tuple[int, int, int, int]]) -> list[Cell]:
         if start == stop:
             continue
         batches = -(-(stop - start) // rows)
-        cells.append((start, stop, min(rows, int(_rounded_rows(-(-(stop - start) // batches))))))
+        cells.append((start, stop, -(-(stop - start) // batches)))
         start = stop
     return cells
