@@ -244,14 +244,9 @@ def check_symbols(name: str, symbols: Iterable[str]) -> None:
     """Require user-defined symbols that can occur and differ from each other and special pieces."""
     symbols = list(symbols)
     for symbol in symbols:
-        if (
-            not isinstance(symbol, str)
-            or not symbol
-            or SPACE in symbol
-            or symbol.split() != [symbol]
-        ):
+        if not isinstance(symbol, str) or not symbol or " " in symbol:
             raise UserInputError(
-                f"`{name}` must be strings with a character and without white space and {SPACE}. "
+                f"`{name}` must be strings with a character and without a space. "
                 f"Received: {symbol!r}"
             )
     reserved = [symbol for symbol in symbols if _RESERVED_SYMBOL.fullmatch(symbol)]
