@@ -72,14 +72,16 @@ def test_a_killed_worker_costs_nothing(cluster, text, tokenizer, tmp_path):
             for number, kept in enumerate(super().__call__(*arguments)):
                 yield kept
                 if not number:
-                    pids = subprocess.run(["pgrep", "-f", "^ray::"], capture_output=True, text=True)
+                    pids = subprocess.run(
+                        ["pgrep", "-f", "^ray::(_sifted|IDLE)"], capture_output=True, text=True
+                    )
                     for pid in itertools.islice(pids.stdout.split(), 1):
                         os.kill(int(pid), signal.SIGKILL)
                         killed.append(pid)
 
     filters = PairFilters(duplicates=True)
     prepare_corpus(text, tokenizer, tmp_path / "one", filters=filters)
-    sift = Killing(cluster.address, window=1)
+    sift = Killing(cluster.address, window=2)
     prepare_corpus(text, tokenizer, tmp_path / "many", filters=filters, sift=sift)
     assert killed
     assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
