@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keras_transformer.argument_checks import check_positive_int
-from keras_transformer.cluster.ray_start import LOCAL, ray_cluster
+from keras_transformer.cluster.ray_start import LOCAL, ray_cluster, said_by_ray
 from keras_transformer.data.pair_filters import pair_hashes
 from keras_transformer.data.pair_sifting import (
     CHUNK_PAIRS,
@@ -76,7 +76,7 @@ class RaySifter:
             except ray.exceptions.RayError as error:
                 raise UserInputError(
                     f"Tasks of the Ray cluster that prepare {text.name} ended again and again, as "
-                    f"happens where memory runs out: {' '.join(str(error).split())[:300]}"
+                    f"happens where memory runs out: {said_by_ray(error)}"
                 ) from error
 
 

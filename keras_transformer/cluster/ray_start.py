@@ -77,6 +77,11 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
                 shutil.rmtree(context.address_info["session_dir"], ignore_errors=True)
 
 
+def said_by_ray(error: Exception) -> str:
+    """The message of an error of Ray's in one line, of at most 300 characters."""
+    return " ".join(str(error).split())[:300]
+
+
 def _check_answers(address: str) -> None:
     """Refuse a cluster that nobody answers for; Ray itself would try for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, TextIO
 
 from keras_transformer.backend_start import CORES, LOG_LEVEL, THREADS
-from keras_transformer.cluster.ray_start import LOCAL, ray_cluster
+from keras_transformer.cluster.ray_start import LOCAL, ray_cluster, said_by_ray
 from keras_transformer.cluster.remote_streams import RemoteStreams
 from keras_transformer.cluster.worker_resources import (
     Resources,
@@ -119,7 +119,7 @@ def train_on_ray(
             if attempts == _MOST_ATTEMPTS:
                 raise UserInputError(
                     f"Workers of the training were lost {attempts} times without a new checkpoint "
-                    f"in {directory.path}. The last time: {' '.join(str(error).split())[:300]}"
+                    f"in {directory.path}. The last time: {said_by_ray(error)}"
                 ) from error
             resources = _room_again(ray, asked)
             place = f"step {new_step}" if new_step else "the beginning"

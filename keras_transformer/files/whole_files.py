@@ -26,8 +26,7 @@ from keras_transformer.types import PathLike
 BeforeRename: TypeAlias = Callable[[Path], None]
 
 PARTIAL = ".partial-"
-# Names of what a killed process may leave behind. A translation that goes on later has a name
-# behind `.partial-`: that is no left-over.
+# What a killed process may leave behind. Unfinished translations, `.partial-NAME`, are kept.
 _LEFT_OVER = re.compile(r"\.partial-[0-9a-f]{32}|\.candidate-.*\.weights\.h5")
 PARTIAL_DIRECTORY = f"{PARTIAL}directory-"
 

@@ -211,12 +211,7 @@ class RunDirectory:
         remove_left_over(self.path)
         for path in (
             self.record_path,
-            self.settings_path,
-            self.model_path,
-            self.tokenizer_path,
-            self.source_tokenizer_path,
-            self.weights_path,
-            self.safetensors_path,
+            *self._lasting_paths(),
             self.metrics_path,
             self.validation_path,
             self.layers_path,
@@ -297,7 +292,10 @@ class RunDirectory:
 
     def needed_names(self) -> list[str]:
         """Names of files that a run does not lose again once it has them."""
-        paths = (
+        return [path.name for path in self._lasting_paths()]
+
+    def _lasting_paths(self) -> tuple[Path, ...]:
+        return (
             self.settings_path,
             self.model_path,
             self.tokenizer_path,
@@ -305,7 +303,6 @@ class RunDirectory:
             self.weights_path,
             self.safetensors_path,
         )
-        return [path.name for path in paths]
 
     def find_weights(self, checkpoint: PathLike | None = None) -> Path:
         """Return the file of weights to load.
