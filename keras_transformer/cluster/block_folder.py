@@ -40,7 +40,7 @@ class BlockName(NamedTuple):
 class _Record(msgspec.Struct):
     """The content of `.job.json`: what decides the lines.
 
-    Files have no offsets in it, which follow from the rest: it must stay small.
+    What files have for each block is not in it, as that follows from the rest: it must stay small.
     """
 
     settings: dict[str, Any]
@@ -48,7 +48,8 @@ class _Record(msgspec.Struct):
 
     def __post_init__(self) -> None:
         self.inputs = [
-            [msgspec.structs.replace(file, offsets=None) for file in files] for files in self.inputs
+            [msgspec.structs.replace(file, offsets=None, checksums=None) for file in files]
+            for files in self.inputs
         ]
 
 

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import io
 import itertools
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,12 +27,14 @@ class FilePart(NamedTuple):
         path, column: as of `InputFile`.
         blocks: for each block the number of its first line, from 0, and that of its lines; rising.
         spans: of a plain text file, the bytes at which each block begins and ends.
+        checksums: of the lines of each block.
     """
 
     path: str
     column: str
     blocks: list[tuple[int, int]]
     spans: list[tuple[int, int]] | None
+    checksums: list[int]
 
     def read(self) -> Iterator[list[str]]:
         """Yield the lines of each block.
@@ -40,9 +43,12 @@ class FilePart(NamedTuple):
             UserInputError: the file cannot be read, or has changed its lines since it was scanned.
         """
         found = self._read_on() if self.spans is None else self._read_spans(self.spans)
-        for lines, (_, number) in zip(found, self.blocks, strict=True):
-            if len(lines) != number:
-                raise UserInputError(f"{self.path} has changed since the job began.")
+        for lines, expected in zip(found, self.checksums, strict=True):
+            if _checksum(lines) != expected:
+                raise UserInputError(
+                    f"{self.path} changed while the job was running. The same command goes on when "
+                    "it is as it was."
+                )
             yield lines
 
     def _read_on(self) -> Iterator[list[str]]:
@@ -62,7 +68,7 @@ class FilePart(NamedTuple):
                 yield [decode_line(self.path, number, line) for number, line in lines]
 
 
-class InputFile(msgspec.Struct, frozen=True):
+class InputFile(msgspec.Struct, frozen=True, omit_defaults=True):
     """A file of lines as it was when a job began.
 
     Args:
@@ -72,6 +78,7 @@ class InputFile(msgspec.Struct, frozen=True):
         digest: SHA-256 of the lines.
         block_lines: number of lines of a block; the last one may have fewer.
         offsets: of a plain text file, the byte at which each block begins, and the file's end.
+        checksums: of the lines of each block. None: as in a record, which has neither of the two.
     """
 
     path: str
@@ -80,6 +87,7 @@ class InputFile(msgspec.Struct, frozen=True):
     digest: str
     block_lines: int
     offsets: list[int] | None
+    checksums: list[int] | None = None
 
     @property
     def num_blocks(self) -> int:
@@ -100,7 +108,9 @@ class InputFile(msgspec.Struct, frozen=True):
         spans = None
         if (offsets := self.offsets) is not None:
             spans = [(offsets[block], offsets[block + 1]) for block in blocks]
-        return FilePart(self.path, self.column, lines, spans)
+        assert self.checksums is not None
+        checksums = [self.checksums[block] for block in blocks]
+        return FilePart(self.path, self.column, lines, spans, checksums)
 
 
 def scan_file(path: str, column: str, block_lines: int) -> InputFile:
@@ -116,28 +126,32 @@ def scan_file(path: str, column: str, block_lines: int) -> InputFile:
         UserInputError: the file cannot be read, is empty, has no such column, or a line is not
             UTF-8.
     """
-    digest, lines, offsets = hashlib.sha256(), 0, [0]
-    if is_parquet(path):
-        for row in _rows_from(path, column, 0):
-            digest.update(row.encode() + b"\n")
-            lines += 1
-    else:
-        with _open_text(path) as text:
-            end = 0
-            for line in byte_lines(path, text):
-                digest.update(line)
-                lines += 1
-                decode_line(path, lines, line)  # fails now, not in an hour
-                end += len(line)
-                if lines % block_lines == 0:
-                    offsets.append(end)
-        if lines % block_lines:
+    digest = hashlib.sha256()
+    lines = end = checksum = 0
+    offsets, checksums = [0], []
+    for content, line in _contents(path, column):
+        digest.update(content)
+        checksum = _checksum([line], checksum)
+        lines += 1
+        end += len(content)
+        if lines % block_lines == 0:
             offsets.append(end)
+            checksums.append(checksum)
+            checksum = 0
     if not lines:
         raise UserInputError(f"{path} is empty")
+    if lines % block_lines:
+        offsets.append(end)
+        checksums.append(checksum)
     is_plain = Path(path_of(path)).suffix not in (".gz", PARQUET)
     return InputFile(
-        path, column, lines, digest.hexdigest(), block_lines, offsets if is_plain else None
+        path,
+        column,
+        lines,
+        digest.hexdigest(),
+        block_lines,
+        offsets if is_plain else None,
+        checksums,
     )
 
 
@@ -195,6 +209,24 @@ def open_anywhere(path: str) -> Iterator[io.BufferedReader]:
     except (OSError, pyarrow.ArrowException) as error:
         reason = str(error).partition("\n")[0]
         raise UserInputError(f"Cannot read {path}: {reason}") from error
+
+
+def _contents(path: str, column: str) -> Iterator[tuple[bytes, str]]:
+    """The lines of a file, as bytes and as text."""
+    if is_parquet(path):
+        for row in _rows_from(path, column, 0):
+            yield row.encode() + b"\n", row
+        return
+    with _open_text(path) as text:
+        for number, line in enumerate(byte_lines(path, text), 1):
+            yield line, decode_line(path, number, line)  # fails now, not in an hour
+
+
+def _checksum(lines: Iterable[str], before: int = 0) -> int:
+    """CRC-32 of lines behind others."""
+    for line in lines:
+        before = zlib.crc32(f"{line}\n".encode(), before)
+    return before
 
 
 @contextlib.contextmanager

@@ -15,7 +15,6 @@ from keras_transformer.cluster.input_files import FilePart, InputFile, scan_file
 from keras_transformer.cluster.worker_resources import (
     Workers,
     resources_of,
-    tell_of_other_work,
 )
 from keras_transformer.command_line.line_stream import line_bar
 from keras_transformer.errors import UserInputError
@@ -162,7 +161,6 @@ def _answers(
     context.target_max_block_size = 1  # each block by itself
     context.execution_no_progress_timeout_s = -1  # a block may take long
     resources = resources_of(ray, workers)
-    tell_of_other_work(ray, resources)
     attempts = start_attempts(ray, resources.number)
     rows = ray.data.read_datasource(
         _datasource(ray, pieces),

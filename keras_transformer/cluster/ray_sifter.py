@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keras_transformer.argument_checks import check_positive_int
-from keras_transformer.cluster.ray_start import LOCAL, ray_cluster, said_by_ray
+from keras_transformer.cluster.ray_start import LOCAL, ray_cluster, told_by_ray
 from keras_transformer.data.pair_filters import pair_hashes
 from keras_transformer.data.pair_sifting import (
     CHUNK_PAIRS,
@@ -69,15 +69,8 @@ class RaySifter:
                 # Tasks without CPUs would all run on this machine.
                 remote = functools.partial(remote, num_cpus=0, scheduling_strategy="SPREAD")
             window = self.window or (cpus if in_worker else 2 * cpus)
-            try:
+            with told_by_ray(ray, f"Tasks of the Ray cluster that prepare {text.name}"):
                 yield from _sifted_chunks(ray, remote, text, sifter, window)
-            except ray.exceptions.RayTaskError:  # of the tokenizer
-                raise
-            except ray.exceptions.RayError as error:
-                raise UserInputError(
-                    f"Tasks of the Ray cluster that prepare {text.name} ended again and again, as "
-                    f"happens where memory runs out: {said_by_ray(error)}"
-                ) from error
 
 
 def _sifted_chunks(
@@ -112,6 +105,8 @@ def _sift_tasks(
     shared = ray.put(sifter)
     for index, chunk in enumerate(chunks(text)):
         group, place = divmod(index, GROUP_CHUNKS)
+        if groups is not None and group >= len(groups):
+            raise UserInputError(f"{text.name} changed while it was read. Start again.")
         repeated = [] if groups is None else groups[group]
         yield len(chunk.sources), sift.remote(shared, chunk, place, groups is not None, *repeated)
 
@@ -153,14 +148,17 @@ def _find_repeated(
     if not groups:
         return []
     num_parts = -(-pairs // PART_PAIRS)
-    divide = remote(num_returns=num_parts)(_divided)
-    pieces = [_listed(divide.remote(num_parts, hashes)) for hashes in groups]
+    divide = remote(num_returns=1 + num_parts)(_divided)
+    divided = [divide.remote(num_parts, hashes) for hashes in groups]
     groups.clear()  # they are freed as soon as they are divided
+    repeated_inside = [inside for inside, *_ in divided]
+    pieces = [parts for _, *parts in divided]
+    divided.clear()
     find = remote(num_returns=len(pieces))(_repeated_places)
     searches = (_listed(find.remote(*part)) for part in zip(*pieces, strict=True))
     # Few at once: each has the hashes of a part in its memory.
     found = [group for _, group in _started(ray, ((0, x) for x in searches), window)]
-    return [list(references) for references in zip(*found, strict=True)]
+    return [list(references) for references in zip(repeated_inside, *found, strict=True)]
 
 
 def _hashes(sources: list[str], targets: list[str]) -> NDArray[np.uint64]:
@@ -172,23 +170,34 @@ def _joined(*hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _divided(num_parts: int, hashes: NDArray[np.uint64]) -> Any:
-    """The hashes of a group in parts by their value."""
+    """The places of pairs that are repeated in their group; the other hashes in parts by value.
+
+    So a part stays small where a pair is repeated millions of times.
+    """
+    repeated = _occurred_before(hashes)
     places = np.arange(len(hashes), dtype=np.uint32)
+    inside = places[repeated]
+    hashes, places = hashes[~repeated], places[~repeated]
     part = hashes % np.uint64(num_parts)
     found = [_Positions(hashes[part == i], places[part == i]) for i in range(num_parts)]
-    return _single(found)
+    return inside, *found
 
 
 def _repeated_places(*groups: _Positions) -> Any:
     """For each group the places of the pairs whose hash occurred earlier, of one part."""
-    hashes = np.concatenate([group.hashes for group in groups])
-    order = np.argsort(hashes, kind="stable")
-    in_order = hashes[order]
-    repeated = np.zeros(len(hashes), bool)
-    repeated[order[1:]] = in_order[1:] == in_order[:-1]
+    repeated = _occurred_before(np.concatenate([group.hashes for group in groups]))
     ends = np.cumsum([len(group.hashes) for group in groups])[:-1]
     masks = np.split(repeated, ends)
     return _single([group.places[mask] for group, mask in zip(groups, masks, strict=True)])
+
+
+def _occurred_before(hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """A mask of the hashes that are equal to an earlier one."""
+    order = np.argsort(hashes, kind="stable")
+    in_order = hashes[order]
+    mask = np.zeros(len(hashes), bool)
+    mask[order[1:]] = in_order[1:] == in_order[:-1]
+    return mask
 
 
 def _in_order(

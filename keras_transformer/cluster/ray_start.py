@@ -23,7 +23,7 @@ _ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # workers without a GPU keep their environment
 }
 # Ray's servers listen on every address of a Linux machine, unless clusters are off.
-_CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+_CLUSTERS, _CLUSTERS_CONSTANT = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "ENABLE_RAY_CLUSTER"
 
 
 @contextlib.contextmanager
@@ -44,14 +44,13 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    if address == LOCAL:
-        os.environ.setdefault(_CLUSTERS, "0")
     ray = _import("ray")
     if ray.is_initialized():
         yield ray
         return
     _check_answers(address)
-    with _without_native_messages():
+    on_loopback = _on_loopback() if address == LOCAL else contextlib.nullcontext()
+    with on_loopback, _without_native_messages():
         try:
             with ThreadPoolExecutor(1) as thread:
                 data = thread.submit(_import, "ray.data")  # meanwhile
@@ -77,9 +76,44 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
                 shutil.rmtree(context.address_info["session_dir"], ignore_errors=True)
 
 
+@contextlib.contextmanager
+def told_by_ray(ray: ModuleType, what: str) -> Iterator[None]:
+    """Turn Ray's own errors, such as of lost workers, into a `UserInputError`.
+
+    Args:
+        ray: the module.
+        what: the tasks that end by them.
+    """
+    try:
+        yield
+    except ray.exceptions.RayTaskError:  # an error of the task itself
+        raise
+    except ray.exceptions.RayError as error:
+        raise UserInputError(
+            f"{what} ended again and again, as happens where memory runs out: {said_by_ray(error)}"
+        ) from error
+
+
 def said_by_ray(error: Exception) -> str:
     """The message of an error of Ray's in one line, of at most 300 characters."""
     return " ".join(str(error).split())[:300]
+
+
+@contextlib.contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Let what Ray starts listen on the loopback interface alone."""
+    from ray._private import ray_constants
+
+    enabled, variable = getattr(ray_constants, _CLUSTERS_CONSTANT), os.environ.get(_CLUSTERS)
+    setattr(ray_constants, _CLUSTERS_CONSTANT, False)  # of this process
+    os.environ[_CLUSTERS] = "0"  # of those that it starts
+    try:
+        yield
+    finally:
+        setattr(ray_constants, _CLUSTERS_CONSTANT, enabled)
+        os.environ.pop(_CLUSTERS)
+        if variable is not None:
+            os.environ[_CLUSTERS] = variable
 
 
 def _check_answers(address: str) -> None:

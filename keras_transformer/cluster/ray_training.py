@@ -21,10 +21,11 @@ from keras_transformer.cluster.worker_resources import (
     Resources,
     Workers,
     resources_of,
-    tell_of_other_work,
+    wait_for_other_work,
 )
 from keras_transformer.errors import UserInputError, WorkerLost
 from keras_transformer.files.standard_streams import tell
+from keras_transformer.files.whole_files import scratch_directory
 from keras_transformer.runs.run_checkpoints import step_of
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import PathLike
@@ -103,11 +104,11 @@ def train_on_ray(
 
     with ray_cluster(address) as ray:
         resources = resources_of(ray, asked)
-        if address != LOCAL:
-            tell_of_other_work(ray, resources)
         streams = stdout, sys.stderr
         attempts = 0
         while True:
+            if address != LOCAL:
+                wait_for_other_work(ray, resources)
             step = last_step()
             loop = _WorkerLoop(train, resume or step is not None, os.getcwd())
             error = _run_workers(ray, loop, resources, directory.path, streams)
@@ -158,9 +159,11 @@ def _describe_group_to_jax(rank: int, size: int) -> None:
 
     address = None
     if rank == 0:
+        host = ray.util.get_node_ip_address()
         with socket.socket() as free:
-            free.bind(("", 0))
-            address = f"{ray.util.get_node_ip_address()}:{free.getsockname()[1]}"
+            free.bind((host, 0))
+            address = f"{host}:{free.getsockname()[1]}"
+        os.environ.setdefault("JAX_COORDINATOR_BIND_ADDRESS", address)  # not on every interface
     os.environ[ADDRESSES] = broadcast_from_rank_zero(address)
     os.environ[PROCESSES] = str(size)
     os.environ[PROCESS] = str(rank)
@@ -174,10 +177,12 @@ def _run_workers(
     here: tuple[TextIO, TextIO],
 ) -> Exception | None:
     """Let the workers train until they end; returns the error by which Ray Train ended them."""
-    storage = run.with_name(f".{run.name}.ray-train")  # all machines must see it
     failures: list[Exception] = []
 
-    with contextlib.closing(RemoteStreams(ray, *here)) as streams:
+    with (
+        scratch_directory(run.parent) as storage,  # all machines must see it
+        contextlib.closing(RemoteStreams(ray, *here)) as streams,
+    ):
         loop = dataclasses.replace(loop, streams=streams.of_worker)
         trainer = _trainer(loop, resources, storage)
 
@@ -189,13 +194,10 @@ def _run_workers(
 
         # A thread, so that Ctrl-C ends this process as it does without Ray.
         thread = threading.Thread(target=fit, daemon=True)
-        try:
-            thread.start()
-            while thread.is_alive():
-                streams.show()
-            streams.show_rest()
-        finally:
-            shutil.rmtree(storage, ignore_errors=True)
+        thread.start()
+        while thread.is_alive():
+            streams.show()
+        streams.show_rest()
     return failures[0] if failures else None
 
 

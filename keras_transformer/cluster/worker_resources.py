@@ -8,6 +8,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import tell
 
 _GRACE_SECONDS = 5
+_POLL_SECONDS = 0.25
 
 
 class Workers(NamedTuple):
@@ -64,19 +65,42 @@ def tell_of_other_work(ray: ModuleType, resources: Resources) -> None:
 
     To be called before the job's own tasks, after a moment for those of an earlier one to end.
     """
+    end = time.monotonic() + _GRACE_SECONDS
+    while (lacking := _lacking(ray, resources)) and time.monotonic() < end:
+        time.sleep(_POLL_SECONDS)
+    for message in lacking:
+        tell(message)
+
+
+def wait_for_other_work(ray: ModuleType, resources: Resources) -> None:
+    """Wait until the cluster's other work leaves what the workers need; tell of it.
+
+    Returns at once when machines are lost, so that too little is left for them.
+    """
+    tell_of_other_work(ray, resources)
+    while _lacking(ray, resources) and _fits(ray, resources):
+        time.sleep(_POLL_SECONDS)
+
+
+def _fits(ray: ModuleType, resources: Resources) -> bool:
+    """Whether the cluster, without other work, still has what the workers need."""
+    try:
+        resources_of(ray, Workers(resources.number, resources.num_cpus))
+    except UserInputError:
+        return False
+    return True
+
+
+def _lacking(ray: ModuleType, resources: Resources) -> list[str]:
+    """What the workers need and the cluster does not have free, as messages."""
     needed = {
         "CPU": resources.number * resources.num_cpus,
         "GPU": resources.number * resources.num_gpus,
     }
-    end = time.monotonic() + _GRACE_SECONDS
-    while True:
-        free = ray.available_resources()
-        lacking = [name for name in needed if free.get(name, 0) < needed[name]]
-        if not lacking or time.monotonic() > end:
-            break
-        time.sleep(0.25)
-    for name in lacking:
-        tell(
-            f"The cluster has {free.get(name, 0):g} free {name}s of the {needed[name]} that the "
-            "workers need: waiting for its other work"
-        )
+    free = ray.available_resources()
+    return [
+        f"The cluster has {free.get(name, 0):g} free {name}s of the {number} that the workers "
+        "need: waiting for its other work"
+        for name, number in needed.items()
+        if free.get(name, 0) < number
+    ]

@@ -109,6 +109,48 @@ def write_directory(
     return parent / name
 
 
+@contextlib.contextmanager
+def scratch_directory(parent: PathLike) -> Iterator[Path]:
+    """Make an empty directory in `parent` that is removed behind the block.
+
+    The leftovers of killed processes in `parent` are removed; what others are writing stays.
+    """
+    parent = Path(parent)
+    with contextlib.ExitStack() as stack:
+        with writing(parent):
+            parent.mkdir(parents=True, exist_ok=True)
+            _remove_abandoned(parent)
+            path = stack.enter_context(_partial_directory(parent))
+        yield path
+
+
+@contextlib.contextmanager
+def set_aside(path: PathLike) -> Iterator[None]:
+    """Free the name of a directory for the block, which writes a new one.
+
+    What was there is removed behind the block; if the block fails, it gets its name back.
+    """
+    path = Path(path)
+    if not path.exists():
+        yield
+        return
+    aside = path.with_name(f"{PARTIAL_DIRECTORY}{secrets.token_hex(8)}")
+    with writing(path):
+        descriptor = _hold(path)
+    try:
+        with writing(path):
+            os.rename(path, aside)
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.rename(aside, path)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+    finally:
+        os.close(descriptor)
+
+
 def _take_name(partial: Path, path: Path) -> bool:
     """Rename a directory, unless a file or a directory with anything in it has that name."""
     try:
@@ -126,11 +168,9 @@ def _partial_directory(parent: Path) -> Iterator[Path]:
     while True:
         partial = Path(tempfile.mkdtemp(prefix=PARTIAL_DIRECTORY, dir=parent))
         try:
-            descriptor = os.open(partial, os.O_RDONLY)
+            descriptor = _hold(partial)
         except FileNotFoundError:  # another process took it for abandoned: it was not locked yet
             continue
-        with contextlib.suppress(OSError):  # not every file system has locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)  # until the process ends, however it ends
         if partial.is_dir():
             break
         os.close(descriptor)
@@ -140,6 +180,14 @@ def _partial_directory(parent: Path) -> Iterator[Path]:
     finally:
         os.close(descriptor)
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _hold(path: Path) -> int:
+    """Open and lock a directory, so that `_remove_abandoned` leaves it; returns the descriptor."""
+    descriptor = os.open(path, os.O_RDONLY)
+    with contextlib.suppress(OSError):  # not every file system has locks
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # until the process ends, however it ends
+    return descriptor
 
 
 def _remove_abandoned(parent: Path) -> None:

@@ -5,6 +5,7 @@ import gzip
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,11 +20,13 @@ from keras_transformer.cluster.line_job import run_lines, scan_inputs
 from keras_transformer.cluster.ray_start import ray_cluster
 from keras_transformer.cluster.worker_resources import Workers
 from keras_transformer.errors import UserInputError
+from tests.cluster.processes import processes
 from tests.translation_training.number_text import ENGLISH
 
 pytestmark = pytest.mark.tensorflow
 
 SECONDS = 120
+WORKER = "ray::MapWorker"
 
 
 @pytest.fixture
@@ -79,18 +82,13 @@ def at_first_block(output, action):
 
 def wait_for_blocks(output, number):
     end = time.monotonic() + SECONDS
-    while time.monotonic() < end and len(finished_blocks(output)) < number:
+    while len(finished_blocks(output)) < number:
+        assert time.monotonic() < end, f"not {number} blocks within {SECONDS} seconds"
         time.sleep(0.05)
 
 
 def finished_blocks(output):
     return sorted(output.glob(".partial-*/[0-9]*"))
-
-
-def workers():
-    """The processes of the workers."""
-    found = subprocess.run(["pgrep", "-f", "ray::MapWorker"], capture_output=True, text=True)
-    return [int(pid) for pid in found.stdout.split()]
 
 
 def test_many_files_of_every_kind_are_translated_in_order(
@@ -124,11 +122,48 @@ def test_scores_are_those_of_one_machine(
 
 
 @pytest.mark.slow
+def test_a_line_that_is_too_long_for_a_score_waits_for_a_larger_limit(
+    cluster, trained_run, sentences, tmp_path, capfd
+):
+    with sentences.open("a") as file:
+        file.write("one " * 40 + "\n")
+    output = tmp_path / "scores"
+    flags = ["--cluster", cluster.address, "--worker-cpus", 1, "--block-lines", 50]
+    command = ["score", trained_run, "--source", sentences, "--target", sentences, *flags]
+    command += ["--output", output, "--workers", 1]
+    assert call(*command, "--max-source-length", 30) == 2
+    assert f"Line 601 of {sentences} has" in capfd.readouterr().err
+    assert call(*command, "--max-source-length", 300) == 0
+    assert re.search(r"going on behind \d+ of 601 lines", capfd.readouterr().err)
+    assert len((output / "many.en").read_text().splitlines()) == 601
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("backend", "flags"), [("jax", []), ("tensorflow", ["--engine", "ctranslate2"])]
+)
+def test_other_backends_and_engines_answer_as_well(
+    cluster, trained_run, sentences, expected, tmp_path, backend, flags
+):
+    run = shutil.copytree(trained_run, tmp_path / "run")
+    command = on_cluster(cluster, run, sentences, tmp_path / "out", "--workers", 1, *flags)
+    done = subprocess.run(
+        [sys.executable, "-m", "keras_transformer", *map(str, command)],
+        env={**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "many.en").read_text() == expected
+
+
+@pytest.mark.slow
 def test_a_killed_worker_costs_its_block(cluster, trained_run, sentences, expected, tmp_path):
     output, killed = tmp_path / "out", []
 
     def kill():
-        killed.append(workers()[0])
+        killed.append(processes(cluster, WORKER)[0])
         os.kill(killed[0], signal.SIGKILL)
 
     with at_first_block(output, kill):
@@ -176,6 +211,9 @@ def test_bad_lines_and_clusters_are_one_line_on_stderr(
     assert re.search(r"going on behind \d+ of 601 lines", printed)
     assert len((output / "many.en").read_text().splitlines()) == 601
     output = tmp_path / "other"
+    for_a_uri = on_cluster(cluster, trained_run, sentences, "s3://bucket/out")
+    assert call(*for_a_uri) == 2
+    assert "not a URI. Received: s3://bucket/out" in capfd.readouterr().err
     assert call(*on_cluster(cluster, trained_run, sentences, output, "--workers", 9)) == 2
     assert "room for 2 workers of 1 CPUs. Received: 9 workers" in capfd.readouterr().err
     cluster_of_none = [*on_cluster(cluster, trained_run, sentences, output), "--cluster", "no:1"]
@@ -238,7 +276,7 @@ def test_twenty_thousand_sentences_survive_every_loss(cluster, trained_run, tmp_
     node = cluster.add_node(num_cpus=1)
     driver = subprocess.Popen([sys.executable, "-m", "keras_transformer", *command])
     wait_for_blocks(output, 20)
-    os.kill(workers()[0], signal.SIGKILL)
+    os.kill(processes(cluster, WORKER)[0], signal.SIGKILL)
     wait_for_blocks(output, 80)
     cluster.remove_node(node, allow_graceful=False)
     wait_for_blocks(output, 160)

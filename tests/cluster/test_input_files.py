@@ -1,6 +1,7 @@
 """Inputs of a job on a cluster: text, gzip and Parquet, in blocks."""
 
 import gzip
+import pathlib
 import pickle
 
 import numpy as np
@@ -55,6 +56,23 @@ def test_the_digest_is_of_the_lines(tmp_path):
     assert scan_file(str(path), "text", 1) == first
     path.write_text("a\nc\n")
     assert scan_file(str(path), "text", 1).digest != first.digest
+
+
+def test_other_lines_are_noticed_while_a_job_runs(path):
+    file = scan_file(path, "de", 3)
+    content = pathlib.Path(path.removeprefix("file://"))
+    if is_parquet(path):
+        texts = [*LINES[:4], "other", *LINES[5:]]
+        parquet.write_table(pyarrow.table({"id": range(7), "de": texts}), content)
+    else:
+        opened = gzip.open if content.suffix == ".gz" else open
+        with opened(content, "rb") as old:
+            text = old.read()
+        with opened(content, "wb") as new:
+            new.write(text.replace(b"sechs", b"sIchs"))
+    assert list(file.part([0]).read()) == [LINES[:3]]
+    with pytest.raises(UserInputError, match="changed while the job was running"):
+        list(file.part([0, 1, 2]).read())
 
 
 def test_bad_inputs_are_named(tmp_path):
@@ -122,7 +140,7 @@ def test_a_file_that_has_changed_is_named(tmp_path, name):
             part = scan_file(str(path), "text", 2).part([0, 1])
     blocks = part.read()
     assert next(blocks) == ["a", "b"]
-    with pytest.raises(UserInputError, match=f"{name} has changed since the job began"):
+    with pytest.raises(UserInputError, match=f"{name} changed while the job was running"):
         next(blocks)
 
 

@@ -1,11 +1,10 @@
 """A corpus prepared on a cluster: byte for byte what one machine writes."""
 
-import itertools
 import os
 import random
 import signal
-import subprocess
 
+import numpy as np
 import pytest
 
 from keras_transformer.cluster import ray_sifter
@@ -13,6 +12,7 @@ from keras_transformer.cluster.ray_sifter import RaySifter
 from keras_transformer.data import PairFilters, SentencePairs, prepare_corpus
 from keras_transformer.errors import UserInputError
 from keras_transformer.text import SentencePieceTokenizer
+from tests.cluster.processes import processes
 
 PAIRS = 25_000  # three chunks
 WORDS = ("one", "two", "three", "four", "five")
@@ -72,12 +72,8 @@ def test_a_killed_worker_costs_nothing(cluster, text, tokenizer, tmp_path):
             for number, kept in enumerate(super().__call__(*arguments)):
                 yield kept
                 if not number:
-                    pids = subprocess.run(
-                        ["pgrep", "-f", "^ray::(_sifted|IDLE)"], capture_output=True, text=True
-                    )
-                    for pid in itertools.islice(pids.stdout.split(), 1):
-                        os.kill(int(pid), signal.SIGKILL)
-                        killed.append(pid)
+                    killed.append(processes(cluster, "^ray::(_sifted|IDLE)")[0])
+                    os.kill(killed[0], signal.SIGKILL)
 
     filters = PairFilters(duplicates=True)
     prepare_corpus(text, tokenizer, tmp_path / "one", filters=filters)
@@ -85,6 +81,37 @@ def test_a_killed_worker_costs_nothing(cluster, text, tokenizer, tmp_path):
     prepare_corpus(text, tokenizer, tmp_path / "many", filters=filters, sift=sift)
     assert killed
     assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
+
+
+def test_a_pair_that_repeats_without_end_fills_no_memory():
+    hashes = np.array([7, 7, 4, 7, 9, 4, 7], np.uint64)
+    inside, *parts = ray_sifter._divided(2, hashes)
+    assert inside.tolist() == [1, 3, 5, 6]
+    assert [part.hashes.tolist() for part in parts] == [[4], [7, 9]]
+    assert [part.places.tolist() for part in parts] == [[2], [0, 4]]
+
+
+def test_a_text_that_grows_is_refused(cluster, text, tokenizer, tmp_path, monkeypatch):
+    class Growing(SentencePairs):
+        """A text that has more pairs when it is read again."""
+
+        reads = 0
+
+        def __iter__(self):
+            self.reads += 1
+            yield from super().__iter__()
+            yield from super().__iter__() if self.reads > 1 else ()
+
+    monkeypatch.setattr(ray_sifter, "GROUP_CHUNKS", 1)
+    growing = Growing(text.sources, text.targets)
+    with pytest.raises(UserInputError, match="changed while it was read. Start again."):
+        prepare_corpus(
+            growing,
+            tokenizer,
+            tmp_path,
+            filters=PairFilters(duplicates=True),
+            sift=RaySifter(cluster.address),
+        )
 
 
 def test_a_missing_cluster_leaves_no_corpus(text, tokenizer, tmp_path):

@@ -13,6 +13,7 @@ from keras_transformer import cli
 from keras_transformer.cluster import train_on_ray
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
+from tests.cluster.processes import processes
 from tests.training.devices.test_machines import group, losses, wait_for_state
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
@@ -69,10 +70,9 @@ def two_processes(backend, arguments):
         ends_well(process)
 
 
-def kill_a_worker(*_):
+def kill_a_worker(cluster):
     """Kill one of the two processes that train."""
-    found = subprocess.run(["pgrep", "-f", "ray::.*RayTrainWorker"], capture_output=True, text=True)
-    os.kill(int(found.stdout.split()[-1]), signal.SIGKILL)
+    os.kill(processes(cluster, "ray::.*RayTrainWorker")[-1], signal.SIGKILL)
 
 
 def kill_a_node(cluster):

@@ -11,6 +11,7 @@ from keras_transformer.cluster.worker_resources import (
     Workers,
     resources_of,
     tell_of_other_work,
+    wait_for_other_work,
 )
 from keras_transformer.errors import UserInputError
 from keras_transformer.serving.cpu_threads import cpu_threads
@@ -57,6 +58,19 @@ def test_other_work_is_told(capsys, monkeypatch):
     )
     tell_of_other_work(ray, Resources(1, 1, 0))
     assert capsys.readouterr().err == ""
+
+
+def test_a_training_waits_for_other_work(capsys, monkeypatch):
+    monkeypatch.setattr(worker_resources, "_GRACE_SECONDS", 0)
+    monkeypatch.setattr(worker_resources, "_POLL_SECONDS", 0)
+    ray = cluster_of((2.0, 0))
+    free = iter([1.0, 1.0, 1.0, 2.0])
+    ray.available_resources = lambda: {"CPU": next(free)}
+    wait_for_other_work(ray, Resources(2, 1, 0))
+    assert list(free) == []
+    assert capsys.readouterr().err.count("waiting for its other work") == 1
+    ray.available_resources = lambda: {"CPU": 1.0}
+    wait_for_other_work(ray, Resources(3, 1, 0))  # a machine is lost: nothing to wait for
 
 
 def test_engines_of_a_worker_have_its_cores(monkeypatch):

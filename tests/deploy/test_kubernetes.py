@@ -1,6 +1,7 @@
 """The manifests in `deploy/kubernetes`, against Kubernetes's schemas and what they start."""
 
 import copy
+import re
 import types
 import urllib.error
 import urllib.request
@@ -11,9 +12,11 @@ import yaml
 from keras_transformer.cli import make_parser
 from keras_transformer.serving.model_server import ExportedModel, ServerOptions
 from tests.external_data import ROOT
+from tests.pages.page import Page
 
 kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="not installed")
 
+PAGE = Page("docs/scaling.md")
 FOLDER = ROOT / "deploy" / "kubernetes"
 MANIFESTS = {
     (path.stem, manifest["kind"]): manifest
@@ -145,6 +148,24 @@ def test_a_training_goes_on_after_a_restart(name):
     workers = MANIFESTS[name]["spec"].get("tfReplicaSpecs", {}).get("Worker", PODS[name])
     assert workers["restartPolicy"] == "OnFailure"
     assert PODS[name]["terminationGracePeriodSeconds"] >= 60
+
+
+@pytest.mark.parametrize("name", [*TRAININGS, ("export", "Job")], ids="-".join)
+def test_its_program_hears_sigterm(name):
+    assert PODS[name]["shareProcessNamespace"]
+
+
+def test_the_commands_of_the_page_name_what_the_manifests_make():
+    commands = [line for block in PAGE.blocks("sh") for line in block.splitlines()]
+    commands += re.findall(r"`(kubectl [^`]+)`", PAGE.text)
+    words = [line.split() for line in commands if line.startswith("kubectl")]
+    applied = [line[-1] for line in words if line[1] == "apply"]
+    assert len(applied) == 4
+    assert all((ROOT / path).is_file() for path in applied)
+    named = {word for line in words for word in line if re.fullmatch(r"\w+/[\w-]+", word)}
+    made = {f"{kind}/{one['metadata']['name']}".lower() for (_, kind), one in MANIFESTS.items()}
+    assert named == {"job/train", "job/export", "tfjob/train", "deployment/translate"}
+    assert named <= made
 
 
 def test_the_operator_finds_the_container():

@@ -9,7 +9,10 @@ from keras_transformer.errors import CannotWrite
 from keras_transformer.files.file_lock import file_lock
 from keras_transformer.files.whole_files import (
     PARTIAL,
+    PARTIAL_DIRECTORY,
     remove_left_over,
+    scratch_directory,
+    set_aside,
     whole_file,
     write_directory,
     write_json,
@@ -29,6 +32,17 @@ def test_writes_are_whole_or_not_at_all(tmp_path):
 def test_json_may_hold_names_of_files_that_are_not_utf_8(tmp_path):
     write_json(tmp_path / "scores.json", {"path": os.fsdecode(b"caf\xe9.en")})
     assert json.loads((tmp_path / "scores.json").read_bytes()) == {"path": "caf?.en"}
+
+
+def test_a_scratch_directory_is_removed_with_those_of_killed_processes(tmp_path):
+    left = tmp_path / f"{PARTIAL_DIRECTORY}left"
+    left.mkdir()
+    with scratch_directory(tmp_path / "new"), scratch_directory(tmp_path) as first:
+        with scratch_directory(tmp_path) as second:
+            (first / "file").touch()
+            assert set(tmp_path.iterdir()) == {tmp_path / "new", first, second}
+        assert (first / "file").exists()
+    assert list(tmp_path.iterdir()) == [tmp_path / "new"]
 
 
 def test_only_what_a_killed_process_left_is_removed(tmp_path):
@@ -111,6 +125,24 @@ def test_a_directory_that_was_taken_for_abandoned_is_made_again(tmp_path, monkey
     assert write_directory(tmp_path, lambda: "one", write_answer) == tmp_path / "one"
     assert (tmp_path / "one" / "answer").read_text() == "42"
     assert len(calls) > 1
+
+
+def test_a_directory_that_was_set_aside_comes_back_if_no_new_one_could_be_written(tmp_path):
+    path = write_directory(tmp_path, lambda: "one", write_answer)
+
+    def fail(new):
+        assert not path.exists()
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(CannotWrite, match="No space left"), set_aside(path):
+        write_directory(tmp_path, lambda: "one", fail)
+    assert (path / "answer").read_text() == "42"
+    with set_aside(path):
+        write_directory(tmp_path, lambda: "one", lambda new: (new / "new").touch())
+    assert [each.name for each in path.iterdir()] == ["new"]
+    with set_aside(tmp_path / "missing"):
+        pass
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_what_another_process_is_writing_stays(tmp_path):

@@ -37,10 +37,19 @@ def run_on_cluster(
     import keras
 
     from keras_transformer.cluster.block_folder import BlockFolder, begun_block_lines
+    from keras_transformer.cluster.input_files import is_uri
     from keras_transformer.cluster.line_job import run_lines, scan_inputs
-    from keras_transformer.cluster.ray_start import ray_cluster
-    from keras_transformer.cluster.worker_resources import Workers
+    from keras_transformer.cluster.ray_start import ray_cluster, told_by_ray
+    from keras_transformer.cluster.worker_resources import (
+        Workers,
+        resources_of,
+        tell_of_other_work,
+    )
 
+    if is_uri(options.output):
+        raise UserInputError(
+            f"`--output` must be a folder of a file system, not a URI. Received: {options.output}"
+        )
     files = _files_of(options, sides)
     settle_search(options)
     names = {name for side in sides for name in side}
@@ -55,7 +64,11 @@ def run_on_cluster(
     if (begun := begun_block_lines(options.output) or block_lines) != block_lines:
         tell(f"{options.output}: blocks have {begun:,} lines, as the job began with them")
     workers = Workers(options.workers, options.worker_cpus)
-    with ray_cluster(options.cluster) as ray:
+    with (
+        ray_cluster(options.cluster) as ray,
+        told_by_ray(ray, "Tasks of the Ray cluster that read or answer lines"),
+    ):
+        tell_of_other_work(ray, resources_of(ray, workers))
         inputs = scan_inputs(ray, files, begun)
         with BlockFolder(options.output, inputs, settings, provisional) as folder:
             run_lines(ray, work, inputs, folder, workers)
@@ -64,8 +77,9 @@ def run_on_cluster(
 def provisional(settings: Mapping[str, Any]) -> set[str]:
     """The settings that no finished block of a job depends on, given those that it began with."""
     names = set()
-    if settings.get("long_lines") == "refuse":  # a line that is too long has ended the job
-        names.add("long_lines")
+    # A line that is too long has ended the job; `score` and `align` can do nothing else with it.
+    if settings.get("long_lines", "refuse") == "refuse":
+        names |= {"long_lines", "max_source_length"}
     if settings.get("long_lines") != "split":
         names.add("source_language")
     if "backend" not in settings:  # begun by an older version

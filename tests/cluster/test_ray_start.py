@@ -1,0 +1,51 @@
+"""A cluster that a command starts for itself."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from keras_transformer.cluster.ray_start import ray_cluster
+from keras_transformer.errors import UserInputError
+
+# Ray is imported before: it must not matter.
+LISTENING = """
+import json, os, psutil, ray
+from keras_transformer.cluster.ray_start import ray_cluster
+
+before = dict(os.environ)
+with ray_cluster("local") as ray:
+    assert ray.get(ray.remote(abs).remote(-1)) == 1
+    processes = psutil.Process().children(recursive=True)
+    sockets = [one for process in processes for one in process.net_connections("inet")]
+    listening = {one.laddr.ip for one in sockets if one.status == psutil.CONN_LISTEN}
+    commands = [" ".join(process.cmdline()) for process in processes]
+added = {name: value for name, value in os.environ.items() if before.get(name) != value}
+print(json.dumps([sorted(listening), commands, added]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow  # once, not again in the run of JAX
+def test_it_listens_on_loopback_alone_without_telemetry():
+    environment = {name: x for name, x in os.environ.items() if not name.startswith("RAY_")}
+    command = [sys.executable, "-c", LISTENING]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    addresses, commands, added = json.loads(done.stdout)
+    assert addresses == ["127.0.0.1"]
+    assert any("raylet" in command for command in commands)
+    assert not any("dashboard/dashboard.py" in command for command in commands)
+    assert added["RAY_USAGE_STATS_ENABLED"] == "0"
+    assert "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER" not in added
+
+
+def test_a_cluster_that_nobody_answers_for_is_one_line():
+    pytest.importorskip("ray")
+    with (
+        pytest.raises(UserInputError, match="The Ray cluster localhost:1 cannot be joined"),
+        ray_cluster("localhost:1"),
+    ):
+        pass
