@@ -6,7 +6,15 @@ import pathlib
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.command_errors import Verbs
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.checksum_list import CHECKSUMS, check_files
+from keras_transformer.files.checksum_list import (
+    CHECKSUMS,
+    check_files,
+    has_checksums,
+    is_export,
+)
+
+# Where exports lie below a directory of versions or a run.
+_BELOW = ("*", "engines/*", "engines/*/*")
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -23,7 +31,8 @@ def add_parser(verbs: Verbs) -> None:
         "directories",
         nargs="+",
         metavar="DIRECTORY",
-        help="a run, an export, or a directory with versions of a SavedModel",
+        help="a run, with the exports in its engines/, an export, or a directory with versions of "
+        "a SavedModel",
     )
 
 
@@ -31,11 +40,11 @@ def check(options: argparse.Namespace) -> None:
     """Run the verb."""
     errors = []
     for directory in map(pathlib.Path, options.directories):
-        try:
-            for path in _things_to_check(directory):
+        for path in _things_to_check(directory):
+            try:
                 print(f"{path}: {_check(path)}")
-        except UserInputError as error:
-            errors.append(str(error))
+            except UserInputError as error:
+                errors.append(str(error))
     if errors:
         raise UserInputError(" ".join(errors))
 
@@ -44,14 +53,25 @@ def _things_to_check(directory: pathlib.Path) -> list[pathlib.Path]:
     """The run or export at a path, and the exports below it, such as versions of a SavedModel."""
     from keras_transformer.runs.run_directory import RunDirectory
 
-    below = [path.parent for path in sorted(directory.glob(f"*/{CHECKSUMS}")) if path.is_file()]
-    is_one = (directory / CHECKSUMS).is_file() or RunDirectory(directory).is_run()
+    found = [path for pattern in _BELOW for path in sorted(directory.glob(pattern))]
+    below = [path for path in found if is_export(path) and not _is_hidden(path, directory)]
+    is_one = is_export(directory) or RunDirectory(directory).record_path.is_file()
     return [directory, *below] if is_one or not below else below
+
+
+def _is_hidden(path: pathlib.Path, directory: pathlib.Path) -> bool:
+    """Whether a path is in what a process is still writing, or has left behind."""
+    return any(part.startswith(".") for part in path.relative_to(directory).parts)
 
 
 def _check(directory: pathlib.Path) -> str:
     """Check an export or a run; return a report."""
-    if (directory / CHECKSUMS).is_file():
+    if is_export(directory):
+        if not has_checksums(directory):
+            raise UserInputError(
+                f"{directory} has no {CHECKSUMS}: nothing was compared. Copy the export again, or "
+                "make it anew."
+            )
         return f"{check_files(directory)} files are whole"
     start_backend_quietly()
     from keras_transformer.parsing.tree_tokenizer import TreeTokenizer

@@ -3,7 +3,6 @@
 import argparse
 import os
 import shlex
-import sys
 
 from keras_transformer.command_line.command_errors import (
     Verbs,
@@ -11,7 +10,10 @@ from keras_transformer.command_line.command_errors import (
     positive_int,
     positive_number,
 )
+from keras_transformer.command_line.reach_warning import warn_of_reach
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.checksum_list import CHECKSUMS
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.serving import model_server
 from keras_transformer.serving.model_server import ExportedModel, ServerOptions
 
@@ -23,7 +25,9 @@ def add_parser(verbs: Verbs) -> None:
         help="serve an exported model with tensorflow_model_server or its Docker image",
         description="Start tensorflow_model_server on the newest version of an exported model. "
         "Where the program is not on the PATH, the Docker image tensorflow/serving takes its "
-        "place. New versions are served as they appear, until Ctrl-C.",
+        "place. New versions are served as they appear, until Ctrl-C. Either listens on all "
+        "network interfaces, with neither passwords nor encryption: only a proxy of yours should "
+        "reach it.",
     )
     parser.set_defaults(verb=serve)
     add = parser.add_argument
@@ -85,7 +89,8 @@ def add_parser(verbs: Verbs) -> None:
 def serve(options: argparse.Namespace) -> None:
     """Run the verb."""
     model = ExportedModel(options.directory, options.name)
-    model.check_files()
+    if not model.check_files():
+        tell(f"warning: {model.newest} has no {CHECKSUMS}: nothing was compared.")
     settings = ServerOptions(
         port=options.port,
         rest_port=options.rest_port,
@@ -98,7 +103,8 @@ def serve(options: argparse.Namespace) -> None:
         print(shlex.join(command))
         return
     model_server.check_ports(settings)
-    print(_greeting(model, settings), file=sys.stderr, flush=True)
+    tell(_greeting(model, settings))
+    warn_of_reach("the server, which listens on all network interfaces")
     os.execvp(command[0], command)  # signals and the exit code are the server's
 
 

@@ -2,8 +2,7 @@
 
 import argparse
 import contextlib
-import os
-import secrets
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -11,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.commands.arguments.model_arguments import load_translator
+from keras_transformer.commands.arguments.model_arguments import is_ensemble, load_translator
 from keras_transformer.commands.arguments.search_arguments import search_of
 from keras_transformer.commands.export_command import SEARCH as EXPORTED_SEARCH
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.checksum_list import CHECKSUMS
+from keras_transformer.files.checksum_list import check_files, has_checksums
 from keras_transformer.files.file_lock import file_lock
 from keras_transformer.files.json_files import read_record
 from keras_transformer.files.standard_streams import tell
-from keras_transformer.files.whole_files import PARTIAL_DIRECTORY, checksum, writing
+from keras_transformer.files.whole_files import checksum, set_aside
 from keras_transformer.search_options import SearchOptions
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def check_engine(options: argparse.Namespace) -> None:
             raise UserInputError(f"`--{name.replace('_', '-')}` is not for `--engine {engine}`.")
     if engine in ("litert", "saved-model") and options.long_lines == "split":
         raise UserInputError(f"`--long-lines split` is not for `--engine {engine}`.")
-    if engine != "own" and len(options.runs) * len(options.checkpoint or [None]) > 1:
+    if engine != "own" and is_ensemble(options):
         raise UserInputError(
             f"An ensemble is not for `--engine {engine}`: it takes one RUN and one `--checkpoint`."
         )
@@ -82,8 +81,9 @@ def check_engine(options: argparse.Namespace) -> None:
 def load_engine(options: argparse.Namespace) -> "Engine":
     """The translator of `--engine`, from the run's export, which is made if it is missing.
 
-    It is also made anew if it is damaged, of other weights or, where the search is part of it, of
-    another search. Processes that use one export take turns at this.
+    It is also made anew if a file of it is damaged, if it is of other weights or, where the search
+    is part of it, of another search; the old one goes when the new one is there. Processes that use
+    one export take turns at this.
     """
     from keras_transformer.runs.run_directory import RunDirectory
 
@@ -94,25 +94,26 @@ def load_engine(options: argparse.Namespace) -> "Engine":
     path = folder / engine.version
     with _alone(run, folder):
         try:
-            _check_origin(path, weights)
+            _check_export(path, weights)
             return engine.opened(path)
         except _Unusable as error:
-            reason = str(error)
-        except UserInputError:
-            reason = "it is damaged"
-        tell(f"Making {path} for `--engine {options.engine}`: {reason}.")
-        _set_aside(path)
-        engine.export(path)
+            tell(f"Making {path} for `--engine {options.engine}`: {error}.")
+        with set_aside(path):
+            engine.export(path)
         return engine.opened(path)
 
 
-def _check_origin(path: Path, weights: Path) -> None:
+def _check_export(path: Path, weights: Path) -> None:
     """Require a whole export of these weights."""
     if not path.exists():
         raise _Unusable("it is missing")
-    if not (path / CHECKSUMS).is_file():
+    if not has_checksums(path):
         raise _Unusable("it is damaged")
-    card = read_record(path / "model_card.json", _Card)
+    try:
+        check_files(path)
+        card = read_record(path / "model_card.json", _Card)
+    except UserInputError as error:
+        raise _Unusable("it is damaged") from error
     if [model.weights_sha256 for model in card.models] != [checksum(weights)]:
         raise _Unusable("it is of other weights")
 
@@ -136,13 +137,6 @@ def _alone(run: "RunDirectory", path: Path) -> Iterator[None]:
         yield
 
 
-def _set_aside(path: Path) -> None:
-    """Give what is at `path` the name of an abandoned directory: the next export removes it."""
-    if path.exists():
-        with writing(path):
-            os.rename(path, path.with_name(f"{PARTIAL_DIRECTORY}{secrets.token_hex(8)}"))
-
-
 def _given_batch_size(options: argparse.Namespace) -> dict[str, int]:
     return {} if options.batch_size is None else {"batch_size": options.batch_size}
 
@@ -153,14 +147,13 @@ class _CTranslate2:
     version = ""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        from keras_transformer.serving.ctranslate2_translator import engine_class
+        from keras_transformer.serving.ctranslate2_translator import FIXED_OPTIONS, engine_class
 
         engine_class()  # a missing one is told before an export is made
-        search = search_of(options, options.runs[0])
-        SearchOptions(**search)
+        search = dataclasses.asdict(SearchOptions(**search_of(options, options.runs[0])))
         self._options = options
         self._keywords: dict[str, Any] = {
-            **search,
+            **{name: value for name, value in search.items() if name not in FIXED_OPTIONS},
             **_given_batch_size(options),
             "long_sentences": options.long_lines,
             "source_language": options.source_language,

@@ -11,6 +11,7 @@ import numpy as np
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.export.residual_scales import ResidualScales
+from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.new_directory import write_new_directory
 from keras_transformer.files.whole_files import write_bytes, write_json
 from keras_transformer.inference.translator import Translator
@@ -58,8 +59,9 @@ def export_marian(translator: Translator, directory: PathLike) -> Path:
         # Transformers reads only files with this mark.
         write_bytes(path / "model.safetensors", save(_tensors(layers), {"format": "pt"}))
         write_json(path / "config.json", _config(translator, layers))
-        write_json(path / "generation_config.json", _generation(translator))
+        write_json(path / "generation_config.json", _generation(translator, layers))
         _write_tokenizers(path, translator)
+        write_checksums(path)
 
     return write_new_directory(directory, write)
 
@@ -151,8 +153,11 @@ def _config(translator: Translator, layers: TransformerStacks) -> dict[str, Any]
     }
 
 
-def _generation(translator: Translator) -> dict[str, Any]:
+def _generation(translator: Translator, layers: TransformerStacks) -> dict[str, Any]:
     tokens = translator.tokenizer.special_tokens
+    # A padded vocabulary has rows that no piece uses.
+    never = {tokens.pad, tokens.bos}
+    never |= {*range(translator.tokenizer.vocabulary_size, layers.vocabulary_size)}
     return {
         "num_beams": translator.beam_size,
         "length_penalty": translator.alpha,
@@ -161,7 +166,7 @@ def _generation(translator: Translator) -> dict[str, Any]:
         "min_length": translator.min_length + 1,  # with the decoder's first input
         "no_repeat_ngram_size": translator.no_repeat_ngram,
         "renormalize_logits": translator.search_options.renormalize,
-        "bad_words_ids": [[number] for number in sorted({tokens.pad, tokens.bos})],
+        "bad_words_ids": [[number] for number in sorted(never)],
         "pad_token_id": tokens.pad,
         "bos_token_id": tokens.bos,
         "eos_token_id": tokens.eos,

@@ -1,6 +1,7 @@
 """SHA256SUMS: the checksums of a directory's files, as `sha256sum --check` reads them."""
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from keras_transformer.errors import UserInputError
@@ -10,6 +11,20 @@ from keras_transformer.types import PathLike
 
 CHECKSUMS = "SHA256SUMS"
 _ADVICE = "Copy the export again."
+# One of these is in every export but Marian's.
+_MODELS = ("model_card.json", "saved_model.pb", "model.bin", "model.tflite")
+# The last file of each kind of export, which a list that was cut short lacks.
+_LAST = ("variables/*", "tokenizer.model", "translation.json", "vocab.json", "vocabulary.json")
+
+
+def has_checksums(directory: PathLike) -> bool:
+    """Whether a directory has the list of checksums."""
+    return os.path.lexists(Path(directory) / CHECKSUMS)
+
+
+def is_export(directory: PathLike) -> bool:
+    """Whether a directory has the list of checksums, or the files of an export without one."""
+    return any(os.path.isfile(Path(directory) / name) for name in (CHECKSUMS, *_MODELS))
 
 
 def write_checksums(directory: PathLike) -> None:
@@ -22,14 +37,20 @@ def write_checksums(directory: PathLike) -> None:
 
 
 def read_checksums(directory: PathLike) -> dict[str, str]:
-    """Return the checksums in a directory's `SHA256SUMS` by file name."""
+    """Return the checksums in a directory's `SHA256SUMS` by file name; a UserInputError if cut."""
     path = Path(directory) / CHECKSUMS
+    text = read_small_file(path).decode("utf-8", "replace")
+    if not text.endswith("\n"):
+        raise UserInputError(f"{path} is damaged: its end is missing. {_ADVICE}")
     sums = {}
-    for line in read_small_file(path).decode("utf-8", "replace").splitlines():
+    for line in text.splitlines():
         digest, gap, name = line.partition("  ")
         if not gap or len(digest) != 64 or not _is_inside(name):
             raise UserInputError(f"{path} is damaged: {line[:80]!r} is not a checksum. {_ADVICE}")
         sums[name] = digest
+    for name in _needed(Path(directory)):
+        if name not in sums:
+            raise UserInputError(f"{path} is damaged: it does not name {name}. {_ADVICE}")
     return sums
 
 
@@ -39,7 +60,7 @@ def check_files(directory: PathLike, names: Collection[str] | None = None) -> in
     Exports older than these checksums are accepted without a check.
     """
     directory = Path(directory)
-    if not (directory / CHECKSUMS).exists():
+    if not has_checksums(directory):
         return 0
     sums = read_checksums(directory)
     names = sums.keys() if names is None else names
@@ -52,6 +73,13 @@ def check_files(directory: PathLike, names: Collection[str] | None = None) -> in
         if found != sums.get(name):
             raise UserInputError(f"{path} is damaged: its checksum is wrong. {_ADVICE}")
     return len(names)
+
+
+def _needed(directory: Path) -> Iterator[str]:
+    """Names of the files in a directory that its list must have."""
+    for pattern in (*_MODELS, *_LAST):
+        paths = sorted(path for path in directory.glob(pattern) if not path.is_dir())
+        yield from (path.relative_to(directory).as_posix() for path in paths)
 
 
 def _is_inside(name: str) -> bool:

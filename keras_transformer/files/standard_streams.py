@@ -1,5 +1,6 @@
 """Standard input, output and error of a command that may have been started without them."""
 
+import errno
 import io
 import os
 import sys
@@ -88,6 +89,16 @@ def tell(message: str) -> None:
         print(message, file=sys.stderr, flush=True)
     except OSError:
         _replace_by_null(sys.stderr.fileno())
+
+
+def say(*lines: object) -> None:
+    """Print lines to standard output; a terminal that is gone takes none, and is no error."""
+    try:
+        print(*lines, sep="\n", flush=True)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        _replace_by_null(sys.stdout.fileno())
 
 
 def _open_null(descriptor: int) -> None:

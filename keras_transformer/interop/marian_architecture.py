@@ -73,6 +73,7 @@ class Architecture(msgspec.Struct, kw_only=True):
         source_eos: id of the end of a source sentence.
         source_rows, target_rows: numbers of rows of the tables of embeddings in the file.
         search: fields of `SearchOptions`, the model's own defaults.
+        banned, banned_path: ids that the file's search is never to give, and the file.
     """
 
     options: dict[str, Any]
@@ -83,6 +84,8 @@ class Architecture(msgspec.Struct, kw_only=True):
     source_rows: int
     target_rows: int
     search: dict[str, Any]
+    banned: list[list[int]] = []
+    banned_path: Path = Path()
 
 
 def read_hugging_face(directory: Path) -> Architecture:
@@ -105,9 +108,6 @@ def read_hugging_face(directory: Path) -> Architecture:
         decoder_attention_heads=config.encoder_attention_heads,
         decoder_ffn_dim=config.encoder_ffn_dim,
     )
-    never = [[config.pad_token_id], [config.decoder_start_token_id]]  # what our search never gives
-    if any(ids not in never for ids in config.bad_words_ids or []):
-        _refuse(origins["bad_words_ids"], "bad_words_ids", str(never), config.bad_words_ids)
     if config.decoder_start_token_id == config.eos_token_id:
         _refuse(path, "decoder_start_token_id", "another id", config.decoder_start_token_id)
     _tell_left_out(config, origins)
@@ -135,6 +135,8 @@ def read_hugging_face(directory: Path) -> Architecture:
         source_eos=config.eos_token_id,
         source_rows=config.vocab_size,
         target_rows=target_size,
+        banned=config.bad_words_ids or [],
+        banned_path=origins["bad_words_ids"],
         search=_search(
             origins,
             beam_size=("num_beams", config.num_beams),

@@ -90,9 +90,23 @@ def _open_hugging_face(path: Path) -> MarianFolder:
         target_path = source_path
     pieces = read_record(source_path, dict[str, int])
     target_pieces = read_record(target_path, dict[str, int])
-    return _with_tokenizers(
+    folder = _with_tokenizers(
         path, architecture, found, (source_path, pieces), (target_path, target_pieces)
     )
+    _check_banned(architecture, folder.tokenizer.vocabulary_size)
+    return folder
+
+
+def _check_banned(architecture: Architecture, num_pieces: int) -> None:
+    """Require that the search bans only what ours never gives."""
+    padding = range(num_pieces, architecture.options["vocabulary_size"])
+    never = {architecture.pad, architecture.start, *padding}
+    if any(len(ids) != 1 or ids[0] not in never for ids in architecture.banned):
+        raise UserInputError(
+            f"The model of {architecture.banned_path} cannot be imported: `bad_words_ids` must be "
+            f"among {[[number] for number in sorted(never)]}. "
+            f"Received: bad_words_ids={repr(architecture.banned)[:100]}"
+        )
 
 
 def _open_native(path: Path) -> MarianFolder:

@@ -19,5 +19,5 @@ def cpu_threads(num_threads: int | None) -> int:
     """
     if num_threads is not None:
         check_positive_int("num_threads", num_threads)
-        return num_threads
+        return int(num_threads)
     return num_cores() if CORES in os.environ else min(_MOST_BY_DEFAULT, num_cores())

@@ -8,7 +8,12 @@ import numpy as np
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
 from keras_transformer.inference.sentence_translator import SentenceTranslator
-from keras_transformer.search_options import SearchKeywords, SearchOptions, takes_search_options
+from keras_transformer.search_options import (
+    TRANSLATION,
+    SearchKeywords,
+    SearchOptions,
+    takes_search_options,
+)
 from keras_transformer.serving.cpu_threads import cpu_threads
 from keras_transformer.serving.ctranslate2_directory import CTranslate2Directory
 from keras_transformer.text.sentence_batches import batches_by_length
@@ -19,6 +24,8 @@ if TYPE_CHECKING:
     import ctranslate2
 
 Rows = Sequence[Sequence[int]]  # ids without BOS and EOS
+# Options of a search that the engine has in its own way alone.
+FIXED_OPTIONS = ("ending", "renormalize", "num_results")
 
 
 class CTranslate2Translator(SentenceTranslator):
@@ -31,8 +38,9 @@ class CTranslate2Translator(SentenceTranslator):
     Greedy translations, log-probabilities and alignments are the `Translator`'s in float32, up to
     rounding. Beam search is CTranslate2's, which differs:
 
-    - The length penalty divides by `|Y|^alpha`, the `Translator`'s by `((5 + |Y|) / 6)^alpha`, both
-      with EOS in `|Y|`. They are equal at `alpha=0` only. So are the scores of `translate_nbest`.
+    - The length penalty is always `"power"`: it divides by `|Y|^alpha`, the `Translator`'s by
+      default by `((5 + |Y|) / 6)^alpha`, both with EOS in `|Y|`. They are equal at `alpha=0` only.
+      So are the scores of `translate_nbest`.
     - The search stops sooner: at `alpha=0` when the leading candidate ends, otherwise when
       `beam_size` hypotheses have ended.
     - The score of a translation with a prefix leaves out the prefix's log-probability.
@@ -43,7 +51,8 @@ class CTranslate2Translator(SentenceTranslator):
         batch_size: maximum number of sentences in a batch.
         long_sentences: what to do with a sentence that is too long, as in `Translator`.
         source_language, target_language: codes of languages, as in `Translator`.
-        **options: fields of `SearchOptions`, as in `Translator`.
+        **options: fields of `SearchOptions`, as in `Translator`; `ending`, `renormalize` and
+            `num_results` must be their defaults.
 
     Raises:
         ValueError: an argument breaks its rule.
@@ -75,6 +84,7 @@ class CTranslate2Translator(SentenceTranslator):
     ) -> None:
         num_threads = cpu_threads(num_threads)
         search_options = SearchOptions(**options)
+        _check_fixed(search_options)
         engine = engine_class()
         files = CTranslate2Directory(directory)
         card = files.read_card()
@@ -228,6 +238,17 @@ class CTranslate2Generator:
 
     def _targets(self, rows: Iterable[Sequence[int]]) -> list[list[str]]:
         return [[self._target_tokens[i] for i in row] for row in rows]
+
+
+def _check_fixed(options: SearchOptions) -> None:
+    """Refuse what the engine would ignore."""
+    for name in FIXED_OPTIONS:
+        value, default = getattr(options, name), getattr(TRANSLATION, name)
+        if value != default:
+            raise UserInputError(
+                f"`{name}` must be {default!r} with CTranslate2, which has its own. "
+                f"Received: {name}={value!r}"
+            )
 
 
 def _longer(source_rows: Rows, target_rows: Rows) -> list[Sequence[int]]:

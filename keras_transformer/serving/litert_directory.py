@@ -15,13 +15,15 @@ from keras_transformer.files.checksum_list import check_files
 from keras_transformer.files.json_files import read_json, to_record
 from keras_transformer.files.whole_files import checksum, write_json
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.tokenizer_files import save_tokenizers
+from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER, save_tokenizers
 from keras_transformer.types import PathLike
 
 LITERT_FORMAT = "keras_transformer LiteRT model"
 FORMAT_VERSION = 1
 SIDES = ("source", "target")
 TRANSLATE_IDS = "translate_ids"  # the signature that a translator calls
+# The list of pieces beside a tokenizer whose ids are not SentencePiece's own.
+_PIECES_OF = {TOKENIZER: "vocabulary.json", SOURCE_TOKENIZER: "source_vocabulary.json"}
 _ADVICE = "Copy the export again."
 FileName = Annotated[str, msgspec.Meta(pattern=r"^[^/\\\0]+$")]  # in the directory itself
 
@@ -51,6 +53,8 @@ class LiteRTDirectory:
     model.tflite            every signature, with one set of weights
     tokenizer.model         the SentencePiece model
     source_tokenizer.model  the source's model, if its vocabulary is separate
+    vocabulary.json         the pieces in the order of their ids, if these are not SentencePiece's
+    source_vocabulary.json  those of the source's model
     translation.json        special ids, vocabulary sizes, limits, search options, checksums
     SHA256SUMS              checksums of all files, including translation.json
     ```
@@ -74,13 +78,14 @@ class LiteRTDirectory:
         """Write all files; `settings` are further entries of `translation.json`."""
         self.model_path.write_bytes(model_bytes)
         names = save_tokenizers(self.path, source_tokenizer, tokenizer)
-        files = {self.model_path.name, *names.values()}
         sides = dict(zip(SIDES, (source_tokenizer, tokenizer), strict=True))
+        lists = {side: self._write_pieces(sides[side], names[side]) for side in SIDES}
+        files = {self.model_path.name, *names.values(), *filter(None, lists.values())}
         record = {
             "format": LITERT_FORMAT,
             "format_version": FORMAT_VERSION,
             **settings,
-            **{side: _vocabulary(sides[side], names[side]) for side in SIDES},
+            **{side: _vocabulary(sides[side], names[side], lists[side]) for side in SIDES},
             "checksums": {name: checksum(self.path / name) for name in sorted(files)},
         }
         write_json(self.settings_path, record)
@@ -109,6 +114,13 @@ class LiteRTDirectory:
             return tokenizer, tokenizer
         return SentencePieceTokenizer.load(self.path / names["source"]), tokenizer
 
+    def _write_pieces(self, tokenizer: SentencePieceTokenizer, name: str) -> str | None:
+        """Write the pieces of a tokenizer with ids of its own; returns the file's name, or None."""
+        if tokenizer.vocabulary is None:
+            return None
+        write_json(self.path / _PIECES_OF[name], tokenizer.vocabulary.pieces)
+        return _PIECES_OF[name]
+
     def _read_record(self) -> dict[str, Any]:
         """The content of `translation.json`, with everything that a reader needs."""
         path = self.settings_path
@@ -133,9 +145,12 @@ class LiteRTDirectory:
         return record
 
 
-def _vocabulary(tokenizer: SentencePieceTokenizer, name: str) -> dict[str, Any]:
+def _vocabulary(
+    tokenizer: SentencePieceTokenizer, name: str, list_name: str | None
+) -> dict[str, Any]:
     return {
         "tokenizer": name,
+        "vocabulary": list_name,  # of the pieces; None: the ids are SentencePiece's own
         "vocabulary_size": tokenizer.vocabulary_size,
         "special_tokens": dataclasses.asdict(tokenizer.special_tokens),
     }

@@ -85,9 +85,17 @@ class ExportedModel:
                 f"than the directory's. Received: name={self.name!r}"
             )
 
-    def check_files(self) -> None:
-        """Compare the files of the newest version, the one to be served, with their checksums."""
-        check_files(self.directory / str(self.versions[-1]))
+    @property
+    def newest(self) -> Path:
+        """The path of the newest version, the one to be served."""
+        return self.directory / str(self.versions[-1])
+
+    def check_files(self) -> int:
+        """Compare the files of the newest version with their checksums; returns their number.
+
+        It is 0 for a version without checksums.
+        """
+        return check_files(self.newest)
 
     def server_command(self, options: ServerOptions) -> list[str]:
         """The command that starts `tensorflow_model_server`.

@@ -12,11 +12,13 @@ from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.files.checksum_list import check_files
 from keras_transformer.files.json_files import read_record
 from keras_transformer.serving.export_translator import ExportTranslator
-from keras_transformer.text.sentence_batches import checked_strings
+from keras_transformer.text.sentence_batches import batches_by_length, checked_strings
 from keras_transformer.text.sentence_encoding import CUT, length_fault, warn_of_length
 from keras_transformer.types import PathLike
 
 _ADVICE = "Export the model again."
+# Most characters of texts that are tokenized together, each counted as the longest.
+_MOST_CHARACTERS = 1 << 20
 
 
 class _Options(msgspec.Struct):
@@ -73,7 +75,7 @@ class SavedModelTranslator(ExportTranslator[str]):
         self, name: str, sentences: Iterable[str], long_sentences: Literal["refuse", "cut"]
     ) -> tuple[list[str], list[int]]:
         texts = checked_strings(name, sentences)
-        lengths = self._call("tokenize", texts)["lengths"].tolist() if texts else []
+        lengths = self._lengths(texts)
         most = self.options.max_source_length
         for index, (text, length) in enumerate(zip(texts, lengths, strict=True)):
             if length + 1 > most:  # with the end of sentence
@@ -81,6 +83,16 @@ class SavedModelTranslator(ExportTranslator[str]):
                     raise SentenceTooLong(name, index, length_fault(text, most))
                 warn_of_length(name, index, text, most, CUT)
         return texts, lengths
+
+    def _lengths(self, texts: Sequence[str]) -> list[int]:
+        """The numbers of tokens of texts."""
+        lengths, characters = [0] * len(texts), [len(text) for text in texts]
+        batches = batches_by_length(range(len(texts)), characters, _MOST_CHARACTERS, full_length=1)
+        for indices in batches:
+            found = self._call("tokenize", [texts[i] for i in indices])["lengths"]
+            for i, length in zip(indices, found.tolist(), strict=True):
+                lengths[i] = length
+        return lengths
 
     def _run(self, encoded: Sequence[str]) -> tuple[list[str], np.ndarray]:
         outputs = self._call("translate", list(encoded))

@@ -7,6 +7,7 @@ from keras_transformer.argument_checks import (
     check_non_negative_int,
     check_non_negative_number,
     check_positive_int,
+    python_number,
 )
 from keras_transformer.errors import UserInputError
 from keras_transformer.serving.answer_values import (
@@ -120,6 +121,7 @@ class TranslationClient:
         check_non_negative_int("retries", retries)
         check_non_negative_number("backoff", backoff)
         check_positive_int("batch_size", batch_size)
+        timeout, backoff = python_number(timeout), python_number(backoff)
         self.address = connection.address
         self.model = model
         self.version = version
@@ -255,7 +257,7 @@ class TranslationClient:
             ServingError: the model is not loaded in this time, or the server failed to load it.
         """
         check_timeout(timeout)
-        self._served_model.wait_until_ready(timeout)
+        self._served_model.wait_until_ready(python_number(timeout))
 
     def metadata(self) -> dict[str, Any]:
         """The server's description of the model.

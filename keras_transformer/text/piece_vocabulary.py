@@ -2,7 +2,8 @@
 
 Such a model has a SentencePiece model for each side and one vocabulary, a list of pieces, for both.
 The vocabulary is kept within the bytes of the SentencePiece model, in a field that SentencePiece
-leaves to others: one file holds a tokenizer, and other programs read its pieces.
+leaves to others: one file holds a tokenizer, and other programs read its pieces. Its ids they know
+from a list that an export for apps has beside it.
 """
 
 import re

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.serving.model_server import BINARY, ExportedModel, ServerOptions
 
 COMMAND = """
@@ -18,6 +19,10 @@ code = main()
 heavy = {"keras", "tensorflow"} & sys.modules.keys()
 sys.exit(f"imported {heavy}" if heavy else code)
 """
+WARNING = (
+    "warning: others can reach the server, which listens on all network interfaces: it has neither "
+    "a password nor encryption.\n"
+)
 # Stands for the server: it prints its arguments, and ends as a server does.
 FAKE_SERVER = '#!/bin/sh\nprintf "%s\\n" "$0" "$@"\nexit 7\n'
 # Stands for Docker: what asks for the daemon's version is answered, or not.
@@ -28,6 +33,7 @@ FAKE_DOCKER = '#!/bin/sh\nif [ "$1" = version ]; then exit {}; fi\n' + FAKE_SERV
 def directory(tmp_path):
     (tmp_path / "en_de" / "1").mkdir(parents=True)
     (tmp_path / "en_de" / "1" / "saved_model.pb").touch()
+    write_checksums(tmp_path / "en_de" / "1")
     return tmp_path / "en_de"
 
 
@@ -81,7 +87,8 @@ def test_the_command_becomes_the_server(serve, programs, directory, ports):
     assert (code, lines[0]) == (7, server)
     assert lines[1:] == ExportedModel(directory).server_command(ports)[1:]
     url = f"http://localhost:{ports.rest_port}/v1/models/en_de"
-    assert stderr == f"Serving en_de, version 1: REST at {url}, gRPC on port {ports.port}\n"
+    greeting = f"Serving en_de, version 1: REST at {url}, gRPC on port {ports.port}\n"
+    assert stderr == greeting + WARNING
 
 
 def test_every_flag_arrives(serve, programs, directory):
@@ -97,8 +104,9 @@ def test_every_flag_arrives(serve, programs, directory):
 
 def test_docker_takes_the_place_of_a_missing_server(serve, programs, directory, ports):
     docker = add_program(programs, "docker", FAKE_DOCKER.format(0))
-    code, lines, _ = serve(*flags(ports))
+    code, lines, stderr = serve(*flags(ports))
     assert (code, lines[0]) == (7, docker)
+    assert stderr.endswith(WARNING)
     assert lines[1:] == ExportedModel(directory).docker_command(ports)[1:]
 
 

@@ -12,10 +12,12 @@ from keras_transformer import cli
 from keras_transformer.commands.translate_engines import (
     ENGINES,
     MISSING,
+    _CTranslate2,
     _LiteRT,
     _SavedModel,
     _Unusable,
 )
+from keras_transformer.errors import UserInputError
 from keras_transformer.files.file_lock import file_lock
 from keras_transformer.inference.translator import Translator
 from keras_transformer.serving.litert_translator import LiteRTTranslator
@@ -156,6 +158,32 @@ def test_other_weights_and_damage_make_it_anew(run, translated):
     (path / "model.bin").write_bytes(b"damaged")
     assert translated(run, "ctranslate2") == (0, lines, told)
     assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_a_good_export_stays_whatever_else_is_wrong(run, translated, monkeypatch):
+    path = run / "engines" / "ctranslate2-float32"
+    assert translated(run, "ctranslate2")[0] == 0
+    before = times(path)
+    code, _, (refusal,) = translated(run, "ctranslate2", "--target-language=deuu")
+    assert (code, "`target_language` must be a code" in refusal) == (2, True)
+
+    def fail(self, path):
+        raise UserInputError("no room")
+
+    monkeypatch.setattr(_CTranslate2, "export", fail)
+    other = run / "checkpoints" / "step-00000080.weights.h5"
+    code, _, told = translated(run, "ctranslate2", f"--checkpoint={other}")
+    assert (code, told[1:]) == (2, ["error: no room"])
+    assert times(path) == before
+    assert translated(run, "ctranslate2")[2] == []
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_what_a_runs_own_search_has_and_ctranslate2_lacks_is_left_out(run, translated, monkeypatch):
+    module = "keras_transformer.commands.translate_engines.search_of"
+    own = {"beam_size": 2, "renormalize": True, "ending": "transformers", "num_results": 2}
+    monkeypatch.setattr(module, lambda options, run: own)
+    assert translated(run, "ctranslate2")[0] == 0
 
 
 def test_a_process_waits_for_one_that_makes_the_export(run, translated, monkeypatch):

@@ -205,6 +205,7 @@ def test_what_lies_beside_the_model(unusual, unusual_path):
     special_tokens = {"pad": 0, "bos": 1, "eos": 2, "unk": 3}
     assert settings["source"] == {
         "tokenizer": "source_tokenizer.model",
+        "vocabulary": None,
         "vocabulary_size": 60,
         "special_tokens": special_tokens,
     }

@@ -71,9 +71,66 @@ def test_a_damaged_list_is_told(export, line):
         check_files(export)
 
 
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [
+        (0, "its end is missing"),
+        (-1, "its end is missing"),
+        (65, "its end is missing"),
+        (None, "it does not name variables/data"),  # at the end of a line
+    ],
+)
+def test_a_list_that_was_cut_is_told(export, kept, message, capsys):
+    text = (export / CHECKSUMS).read_bytes()
+    (export / CHECKSUMS).write_bytes(text[: text.index(b"\n") + 1 if kept is None else kept])
+    with pytest.raises(UserInputError, match=f"SHA256SUMS is damaged: {message}. Copy the export"):
+        check_files(export)
+    assert cli.main(["check", str(export)]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["model_card.json", "saved_model.pb", "model.bin", "model.tflite"])
+def test_the_model_must_be_in_the_list(export, name):
+    (export / name).touch()
+    with pytest.raises(UserInputError, match=f"SHA256SUMS is damaged: it does not name {name}"):
+        check_files(export)
+
+
 def test_an_export_of_before_is_not_compared(export):
     os.unlink(export / CHECKSUMS)
     assert check_files(export) == 0
+
+
+def test_a_version_without_a_list_is_told(export, tmp_path_factory, capsys):
+    model = tmp_path_factory.mktemp("model")
+    for number in ("1", "2"):
+        version = shutil.copytree(export, model / number)
+        (version / "saved_model.pb").touch()
+        write_checksums(version)
+    (version / CHECKSUMS).unlink()
+    assert cli.main(["check", str(model)]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == f"{model / '1'}: 3 files are whole\n"
+    assert f"{version} has no SHA256SUMS: nothing was compared." in shown.err
+    assert cli.main(["serve", str(model), "--print"]) == 0
+    told = capsys.readouterr().err
+    assert told == f"warning: {version} has no SHA256SUMS: nothing was compared.\n"
+
+
+def test_the_engines_of_a_run_are_checked(export, tmp_path_factory, capsys):
+    run = tmp_path_factory.mktemp("run")
+    paths = [run / "engines" / name for name in ("litert-float32", "saved-model-float32/1")]
+    for path in paths:
+        shutil.copytree(export, path)
+    left_over = shutil.copytree(export, run / "engines" / ".partial-directory-left")
+    (left_over / "variables" / "data").unlink()
+    assert cli.main(["check", str(run)]) == 0
+    assert capsys.readouterr().out == "".join(f"{path}: 2 files are whole\n" for path in paths)
+    for path in paths:
+        (path / "variables" / "data").write_bytes(b"weighty")
+    assert cli.main(["check", str(run)]) == 2
+    told = capsys.readouterr().err
+    assert [f"{path / 'variables' / 'data'} is damaged" in told for path in paths] == [True, True]
 
 
 def test_a_damaged_version_is_not_served(export, tmp_path_factory, capsys):

@@ -1,6 +1,7 @@
 """An imported model through every export, and a model of ours as a folder of Marian."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -104,16 +105,17 @@ def test_the_search_goes_out_and_comes_in_again(tmp_path):
     assert Translator.from_preset(folder).search_options == translator.search_options
 
 
-def ours(*, separate=False, extra_length=50, **options):
-    """A translator of a new model of ours, with random biases."""
+def ours(*, separate=False, extra_length=50, vocabulary_size=60, **options):
+    """A translator of a new model of ours, with random biases; of 60 tokens and padding."""
     tokenizers = [
         SentencePieceTokenizer.train(lines, vocabulary_size=60)
         for lines in ([ENGLISH, GERMAN] if separate else [ENGLISH + GERMAN])
     ]
     sizes = {"num_encoder_layers": 1, "num_decoder_layers": 2, "hidden_dim": 16, "num_heads": 2}
+    sizes |= {"intermediate_dim": 24, "vocabulary_size": vocabulary_size}
     if separate:
         sizes["source_vocabulary_size"] = 64  # padded
-    model = build_transformer("tiny", vocabulary_size=60, intermediate_dim=24, **sizes, **options)
+    model = build_transformer("tiny", **sizes, **options)
     random = np.random.default_rng(0)
     for weight in model.trainable_variables:
         weight.assign(weight + 0.2 * random.normal(size=weight.shape))
@@ -161,6 +163,17 @@ def test_a_model_of_ours_has_its_logits_in_marian(options, tmp_path):
     assert again.tokenizer.special_tokens == translator.tokenizer.special_tokens
 
 
+def test_the_padding_of_the_targets_vocabulary_is_never_produced(tmp_path):
+    translator = ours(vocabulary_size=64)
+    tokens = translator.tokenizer.special_tokens
+    folder = export_marian(translator, tmp_path / "out")
+    found = json.loads((folder / "generation_config.json").read_text())
+    never = [tokens.pad, tokens.bos, 60, 61, 62, 63]
+    assert found["bad_words_ids"] == [[number] for number in never]
+    again = Translator.from_preset(folder)
+    assert again.translate(SENTENCES) == translator.translate(SENTENCES)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -190,6 +203,8 @@ def test_the_commands(translator, tmp_path, capsys):
     assert cli.main(["check", run]) == 0
     assert cli.main(["export", "marian", run, out]) == 0
     capsys.readouterr()
+    assert cli.main(["check", out]) == 0
+    assert re.fullmatch(rf"{re.escape(out)}: \d+ files are whole\n", capsys.readouterr().out)
     assert cli.main(["import", "marian", str(tmp_path / "none"), str(tmp_path / "new")]) == 2
     assert capsys.readouterr().err.startswith("error: There is no preset")
     assert cli.main(["import", "marian", out, run]) == 2

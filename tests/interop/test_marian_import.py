@@ -445,6 +445,7 @@ DAMAGES = {
         ("vocab.json", f"id {PAD + 1}"),
     ),
     "forbidden tokens": config(bad_words_ids=[[PAD], [7]]),
+    "a forbidden last piece": config(bad_words_ids=[[PAD], [PAD - 1]]),
     "a forbidden phrase": config(bad_words_ids=[[7, 8]]),
     "no hidden size": config("0", d_model=0),
     "negative layers": config("-1", encoder_layers=-1),

@@ -227,6 +227,13 @@ def test_misuse(exported, engine):
         (name,) = options
         with pytest.raises(ValueError, match=f"`{name}`"):
             CTranslate2Translator(exported, **options)
+    for name, other in (("ending", "transformers"), ("renormalize", True), ("num_results", 1)):
+        with pytest.raises(
+            UserInputError, match=f"`{name}` must be .* with CTranslate2, .* {name}="
+        ):
+            CTranslate2Translator(exported, **{name: other})
+    same = CTranslate2Translator(exported, ending="any", length_penalty="power", num_results=None)
+    assert same.length_penalty == "power"
     with pytest.raises(UserInputError, match="`n` must be at most the beam size"):
         engine.translate_nbest(["one"], 5)
     with pytest.raises(UserInputError, match="`prefixes` must be as many as `sentences`"):
