@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import Request
 
 from keras_transformer.app.engine import Engine, Work
-from keras_transformer.app.request_errors import RequestRefused
+from keras_transformer.app.request_errors import RequestRefused, too_long
 from keras_transformer.app.work_queue import Job, QueueClosed, QueueFull
 from keras_transformer.errors import SentenceTooLong, UserInputError, is_out_of_memory
 
@@ -105,7 +105,7 @@ def refusal(error: Exception, index: int = 0) -> RequestRefused:
     if isinstance(error, QueueClosed):
         return RequestRefused(503, "ending", "The app is ending.", {"Retry-After": "5"})
     if isinstance(error, SentenceTooLong):
-        return RequestRefused(422, "sentence_too_long", f"Sentence {index + 1} {error.fault}")
+        return too_long(error, index)
     if isinstance(error, UserInputError):
         return RequestRefused(422, "refused", str(error))
     if is_out_of_memory(error):

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.argument_checks import check_positive_int, python_number
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -12,7 +12,8 @@ class AppLimits:
     Args:
         characters: most characters of a text.
         sentences: most sentences of a text, and most pairs to align.
-        tokens: most tokens of a sentence, end of sentence counted.
+        tokens: most tokens of a sentence, end of sentence counted. A translation to align may have
+            as many more as the largest `extra_length`.
         beam_size: largest beam, unless a run's own is larger.
         extra_length: largest `extra_length` of a search, unless a run's own is larger.
         waiting: most requests that wait for one model; a further one is told to come later.
@@ -36,7 +37,9 @@ class AppLimits:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            check_positive_int(field.name, getattr(self, field.name))
+            value = getattr(self, field.name)
+            check_positive_int(field.name, value)
+            object.__setattr__(self, field.name, python_number(value))
 
     @property
     def body_bytes(self) -> int:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from keras_transformer.errors import SentenceTooLong
+
 _MOST_SHOWN = 80  # characters of a value in a message
 
 
@@ -32,6 +34,12 @@ class RequestRefused(Exception):
             {'error': {'code': 'unknown_run', 'message': "There is no run 'x'."}}
         """
         return {"error": {"code": self.code, "message": _encodable(self.message)}}
+
+
+def too_long(error: SentenceTooLong, index: int) -> RequestRefused:
+    """The refusal of a sentence, or of its translation, at an index of a request."""
+    what = "Target" if error.name == "targets" else "Sentence"
+    return RequestRefused(422, "sentence_too_long", f"{what} {index + 1} {error.fault}")
 
 
 def shown(value: object) -> str:

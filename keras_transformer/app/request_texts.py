@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from keras_transformer.app.engine import Engine
 from keras_transformer.app.limits import AppLimits
-from keras_transformer.app.request_errors import RequestRefused
+from keras_transformer.app.request_errors import RequestRefused, too_long
 from keras_transformer.app.sentence_layout import SentenceLayout
 from keras_transformer.errors import SentenceTooLong
 
@@ -102,7 +102,4 @@ def _check_lengths(engine: Engine, sources: Sequence[str], targets: Sequence[str
     try:
         engine.check_lengths(sources, targets)
     except SentenceTooLong as error:
-        what = "Target" if error.name == "targets" else "Sentence"
-        raise RequestRefused(
-            422, "sentence_too_long", f"{what} {error.index + 1} {error.fault}"
-        ) from error
+        raise too_long(error, error.index) from error

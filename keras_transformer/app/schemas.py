@@ -140,7 +140,10 @@ class Limits(BaseModel):
 
     characters: int = Field(description="Most characters of a text.")
     sentences: int = Field(description="Most sentences of a text, or pairs.")
-    tokens: int = Field(description="Most tokens of a sentence, end of sentence counted.")
+    tokens: int = Field(
+        description="Most tokens of a sentence, end of sentence counted. A translation may have "
+        "`most_extra_length` more."
+    )
 
 
 class Runs(BaseModel):

@@ -14,7 +14,7 @@ _SECONDS_TO_END = 2  # for answers that are under way when the app ends
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Bind a socket before the runs are loaded, which takes a while.
+    """Make a socket that listens, before the runs are loaded: browsers wait until they are.
 
     Args:
         host: an address of this machine, or localhost.
@@ -37,6 +37,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
+        bound.listen()  # until then another process may bind the same port
     except OSError as error:
         bound.close()
         raise UserInputError(

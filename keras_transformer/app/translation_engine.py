@@ -27,6 +27,9 @@ class TranslationEngine(Engine):
     def __init__(self, name: str, translator: Translator, limits: AppLimits) -> None:
         super().__init__(name, translator.search_options, limits, _BATCH_SIZE)
         self._translator = translator
+        # Takes targets as long as any output; sources were checked before.
+        longest = translator.max_source_length + self.most("extra_length")
+        self._aligner = translator.with_search(max_source_length=longest)
         self._translator_of = functools.lru_cache(MOST_SEARCHES)(self._new_translator)
 
     @property
@@ -36,7 +39,8 @@ class TranslationEngine(Engine):
 
     def check_lengths(self, sources: Sequence[str], targets: Sequence[str] = ()) -> None:
         """Raise `SentenceTooLong` if a source or a target has too many tokens."""
-        self._translator.check_lengths(sources, targets)
+        self._translator.check_lengths(sources)
+        self._aligner.check_lengths([], targets)
 
     def warm_up(self) -> None:
         """Compile the run's own search and the alignment, so that no user waits for them."""
@@ -51,12 +55,16 @@ class TranslationEngine(Engine):
             # One compiled search for all numbers that are usual.
             most = max(work.n_best, min(USUAL_N_BEST, translator.beam_size))
             return [found[: work.n_best] for found in translator.translate_nbest(items, most)]
+        aligner = self._aligner.into(work.target_language)
         if work.task == "align":
             sources, targets = zip(*items, strict=True)
-            return translator.align(sources, targets)
+            return aligner.align(sources, targets)
         from keras_transformer.interpretation import attention_maps
 
-        return [attention_maps(translator, *pair).to_json() for pair in items]
+        return [
+            attention_maps(translator if target is None else aligner, source, target).to_json()
+            for source, target in items
+        ]
 
     def _new_translator(self, options: SearchOptions) -> Translator:
         """A translator of the same models with this search."""

@@ -68,6 +68,15 @@ def fake_app():
         yield client
 
 
+@pytest.fixture
+def expect(browser):  # noqa: F811
+    """Playwright's `expect`, which waits until it holds."""
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=30_000)
+    return expect
+
+
 @pytest.fixture(scope="session")
 def translator(trained_run):
     return Translator.load(trained_run, max_source_length=64)

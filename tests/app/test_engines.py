@@ -2,12 +2,13 @@
 
 import pytest
 
+from keras_transformer.app.answers import refusal
 from keras_transformer.app.engine import Work
 from keras_transformer.app.engine_loading import loaded_engines, run_names
 from keras_transformer.app.limits import AppLimits
 from keras_transformer.app.translation_engine import TranslationEngine
 from keras_transformer.app.work_queue import Job, QueueClosed
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
 from tests.app.fake_engine import FakeEngine
 
@@ -59,6 +60,34 @@ def test_the_limit_of_a_search_is_the_apps_or_the_runs_own():
             engine.search({"extra_length": 51})
     finally:
         engine.queue.close()
+
+
+def test_a_translation_of_its_own_is_never_too_long(translator):
+    """Sources of at most 7 tokens, and outputs of at least 12."""
+    short = translator.with_search(max_source_length=8, min_length=12)
+    engine = TranslationEngine("digits", short, AppLimits(tokens=8))
+    try:
+        (target,) = short.translate(["one two"])
+        assert len(short.tokenizer.encode([target])[0]) > 8
+        engine.check_lengths(["one two"], [target])
+        options = engine.search_options
+        (alignment,) = engine.compute(Work("align", options), [("one two", target)])
+        assert len(alignment.target_pieces) > 8
+        pairs = [("one two", None), ("one two", target)]
+        for maps in engine.compute(Work("attention", options), pairs):
+            assert len(maps["output_tokens"]) > 8
+        with pytest.raises(SentenceTooLong, match=r"`sources\[0\]` has more than 8 tokens"):
+            engine.check_lengths(["one " * 10], [target])
+        with pytest.raises(SentenceTooLong, match=r"`targets\[0\]` has more than 408 tokens"):
+            engine.check_lengths(["one"], ["eins " * 500])
+    finally:
+        engine.queue.close()
+
+
+def test_a_refusal_names_the_side_that_is_too_long():
+    for name, said in (("targets", "Target 2 is long"), ("sentences", "Sentence 2 is long")):
+        refused = refusal(SentenceTooLong(name, 0, "is long"), index=1)
+        assert (refused.code, refused.message) == ("sentence_too_long", said)
 
 
 def test_a_language_that_the_model_lacks_is_refused(translator):

@@ -15,15 +15,6 @@ SENTENCE = ".sentence[role=button]"
 
 
 @pytest.fixture
-def expect(browser):
-    """Playwright's `expect`, which waits until it holds."""
-    from playwright.sync_api import expect
-
-    expect.set_options(timeout=30_000)
-    return expect
-
-
-@pytest.fixture
 def translated(visit, one_run, expect):
     """Open the page of one run and type the text; gives the page, once all is there."""
 

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from keras_transformer import cli
+from keras_transformer.app.server import bound_socket
 from keras_transformer.commands import app_command
 from keras_transformer.runs.run_records import new_record
 from keras_transformer.text import SentencePieceTokenizer
@@ -59,6 +60,12 @@ def test_a_port_in_use_is_one_line(refused, run):
             f"error: Port {port} of 127.0.0.1 cannot be had (Address already in use): choose "
             "another with `--port`, or 0 for any that is free."
         )
+
+
+def test_of_two_apps_that_start_together_one_has_the_port(refused, run):
+    with bound_socket("127.0.0.1", 0) as other:  # which loads its runs
+        port = other.getsockname()[1]
+        assert "Address already in use" in refused(run, "--port", str(port))
 
 
 @pytest.mark.parametrize("port", ["65536", "100000"])

@@ -19,7 +19,7 @@ class App {
     this.source = new SourcePanel(limits, () => this.onInput());
     this.form = new SearchForm(runs, () => this.onOption());
     const events = {
-      begin: (column, text, sentences) => this.begin(text, sentences),
+      begin: (column, text, sentences) => this.begin(column, text, sentences),
       close: () => this.close(),
       changed: (column, index) => this.changed(column, index),
       link: (column, index, words) => this.link(column, index, words),
@@ -59,7 +59,7 @@ class App {
   }
 
   listen() {
-    byId("go").addEventListener("click", () => (this.isBusy ? this.stop() : this.send()));
+    byId("go").addEventListener("click", () => (this.isBusy ? this.stop() : this.send(true)));
     byId("target-language").addEventListener("change", () => this.onOption());
     byId("typing").addEventListener("change", () => this.onInput());
     byId("text").addEventListener("keydown", (event) => {
@@ -83,7 +83,7 @@ class App {
   }
 
   onOption() {
-    if (this.source.text.trim()) this.send();
+    if (this.source.text.trim()) this.send(true);
   }
 
   stop() {
@@ -92,13 +92,17 @@ class App {
     this.showBusy();
   }
 
-  send() {
+  /** Sends the text. An option that is wrong is told; with `showsOptions` it also gets the focus,
+      which nobody wants to lose while typing. */
+  send(showsOptions = false) {
     clearTimeout(this.timer);
     const { text } = this.source;
-    if (!text.trim() || !this.form.isValid) return;
-    if (this.source.isTooLong) {
-      for (const column of this.columns) column.refuse(this.source.fault);
+    if (!text.trim()) return;
+    const wrong = this.form.fault;
+    if (wrong || this.source.isTooLong) {
+      for (const column of this.columns) column.refuse(wrong ?? this.source.fault);
       this.showBusy();
+      if (wrong && showsOptions) this.form.report();
       return;
     }
     for (const column of this.columns) {
@@ -119,10 +123,11 @@ class App {
     byId("go").textContent = this.isBusy ? "Stop" : this.verb;
   }
 
-  begin(text, sentences) {
+  begin(column, text, sentences) {
     this.source.setSentences(text, sentences);
     if (this.chosen !== null && this.chosen >= sentences.length) this.close();
     this.panel.number();
+    if (this.translations.includes(column)) this.panel.refresh(column);
   }
 
   changed(column, index) {

@@ -28,8 +28,16 @@ export class SearchForm {
     this.form.addEventListener("submit", (event) => event.preventDefault());
   }
 
-  get isValid() {
-    return this.form.reportValidity();
+  /** What is wrong with an option, or null. */
+  get fault() {
+    const field = FIELDS.find(({ name }) => this.inputs.get(name)?.checkValidity() === false);
+    return field ? `${field.label}: ${this.inputs.get(field.name).validationMessage}` : null;
+  }
+
+  /** Leads to the option that is wrong. */
+  report() {
+    this.form.closest("details").open = true;
+    this.form.reportValidity();
   }
 
   /** The fields of a request to a run. */

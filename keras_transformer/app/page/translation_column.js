@@ -87,7 +87,9 @@ export class TranslationColumn extends Column {
 
   /** Takes another of the n best translations. */
   choose(index, candidate) {
-    this.sentences[index].chosen = candidate;
+    const sentence = this.sentences[index];
+    if (sentence.isOld || !sentence.translations) return;
+    sentence.chosen = candidate;
     this.draw(index);
     this.align(index);
     this.events.changed(this, index);
