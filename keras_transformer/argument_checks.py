@@ -1,13 +1,35 @@
 """Checks of arguments: each raises a `ValueError` with the argument, the rule and the value."""
 
+import math
 import numbers
 from collections.abc import Collection
-from typing import TypeGuard
+from typing import Any, TypeGuard, TypeVar
+
+_T = TypeVar("_T")
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Whether a value is an integer, Python's or NumPy's; booleans are none."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is an integer or a float; booleans are neither."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    """Whether a value is a real number, Python's or NumPy's; booleans are none."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def python_number(value: _T) -> _T:
+    """A number as Python's own, which JSON takes; all else as it is.
+
+    Example:
+        >>> import numpy as np
+        >>> python_number(np.int64(3)), python_number(np.float32(0.5)), python_number(None)
+        (3, 0.5, None)
+    """
+    number: Any = value
+    if is_number(value):
+        number = int(value) if is_integer(value) else float(value)
+    return number
 
 
 def check_no_string(name: str, strings: object) -> None:
@@ -24,7 +46,7 @@ def check_bool(name: str, value: object) -> None:
 
 def check_positive_int(name: str, value: object) -> None:
     """Require an integer >= 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if not is_integer(value) or value < 1:
         raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value!r}")
 
 
@@ -32,16 +54,15 @@ def check_window(name: str, value: object) -> None:
     """Require an odd integer of at least 1 that fits into int32, or None."""
     if value is None:
         return
-    is_int = isinstance(value, int) and not isinstance(value, bool)
-    if not is_int or value not in range(1, 2**31, 2):
+    if not is_integer(value) or value not in range(1, 2**31, 2):
         raise ValueError(
             f"`{name}` must be an odd positive integer, or None. Received: {name}={value!r}"
         )
 
 
 def check_non_negative_int(name: str, value: object) -> None:
-    """Require a Python or NumPy integer >= 0."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 0:
+    """Require an integer >= 0."""
+    if not is_integer(value) or value < 0:
         raise ValueError(f"`{name}` must be an integer >= 0. Received: {name}={value!r}")
 
 
@@ -52,9 +73,9 @@ def check_rate(name: str, value: object) -> None:
 
 
 def check_positive_number(name: str, value: object) -> None:
-    """Require a number > 0."""
-    if not is_number(value) or not value > 0:
-        raise ValueError(f"`{name}` must be a number > 0. Received: {name}={value!r}")
+    """Require a finite number > 0."""
+    if not is_number(value) or not 0 < value < math.inf:
+        raise ValueError(f"`{name}` must be a finite number > 0. Received: {name}={value!r}")
 
 
 def check_non_negative_number(name: str, value: object) -> None:

@@ -21,7 +21,7 @@ from keras_transformer.decoding.beam_search import (
 from keras_transformer.decoding.constraints import Constraint
 from keras_transformer.decoding.hypothesis_arrays import choose
 from keras_transformer.decoding.length_penalty import length_penalty as penalty_of
-from keras_transformer.decoding.next_tokens import NEVER, OutputRules
+from keras_transformer.decoding.next_tokens import NEVER, OutputRules, checked_limits
 from keras_transformer.decoding.sentence_loop import search_loop
 from keras_transformer.errors import UserInputError
 from keras_transformer.search_options import SearchOptions
@@ -70,7 +70,7 @@ def beam_search_of_alphas(
 
     Raises:
         ValueError: `alphas` is empty or has one that breaks its rule, `beam_size` is not a positive
-            integer, or `length_penalty` is unknown.
+            integer, `length_penalty` is unknown, or `max_length` is less than a limit.
 
     Example:
         >>> import keras
@@ -89,7 +89,7 @@ def beam_search_of_alphas(
         [[-1.61 -0.76]]
     """
     check_alphas(alphas, beam_size=beam_size, length_penalty=length_penalty)
-    limits = ops.cast(limits, "int32")
+    limits = checked_limits(limits, max_length)
     rules = OutputRules(limits, special_tokens, vocabulary_size, constraints)
 
     def penalties(lengths: Tensor) -> Tensor:

@@ -21,7 +21,12 @@ from keras_transformer.decoding.hypothesis_arrays import (
     write_at,
 )
 from keras_transformer.decoding.length_penalty import length_penalty as penalty_of
-from keras_transformer.decoding.next_tokens import NEVER, OutputRules, best_extensions
+from keras_transformer.decoding.next_tokens import (
+    NEVER,
+    OutputRules,
+    best_extensions,
+    checked_limits,
+)
 from keras_transformer.decoding.sentence_loop import search_loop
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
@@ -102,8 +107,8 @@ def beam_search(
 
     Raises:
         ValueError: `beam_size` or `num_results` is not a positive integer, `num_results` is greater
-            than `beam_size`, `alpha` is negative or not a number, or `length_penalty` or `ending`
-            is unknown.
+            than `beam_size`, `alpha` is negative or not a number, `length_penalty` or `ending` is
+            unknown, or `max_length` is less than a limit.
 
     Example:
         >>> import keras
@@ -134,7 +139,7 @@ def beam_search(
     is_free = ending == "transformers"
     num_ending = (1 if is_free else 2) * beam_size  # candidates
     num_results = beam_size if num_results is None else num_results
-    limits = ops.cast(limits, "int32")
+    limits = checked_limits(limits, max_length)
     rules = OutputRules(limits, special_tokens, vocabulary_size, constraints, is_free)
 
     def advance(beams: BeamState, rows: Tensor | None) -> BeamState:

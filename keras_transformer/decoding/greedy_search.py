@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_transformer.decoding.autoregression import Step, generate
 from keras_transformer.decoding.constraints import Constraint
-from keras_transformer.decoding.next_tokens import OutputRules, best_extensions
+from keras_transformer.decoding.next_tokens import OutputRules, best_extensions, checked_limits
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
 
@@ -41,6 +41,9 @@ def greedy_search(
         `(ids, log_probs)`: int32 (batch, max_length + 1), without BOS, with EOS, then padding;
         natural-log probabilities, float32 (batch,), EOS included.
 
+    Raises:
+        ValueError: `max_length` is less than a limit.
+
     Example:
         >>> import keras
         >>> from keras_transformer.special_tokens import SpecialTokens
@@ -56,7 +59,8 @@ def greedy_search(
         >>> print(keras.ops.convert_to_numpy(keras.ops.exp(log_probs)).round(4))
         [0.3]
     """
-    rules = OutputRules(ops.cast(limits, "int32"), special_tokens, vocabulary_size, constraints)
+    limits = checked_limits(limits, max_length)
+    rules = OutputRules(limits, special_tokens, vocabulary_size, constraints)
 
     def choose_best(
         logits: Tensor, ids: Tensor, index: Tensor, rules: OutputRules

@@ -4,8 +4,10 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from keras import ops
 
+from keras_transformer.argument_checks import is_integer
 from keras_transformer.decoding.constraints import Constraint, allowed_by
 from keras_transformer.decoding.hypothesis_arrays import choose
 from keras_transformer.special_tokens import SpecialTokens
@@ -13,6 +15,17 @@ from keras_transformer.types import Tensor
 
 NEVER = -float("inf")  # log-probability of what must not be chosen
 FEW = 2048  # values of a row among which a plain top-k is as fast
+
+
+def checked_limits(limits: Any, max_length: Any) -> Tensor:
+    """Limits (batch,) as int32, none of them above `max_length` where both are known."""
+    is_known = isinstance(limits, (list, tuple, np.ndarray)) and is_integer(max_length)
+    if is_known and np.max(limits, initial=0) > max_length:
+        raise ValueError(
+            "`max_length` must be at least the largest of `limits`. "
+            f"Received: max_length={max_length}, limits up to {np.max(limits)}"
+        )
+    return ops.cast(limits, "int32")
 
 
 class OutputRules(NamedTuple):
@@ -165,8 +178,8 @@ def top_k_of_rows(
     """The k largest `offsets + (values - totals)` of the rows of each sentence together.
 
     The k best are in the k blocks with the best maxima, which takes several times less than a
-    top-k of thousands of values. Where the backend's top-k takes equal values by their index, this
-    does: the chosen blocks stand in the order of their indices.
+    top-k of thousands of values. Of equal values the first ones are taken, as the top-k of both
+    backends does: the chosen blocks stand in the order of their indices.
 
     Args:
         values: float32 (batch, rows, size).

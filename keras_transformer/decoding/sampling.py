@@ -12,11 +12,16 @@ from typing import Any
 
 from keras import ops
 
-from keras_transformer.argument_checks import check_positive_int, check_positive_number, is_number
+from keras_transformer.argument_checks import (
+    check_positive_int,
+    check_positive_number,
+    is_integer,
+    is_number,
+)
 from keras_transformer.decoding.autoregression import Step, generate
 from keras_transformer.decoding.constraints import Constraint
 from keras_transformer.decoding.hypothesis_arrays import choose
-from keras_transformer.decoding.next_tokens import NEVER, OutputRules
+from keras_transformer.decoding.next_tokens import NEVER, OutputRules, checked_limits
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
 
@@ -61,8 +66,8 @@ def sample(
         temperature and filters, EOS included.
 
     Raises:
-        ValueError: `temperature` is not positive, `top_k` is not a positive integer, or `top_p` is
-            outside (0, 1].
+        ValueError: `temperature` is not positive, `top_k` is not a positive integer, `top_p` is
+            outside (0, 1], there are too few `uniforms`, or `max_length` is less than a limit.
 
     Example:
         >>> import keras
@@ -83,8 +88,10 @@ def sample(
         Curious Case of Neural Text Degeneration", 2020 (top-p).
     """
     check_sampling(temperature, top_k, top_p)
-    rules = OutputRules(ops.cast(limits, "int32"), special_tokens, vocabulary_size, constraints)
+    limits = checked_limits(limits, max_length)
+    rules = OutputRules(limits, special_tokens, vocabulary_size, constraints)
     uniforms = ops.minimum(ops.cast(uniforms, "float32"), BELOW_ONE)
+    _check_uniforms(uniforms, max_length)
 
     def draw_next(
         logits: Tensor, ids: Tensor, index: Tensor, rules: OutputRules
@@ -114,12 +121,22 @@ def sample(
 def check_sampling(
     temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
 ) -> None:
-    """Require a number > 0, None or an integer >= 1, and None or a number in (0, 1]."""
+    """Require a finite number > 0, None or an integer >= 1, and None or a number in (0, 1]."""
     check_positive_number("temperature", temperature)
     if top_k is not None:
         check_positive_int("top_k", top_k)
     if top_p is not None and not (is_number(top_p) and 0 < top_p <= 1):
         raise ValueError(f"`top_p` must be a number in (0, 1]. Received: top_p={top_p!r}")
+
+
+def _check_uniforms(uniforms: Tensor, max_length: Any) -> None:
+    """Require a number for each token and EOS, where both sizes are known."""
+    length = uniforms.shape[2]
+    if isinstance(length, int) and is_integer(max_length) and length <= max_length:
+        raise ValueError(
+            "`uniforms` must have at least `max_length` + 1 numbers for each output. "
+            f"Received: uniforms of shape {tuple(uniforms.shape)}, max_length={max_length}"
+        )
 
 
 def draw(

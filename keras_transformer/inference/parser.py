@@ -218,7 +218,7 @@ class Parser(HasSearchOptions):
                 raise SentenceTooLong("trees", i, fault)
         return rows, tree_rows
 
-    def check_lengths(self, sentences: Iterable[str]) -> None:
+    def check_lengths(self, sentences: Iterable[str | Iterable[str]]) -> None:
         """Raise `SentenceTooLong` if a sentence is too long.
 
         Args:

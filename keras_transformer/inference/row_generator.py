@@ -60,6 +60,10 @@ class RowGenerator:
         self._call = CompiledCalls(models)
         self.max_length = self._generator.layers.max_length  # most positions, or None
 
+    def batches(self, rows: Rows) -> list[list[int]]:
+        """The indices of the rows with tokens, batch by batch as a search takes them."""
+        return list(self._batches_to_generate(rows, progress=False))
+
     def search(
         self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False
     ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
@@ -128,22 +132,30 @@ class RowGenerator:
     def score(
         self, source_rows: Rows, target_rows: Rows, progress: bool = False
     ) -> Iterator[tuple[int, float]]:
-        """Yield `(index, log_prob)` of each pair of rows, EOS included."""
+        """Yield `(index, log_prob)` of each pair of rows, EOS included.
+
+        One that is no number is a `UserInputError`; that of what is never produced may be -inf.
+        """
         for indices, *inputs in self._batches_of_pairs(source_rows, target_rows, progress):
             labels = self._pad([[*target_rows[i], self._tokens.eos] for i in indices])
             log_probs = self._call(
                 self._generator.score, *inputs, labels, renormalize=self._options.renormalize
             )
-            yield from zip(indices, log_probs.tolist(), strict=False)
+            log_probs = _without_nan(log_probs[: len(indices)])
+            yield from zip(indices, log_probs.tolist(), strict=True)
 
     def alignment(
         self, source_rows: Rows, target_rows: Rows, progress: bool = False
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield `(index, weights)` of each pair: float32 (target tokens, source tokens and EOS)."""
+        """Yield `(index, weights)` of each pair: float32 (target tokens, source tokens and EOS).
+
+        Weights that are no numbers are a `UserInputError`.
+        """
         for indices, *inputs in self._batches_of_pairs(source_rows, target_rows, progress):
             found = self._call(self._generator.alignment, *inputs)
             for i, weights in zip(indices, found, strict=False):
-                yield i, weights[: len(target_rows[i]), : len(source_rows[i]) + 1]
+                weights = weights[: len(target_rows[i]), : len(source_rows[i]) + 1]
+                yield i, _without_nan(weights)
 
     def _generate(
         self,
@@ -153,8 +165,6 @@ class RowGenerator:
         progress: bool,
     ) -> Iterator[tuple[int, np.ndarray, list[float]]]:
         """Yield the result of each row from `generate(indices, source_ids, prefix_ids)`."""
-        not_empty = [i for i, row in enumerate(rows) if row]
-        lengths = [1 + len(row) for row in rows]
 
         def generated(indices: list[int]) -> tuple[np.ndarray, np.ndarray]:
             prefix_ids = None
@@ -162,7 +172,7 @@ class RowGenerator:
                 prefix_ids = self._pad([prefix_rows[i] for i in indices])
             return generate(indices, self._source_ids(rows, indices), prefix_ids)
 
-        batches = self._batches_by_length(not_empty, lengths, progress)
+        batches = self._batches_to_generate(rows, progress)
         for indices, found in call_in_order(generated, batches, calls_at_once()):
             for i, ids, scores in zip(indices, *found, strict=False):
                 is_output = np.isfinite(scores)
@@ -179,6 +189,10 @@ class RowGenerator:
             target_ids = self._pad([[self._tokens.bos, *target_rows[i]] for i in indices])
             yield indices, self._source_ids(source_rows, indices), target_ids
 
+    def _batches_to_generate(self, rows: Rows, progress: bool) -> Iterator[list[int]]:
+        not_empty = [i for i, row in enumerate(rows) if row]
+        return self._batches_by_length(not_empty, [1 + len(row) for row in rows], progress)
+
     def _batches_by_length(
         self, indices: Sequence[int], lengths: list[int], progress: bool
     ) -> Iterator[list[int]]:
@@ -191,6 +205,13 @@ class RowGenerator:
 
     def _pad(self, rows: Rows) -> np.ndarray:
         return pad_ids(rows, self._tokens.pad, self.max_length)
+
+
+def _without_nan(values: np.ndarray) -> np.ndarray:
+    """The values; NaN among them is a `UserInputError`."""
+    if np.isnan(values).any():
+        raise UserInputError(f"The {SCORES_NOT_FINITE}")
+    return values
 
 
 def _check_fit(

@@ -194,6 +194,24 @@ class SentenceTranslator(HasSearchOptions):
         rows = self._encode_sources("sources", sources)
         return rows, self._encode_beside(rows, "sources", "targets", targets)
 
+    def translate_ids(self, sources: Iterable[str]) -> tuple[Rows, Rows]:
+        """The ids of sentences and of their best translations, as the search finds them.
+
+        Args:
+            sources: the source sentences.
+
+        Returns:
+            Two lists of rows of ids, as from `encode_pairs`. No limit but that of the search holds
+            for the translations.
+        """
+        rows = self._encode_sources("sources", sources)
+        translations: list[list[int]] = [[] for _ in rows]
+        eos = self.tokenizer.special_tokens.eos
+        for i, (best, *_), _ in self._generator.search(rows, [[]] * len(rows), 1):
+            tokens = itertools.takewhile(lambda token: token != eos, best)
+            translations[i] = [int(token) for token in tokens]
+        return rows, translations
+
     def check_lengths(self, sources: Iterable[str], targets: Iterable[str] = ()) -> None:
         """Raise `SentenceTooLong` if a source or a target is too long.
 

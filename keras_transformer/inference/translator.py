@@ -11,6 +11,7 @@ import keras
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.decoding.alpha_sweep import check_alphas
+from keras_transformer.decoding.sampling import check_sampling
 from keras_transformer.errors import UserInputError
 from keras_transformer.inference.ensemble_loading import Origin, load_ensemble
 from keras_transformer.inference.row_generator import RowGenerator, default_batch_size
@@ -267,6 +268,19 @@ class Translator(SentenceTranslator):
         translator._settings = self._settings
         return translator
 
+    def batches(self, sentences: Iterable[str]) -> list[list[int]]:
+        """The indices of sentences in the batches that `translate` makes of them, in its order.
+
+        Batches of a part of these sentences that begins and ends with one of them are the same.
+
+        Args:
+            sentences: the sentences to translate; an empty one is in no batch.
+
+        Raises:
+            SentenceTooLong: as in `translate`.
+        """
+        return self._generator.batches(self._rows(sentences, None)[0])
+
     def translate_with_alphas(
         self, sentences: Iterable[str], alphas: Sequence[float], progress: bool = False
     ) -> list[list[str]]:
@@ -339,7 +353,7 @@ class Translator(SentenceTranslator):
             `("", 0.0)`, or the prefix instead of `""`.
         """
         check_positive_int("n", n)
-
+        check_sampling(temperature, top_k, top_p)
         rows, prefix_rows = self._rows(sentences, prefixes)
         found = self._generator.sample(
             rows,

@@ -144,7 +144,8 @@ def attention_maps(
     Args:
         translator: the model with its tokenizers; or a `Parser`.
         source: the source sentence.
-        target: its translation, or a parser's bracketed tree; None: the best that the search finds.
+        target: its translation, or a parser's bracketed tree; None: the best that the search finds,
+            with the tokens of the search. (A parser's tree may be repaired, and is encoded anew.)
         index: which model of an ensemble, from 0.
 
     Returns:
@@ -174,9 +175,10 @@ def attention_maps(
     if isinstance(translator, Parser):
         trees = translator.parse([source]) if target is None else [_tree(target)]
         rows = translator.encode_pairs([source], trees)
+    elif target is None:
+        rows = translator.translate_ids([source])
     else:
-        targets = translator.translate([source]) if target is None else [target]
-        rows = translator.encode_pairs([source], targets)
+        rows = translator.encode_pairs([source], [target])
     (source_row,), (target_row,) = rows
     source_ids = [*source_row, translator.source_tokenizer.special_tokens.eos]
     source_tokens = translator.source_tokenizer.pieces(source_ids)

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transformer.argument_checks import python_number
 from keras_transformer.types import Tensor
 
 VALUES = 2**16  # of the random number that decides about an activation
@@ -29,6 +30,9 @@ class Dropout(keras.layers.Dropout):
     Returns:
         Tensor of the shape and the dtype of `inputs`, with its Keras mask.
 
+    Raises:
+        ValueError: `noise_shape` is given.
+
     Example:
         >>> import numpy as np
         >>> tuple(Dropout(0.1)(np.ones((2, 3), "float32"), training=True).shape)
@@ -38,7 +42,12 @@ class Dropout(keras.layers.Dropout):
     """
 
     def __init__(self, rate: float, *, seed: int | None = None, **kwargs: Any) -> None:
-        super().__init__(rate, seed=seed, **kwargs)
+        if kwargs.get("noise_shape") is not None:
+            raise ValueError(
+                "`noise_shape` must be None, as each activation has a random number of its own. "
+                f"Received: noise_shape={kwargs['noise_shape']}"
+            )
+        super().__init__(python_number(rate), seed=seed, **kwargs)
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         dropped = min(round(self.rate * VALUES), VALUES - 1)

@@ -9,6 +9,7 @@ from keras_transformer.argument_checks import (
     check_positive_number,
     check_rate,
     known_width,
+    python_number,
 )
 from keras_transformer.layers.dense import Dense
 from keras_transformer.layers.dropout import Dropout
@@ -65,13 +66,13 @@ class FeedForward(keras.layers.Layer):
         check_rate("dropout", dropout)
         check_positive_number("initial_gain", initial_gain)
         self.supports_masking = True
-        self.intermediate_dim = intermediate_dim
-        self.dropout = dropout
+        self.intermediate_dim = python_number(intermediate_dim)
+        self.dropout = python_number(dropout)
         self.activation = keras.activations.get(activation)
         self.kernel_initializer = checked_initializer("kernel_initializer", kernel_initializer)
         self.bias_initializer = checked_initializer("bias_initializer", bias_initializer)
-        self.initial_gain = initial_gain
-        self.expand = self._dense(intermediate_dim, "expand", self.activation)
+        self.initial_gain = python_number(initial_gain)
+        self.expand = self._dense(self.intermediate_dim, "expand", self.activation)
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
 
     def _dense(self, units: int, name: str, activation: Any = None) -> Dense:

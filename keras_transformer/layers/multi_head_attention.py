@@ -13,6 +13,7 @@ from keras_transformer.argument_checks import (
     check_rate,
     check_window,
     known_width,
+    python_number,
 )
 from keras_transformer.layers.attention.scaled_dot_product import FUSED_LENGTH, fused_attention
 from keras_transformer.layers.attention.stepwise_attention import (
@@ -48,12 +49,12 @@ class MultiHeadAttention(StepwiseAttention):
     initialised as the separate one it stands for. A layer is built for the arguments of its first
     call (`query` alone, with `value`, or with `value` and `key`) and keeps to them.
 
-    Long sequences, 512 positions and more, are attended to by `keras.ops.dot_product_attention`,
-    which never holds the weights of all pairs of positions where the backend has a fused kernel for
-    the device and the dtype (on JAX: cuDNN's flash attention, float16 and bfloat16). That is done
-    where lengths are known when the call is traced, `key_dim` equals `value_dim`, and attention
-    dropout is not active: fused kernels have no dropout. So a training with `dropout` above 0 does
-    not get them, nor does a call that returns the scores.
+    Long sequences are attended to by `keras.ops.dot_product_attention`, which never holds the
+    weights of all pairs of positions where the backend has a fused kernel for the device and the
+    dtype (on JAX: cuDNN's flash attention, float16 and bfloat16). That is done where both sides
+    have an even number of at least 512 positions, known when the call is traced, `key_dim` equals
+    `value_dim`, and attention dropout is not active: fused kernels have no dropout. So a training
+    with `dropout` above 0 does not get them, nor does a call that returns the scores.
     `keras.config.disable_flash_attention()` switches them off.
 
     With `attention_window=r`, the paper's restricted self-attention, a position sees itself and the
@@ -133,13 +134,13 @@ class MultiHeadAttention(StepwiseAttention):
         check_window("attention_window", attention_window)
         check_positive_number("initial_gain", initial_gain)
         self.supports_masking = True
-        self.num_heads = num_heads
-        self.key_dim = key_dim
-        self.value_dim = value_dim
-        self.dropout = dropout
+        self.num_heads = python_number(num_heads)
+        self.key_dim = python_number(key_dim)
+        self.value_dim = python_number(value_dim)
+        self.dropout = python_number(dropout)
         self.use_bias = use_bias
-        self.attention_window = attention_window
-        self.initial_gain = initial_gain
+        self.attention_window = python_number(attention_window)
+        self.initial_gain = python_number(initial_gain)
         self.kernel_initializer = checked_initializer("kernel_initializer", kernel_initializer)
         self.bias_initializer = checked_initializer("bias_initializer", bias_initializer)
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)

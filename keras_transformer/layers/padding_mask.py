@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_transformer.argument_checks import check_non_negative_int
+from keras_transformer.argument_checks import check_non_negative_int, python_number
 from keras_transformer.layers.attention_masks import padding_mask
 from keras_transformer.types import Shape, Tensor
 
@@ -35,7 +35,7 @@ class PaddingMask(keras.layers.Layer):
     def __init__(self, *, padding_id: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         check_non_negative_int("padding_id", padding_id)
-        self.padding_id = padding_id
+        self.padding_id = python_number(padding_id)
 
     def call(self, ids: Tensor) -> Tensor:
         return padding_mask(ids, self.padding_id)

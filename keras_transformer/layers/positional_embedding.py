@@ -7,7 +7,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_non_negative_int, check_positive_int, check_rate
+from keras_transformer.argument_checks import (
+    check_non_negative_int,
+    check_positive_int,
+    check_rate,
+    python_number,
+)
 from keras_transformer.layers.bias_addition import add_bias
 from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.freezing import keep_frozen
@@ -100,21 +105,21 @@ class PositionalEmbedding(keras.layers.Layer):
         check_rate("word_dropout", word_dropout)
         if mask_id is not None:
             check_non_negative_int("mask_id", mask_id)
-        self.vocabulary_size = vocabulary_size
-        self.hidden_dim = hidden_dim
+        self.vocabulary_size = python_number(vocabulary_size)
+        self.hidden_dim = python_number(hidden_dim)
         self.positions = positions
-        self.max_length = max_length
-        self.num_tables = num_tables
+        self.max_length = python_number(max_length)
+        self.num_tables = python_number(num_tables)
         self.word_starts = None if word_starts is None else [int(token) for token in word_starts]
         self.tie_weights = tie_weights
         self.use_logits_bias = use_logits_bias
-        self.dropout = dropout
-        self.word_dropout = word_dropout
-        self.mask_id = None if mask_id is None else int(mask_id)
+        self.dropout = python_number(dropout)
+        self.word_dropout = python_number(word_dropout)
+        self.mask_id = python_number(mask_id)
         self.supports_masking = True
         self.token_embedding = TokenEmbedding(
-            vocabulary_size,
-            hidden_dim,
+            self.vocabulary_size,
+            self.hidden_dim,
             tie_weights=tie_weights,
             use_logits_bias=use_logits_bias,
             dtype=self.dtype_policy,
@@ -122,13 +127,13 @@ class PositionalEmbedding(keras.layers.Layer):
         )
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
         self.word_dropout_layer = keras.layers.Dropout(
-            word_dropout, noise_shape=(None, None, 1), dtype=self.dtype_policy
+            self.word_dropout, noise_shape=(None, None, 1), dtype=self.dtype_policy
         )
         self.kind = positions_class(positions)(
-            vocabulary_size=vocabulary_size,
-            hidden_dim=hidden_dim,
-            max_length=max_length,
-            num_tables=num_tables,
+            vocabulary_size=self.vocabulary_size,
+            hidden_dim=self.hidden_dim,
+            max_length=self.max_length,
+            num_tables=self.num_tables,
             word_starts=self.word_starts,
         )
 

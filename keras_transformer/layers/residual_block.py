@@ -5,7 +5,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_bool, check_positive_number, check_rate
+from keras_transformer.argument_checks import (
+    check_bool,
+    check_positive_number,
+    check_rate,
+    python_number,
+)
 from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.freezing import keep_frozen
 from keras_transformer.types import Shape, Tensor
@@ -69,13 +74,13 @@ class ResidualBlock(keras.layers.Layer):
         check_positive_number("layer_norm_epsilon", layer_norm_epsilon)
         check_positive_number("scale", scale)
         self.supports_masking = True
-        self.dropout = dropout
+        self.dropout = python_number(dropout)
         self.normalize_first = normalize_first
-        self.layer_norm_epsilon = layer_norm_epsilon
-        self.scale = scale
+        self.layer_norm_epsilon = python_number(layer_norm_epsilon)
+        self.scale = python_number(scale)
         self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
         self.norm = keras.layers.LayerNormalization(
-            epsilon=layer_norm_epsilon, dtype=self.dtype_policy, name="norm"
+            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name="norm"
         )
 
     def build(

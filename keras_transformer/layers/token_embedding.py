@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_bool, check_positive_int
+from keras_transformer.argument_checks import check_bool, check_positive_int, python_number
 from keras_transformer.layers.matrix_products import times_matrix
 from keras_transformer.types import Shape, Tensor
 
@@ -61,8 +61,8 @@ class TokenEmbedding(keras.layers.Layer):
         check_positive_int("hidden_dim", hidden_dim)
         check_bool("tie_weights", tie_weights)
         check_bool("use_logits_bias", use_logits_bias)
-        self.vocabulary_size = vocabulary_size
-        self.hidden_dim = hidden_dim
+        self.vocabulary_size = python_number(vocabulary_size)
+        self.hidden_dim = python_number(hidden_dim)
         self.tie_weights = tie_weights
         self.use_logits_bias = use_logits_bias
         self.supports_masking = True
@@ -121,7 +121,9 @@ class TokenEmbedding(keras.layers.Layer):
         """As a call with `reverse=True`, with a matrix that was made before."""
         inputs = ops.cast(inputs, self.compute_dtype)
         logits = ops.cast(times_matrix(inputs, output_matrix), "float32")
-        return logits if self.logits_bias is None else logits + self.logits_bias
+        if self.logits_bias is None:
+            return logits
+        return logits + ops.cast(self.logits_bias, "float32")
 
     def _add_matrix(self, name: str, shape: tuple[int, int]) -> Any:
         return self.add_weight(

@@ -12,6 +12,7 @@ from keras_transformer.argument_checks import (
     check_rate,
     check_window,
     known_width,
+    python_number,
 )
 from keras_transformer.layers.feed_forward import FeedForward
 from keras_transformer.layers.initialization import checked_initializer, fresh
@@ -65,22 +66,22 @@ class TransformerLayer(keras.layers.Layer):
                 "Received: b2t_connection=True, normalize_first=True"
             )
         self.supports_masking = True
-        self.intermediate_dim = intermediate_dim
-        self.num_heads = num_heads
-        self.key_dim = key_dim
-        self.value_dim = value_dim
-        self.dropout = dropout
-        self.attention_dropout = attention_dropout
-        self.activation_dropout = activation_dropout
+        self.intermediate_dim = python_number(intermediate_dim)
+        self.num_heads = python_number(num_heads)
+        self.key_dim = python_number(key_dim)
+        self.value_dim = python_number(value_dim)
+        self.dropout = python_number(dropout)
+        self.attention_dropout = python_number(attention_dropout)
+        self.activation_dropout = python_number(activation_dropout)
         self.activation = keras.activations.get(activation)
-        self.layer_norm_epsilon = layer_norm_epsilon
+        self.layer_norm_epsilon = python_number(layer_norm_epsilon)
         self.kernel_initializer = checked_initializer("kernel_initializer", kernel_initializer)
         self.bias_initializer = checked_initializer("bias_initializer", bias_initializer)
         self.normalize_first = normalize_first
         self.use_bias = use_bias
-        self.attention_window = attention_window
-        self.residual_scale = residual_scale
-        self.initial_gain = initial_gain
+        self.attention_window = python_number(attention_window)
+        self.residual_scale = python_number(residual_scale)
+        self.initial_gain = python_number(initial_gain)
         self.b2t_connection = b2t_connection
         self.feed_forward = FeedForward(
             intermediate_dim,

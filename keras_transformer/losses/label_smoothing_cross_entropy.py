@@ -9,6 +9,7 @@ from keras_transformer.argument_checks import (
     check_non_negative_int,
     check_positive_int,
     check_rate,
+    python_number,
 )
 from keras_transformer.losses.cross_entropy import (
     smoothed_cross_entropy,
@@ -74,9 +75,9 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         if vocabulary_size is not None:
             _check_vocabulary_size(vocabulary_size)
         super().__init__(name=name, reduction="sum", dtype="float32")
-        self.label_smoothing = label_smoothing
-        self.padding_id = padding_id
-        self.vocabulary_size = vocabulary_size
+        self.label_smoothing = python_number(label_smoothing)
+        self.padding_id = python_number(padding_id)
+        self.vocabulary_size = python_number(vocabulary_size)
 
     def __call__(self, labels: Tensor, logits: Tensor, sample_weight: Tensor = None) -> Tensor:
         # Keras's own __call__ would cast the ids to the dtype of the loss.

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_non_negative_int
+from keras_transformer.argument_checks import check_non_negative_int, python_number
 from keras_transformer.losses.cross_entropy import to_ids, to_logits, to_weights
 from keras_transformer.types import Tensor
 
@@ -22,7 +22,7 @@ class TokenMean(keras.metrics.Metric, abc.ABC):
     def __init__(self, padding_id: int = 0, name: str | None = None) -> None:
         check_non_negative_int("padding_id", padding_id)
         super().__init__(name=name, dtype="float32")
-        self.padding_id = padding_id
+        self.padding_id = python_number(padding_id)
         self.total = self.add_variable((), "zeros", dtype="float32", name="total")
         self.tokens = self.add_variable((), "zeros", dtype="float32", name="tokens")
 

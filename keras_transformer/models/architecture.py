@@ -93,6 +93,9 @@ def _is_known(entry: dict[str, Any]) -> bool:
             entry.get("module"),
             entry["class_name"],
         )
+    # Keras would make whatever is registered under another name, in the place of the class.
+    if registered not in (None, entry["class_name"]):
+        return False
     names = (entry.get("module"), entry["class_name"])
     return all(name is None or isinstance(name, str) for name in names) and names in _CLASSES
 

@@ -64,14 +64,15 @@ def attention_scores(
     Raises:
         ValueError: the model is of another kind, or lacks its source.
     """
-    if layer_names.SOURCE_MASK not in {layer.name for layer in model.layers}:
-        stack = CausalStack.of(model)
-        decoder = _recorded(stack.decoder_layers)
-        DecoderStack(stack.embedding, decoder, stack.decoder_norm).decode(target_ids)
+    stacks = attention_stacks(model)
+    if isinstance(stacks, CausalStack):
+        decoder = _recorded(stacks.decoder_layers)
+        DecoderStack(stacks.embedding, decoder, stacks.decoder_norm).decode(target_ids)
         return AttentionScores([], [layer.scores[0] for layer in decoder], [])
     if source_ids is None:
-        raise ValueError("`source_ids` must be given for a model with an encoder")
-    stacks = TransformerStacks.of(model)
+        raise ValueError(
+            "`source_ids` must be given for a model with an encoder. Received: source_ids=None"
+        )
     encoder, decoder = _recorded(stacks.encoder_layers), _recorded(stacks.decoder_layers)
     recording = dataclasses.replace(stacks, encoder_layers=encoder, decoder_layers=decoder)
     recording.logits(source_ids, target_ids)
@@ -80,6 +81,16 @@ def attention_scores(
         [layer.scores[0] for layer in decoder],
         [layer.scores[1] for layer in decoder],
     )
+
+
+def attention_stacks(model: keras.Model) -> TransformerStacks | CausalStack:
+    """The layers of a model that `attention_scores` takes.
+
+    Raises:
+        ValueError: the model is of another kind.
+    """
+    has_source = layer_names.SOURCE_MASK in {layer.name for layer in model.layers}
+    return TransformerStacks.of(model) if has_source else CausalStack.of(model)
 
 
 def _recorded(layers: Sequence[keras.layers.Layer]) -> Any:

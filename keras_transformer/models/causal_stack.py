@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 import keras
+from keras import ops
 
 from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
 from keras_transformer.models import layer_names
@@ -119,14 +120,20 @@ class CausalStack:
             ValueError: `source_ids` is given.
         """
         if source_ids is not None:
-            raise ValueError("`source_ids` must be None for a model without encoder")
+            raise ValueError(
+                "`source_ids` must be None for a model without encoder. "
+                f"Received: source_ids of shape {_shape(source_ids)}"
+            )
         return self.decode(target_ids)
 
     def cross_attention(
         self, source_ids: Tensor, target_ids: Tensor, layer: int | None = None
     ) -> Tensor:
         """Raise a `ValueError`: such a model attends to itself alone."""
-        raise ValueError("A model without encoder has no attention to a source")
+        raise ValueError(
+            "A model without encoder has no attention to a source. "
+            f"Received: source_ids of shape {_shape(source_ids)}"
+        )
 
     def start(
         self, prompt_ids: Tensor, *, beam_size: Any, length: Any, independent: bool = False
@@ -174,3 +181,7 @@ class CausalStack:
     @property
     def _decoder(self) -> DecoderStack:
         return DecoderStack(self.embedding, self.decoder_layers, self.decoder_norm)
+
+
+def _shape(ids: Tensor) -> tuple[int | None, ...]:
+    return tuple(ops.convert_to_tensor(ids).shape)

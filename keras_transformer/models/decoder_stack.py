@@ -28,7 +28,10 @@ class StepWeights(NamedTuple):
         """A context in which the variables have the values that were cast."""
         if not self.cast:
             return contextlib.nullcontext()
-        return keras.StatelessScope(state_mapping=self.cast)
+        scope = keras.StatelessScope()
+        for update in self.cast:
+            scope.add_update(update)  # Keras casts a `state_mapping` to the variables' dtypes
+        return scope
 
 
 def _by_sentence(caches: Any, shape: Any) -> Any:

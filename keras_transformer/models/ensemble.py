@@ -2,15 +2,18 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
+import keras
 from keras import ops
 
+from keras_transformer.models import layer_names
 from keras_transformer.models.causal_stack import CausalStack
 from keras_transformer.models.decoder_stack import StepWeights
 from keras_transformer.models.transformer_stacks import TransformerStacks
 from keras_transformer.types import Tensor
 
+Member: TypeAlias = keras.Model | TransformerStacks | CausalStack
 MUST_AGREE = ("is_causal", "vocabulary_size", "source_vocabulary_size", "padding_id")
 
 
@@ -133,3 +136,20 @@ class TransformerEnsemble:
             logits.append(own_logits)
             caches.append(own_cache)
         return average_probabilities(logits), tuple(caches)
+
+
+def layers_of(
+    model: Member | Sequence[Member],
+) -> TransformerStacks | CausalStack | TransformerEnsemble:
+    """The layers of a model, or the ensemble of a list of models."""
+    if not isinstance(model, (list, tuple)):
+        return _stacks_of(model)
+    members: Any = [_stacks_of(member) for member in model]
+    return members[0] if len(members) == 1 else TransformerEnsemble(members)
+
+
+def _stacks_of(model: Member) -> TransformerStacks | CausalStack:
+    if isinstance(model, (TransformerStacks, CausalStack)):
+        return model
+    names = {layer.name for layer in model.layers}
+    return (TransformerStacks if layer_names.SOURCE_MASK in names else CausalStack).of(model)

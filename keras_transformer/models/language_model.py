@@ -62,8 +62,10 @@ def build_language_model(
         word_starts: with `positions="words"`, the ids that a word begins with (see
             `PositionalEmbedding`).
         mask_id: id of padding, such as 0: the logits then carry a Keras mask, so that Keras's own
-            losses and metrics pass over it; this package's go by their `padding_id`. None: no mask;
-            padding at the end of a row changes no logits of the tokens before it.
+            losses and metrics pass over it; this package's go by their `padding_id`. It must not
+            be the id of BOS, which would be hidden: a first position that sees nothing attends to
+            all alike, and to what it is to predict. None: no mask; padding at the end of a row
+            changes no logits of the tokens before it.
         preset, hidden_dim, intermediate_dim, num_heads, key_dim, value_dim, dropout, positions,
             attention_dropout, activation_dropout, word_dropout, activation, layer_norm_epsilon,
             kernel_initializer, bias_initializer, normalize_first, residual_connection, final_norm,

@@ -10,6 +10,7 @@ from keras_transformer.argument_checks import (
     check_positive_int,
     check_positive_number,
     check_window,
+    python_number,
 )
 from keras_transformer.errors import UserInputError
 from keras_transformer.layers.positions import positions_class
@@ -70,7 +71,7 @@ class ModelOptions(Sizes):
         check_one_of("preset", preset, PRESETS)
         sizes = {field.name: getattr(PRESETS[preset], field.name) for field in _SIZES}
         given = {name: v for name, v in given.items() if v is not None or name not in sizes}
-        options = cls(**{**sizes, **given})
+        options = cls(**{name: python_number(v) for name, v in {**sizes, **given}.items()})
         options._check()
         head_dim = options.hidden_dim // options.num_heads
         return dataclasses.replace(
@@ -91,7 +92,8 @@ class ModelOptions(Sizes):
         if self.normalize_first and self.residual_connection != "plain":
             raise UserInputError(
                 "`residual_connection` must be 'plain' with `normalize_first`: the others are for "
-                f"post-norm. Received: residual_connection={self.residual_connection!r}"
+                f"post-norm. Received: residual_connection={self.residual_connection!r}, "
+                "normalize_first=True"
             )
         check_positive_number("layer_norm_epsilon", self.layer_norm_epsilon)
         if self.final_norm is not None:

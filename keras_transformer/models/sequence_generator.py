@@ -2,12 +2,12 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.argument_checks import python_number
 from keras_transformer.decoding import (
     ForcedPrefix,
     MinimumLength,
@@ -22,18 +22,12 @@ from keras_transformer.decoding.hypothesis_arrays import Kept
 from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules
 from keras_transformer.losses.cross_entropy import negative_log_likelihood
-from keras_transformer.models import (
-    CausalStack,
-    TransformerEnsemble,
-    TransformerStacks,
-    layer_names,
-)
+from keras_transformer.models.ensemble import Member, layers_of
 from keras_transformer.models.prompts import check_prompts
+from keras_transformer.models.vocabulary_checks import check_vocabulary
 from keras_transformer.search_options import TRANSLATION, SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
-
-Member: TypeAlias = keras.Model | TransformerStacks | CausalStack
 
 
 class SequenceGenerator:
@@ -58,7 +52,8 @@ class SequenceGenerator:
 
     Raises:
         ValueError: the model is of another kind, pads with another id or has fewer logits than
-            `vocabulary_size`; or the models of a list do not fit each other.
+            `vocabulary_size`; a special token is none of the vocabulary; the `mask_id` of a
+            language model is BOS; or the models of a list do not fit each other.
 
     Example:
         >>> from keras_transformer import SearchOptions, build_transformer
@@ -83,21 +78,10 @@ class SequenceGenerator:
         special_tokens: SpecialTokens | None = None,
         vocabulary_size: int | None = None,
     ) -> None:
-        self.layers = _layers_of(model)
+        self.layers = layers_of(model)
         self.special_tokens = special_tokens or SpecialTokens()
-        self.vocabulary_size = vocabulary_size
-        if self.layers.padding_id not in (None, self.special_tokens.pad):
-            raise ValueError(
-                "`special_tokens.pad` must be the model's padding id. Received: "
-                f"{self.special_tokens}, padding id {self.layers.padding_id}"
-            )
-        if vocabulary_size is not None:
-            check_positive_int("vocabulary_size", vocabulary_size)
-            if vocabulary_size > self.layers.vocabulary_size:
-                raise ValueError(
-                    "`vocabulary_size` must be at most the model's. Received: vocabulary_size="
-                    f"{vocabulary_size}, the model's {self.layers.vocabulary_size}"
-                )
+        self.vocabulary_size = python_number(vocabulary_size)
+        check_vocabulary(self.layers, self.special_tokens, vocabulary_size)
 
     def search(
         self,
@@ -290,7 +274,9 @@ class SequenceGenerator:
             float32 (batch,): the sum over all labels but padding, EOS included.
         """
         labels = ops.cast(labels, "int32")
-        logits = self.layers.logits(source_ids, target_ids)
+        if source_ids is not None:
+            source_ids = ops.convert_to_tensor(source_ids)
+        logits = self.layers.logits(source_ids, ops.convert_to_tensor(target_ids))
         if renormalize:
             logits = self._of_outputs(logits)
         losses = negative_log_likelihood(labels, logits)
@@ -313,6 +299,7 @@ class SequenceGenerator:
         Raises:
             ValueError: the decoder has no such layer, or the model no encoder.
         """
+        source_ids, target_ids = map(ops.convert_to_tensor, (source_ids, target_ids))
         return self.layers.cross_attention(source_ids, target_ids, layer)
 
     def _start(
@@ -369,7 +356,7 @@ class SequenceGenerator:
         }
         by_options: list[Callable] = []  # constraints, those first that hold first
         if prefix_ids is not None:
-            prefix = ForcedPrefix(ops.convert_to_tensor(prefix_ids), **vocabulary)
+            prefix = ForcedPrefix(prefix_ids, **vocabulary)
             by_options.append(prefix)
             limits = ops.maximum(limits, prefix.lengths)
             max_length = _larger(max_length, ops.shape(prefix_ids)[1])
@@ -394,12 +381,14 @@ class SequenceGenerator:
 
     def _beginnings(self, source_ids: Tensor, prefix_ids: Tensor | None) -> Tensor | None:
         """The tokens that outputs begin with: the prompts of a language model, or the prefixes."""
+        if prefix_ids is not None:
+            prefix_ids = ops.convert_to_tensor(prefix_ids)
         if not self.layers.is_causal:
             return prefix_ids
         if prefix_ids is not None:
             raise ValueError(
                 "`prefix_ids` must be None for a language model, whose outputs begin with the "
-                "prompts"
+                f"prompts. Received: prefix_ids of shape {tuple(prefix_ids.shape)}"
             )
         num_tokens = self.vocabulary_size or self.layers.vocabulary_size
         check_prompts(source_ids, self.special_tokens, num_tokens, self.layers.max_length)
@@ -417,23 +406,6 @@ class SequenceGenerator:
             return limits
         # BOS takes the first of the learned positions, and EOS follows from the last one.
         return ops.minimum(limits, self.layers.max_length - 1)
-
-
-def _layers_of(
-    model: Member | Sequence[Member],
-) -> TransformerStacks | CausalStack | TransformerEnsemble:
-    """The layers of a model, or the ensemble of a list of models."""
-    if not isinstance(model, (list, tuple)):
-        return _stacks_of(model)
-    members: Any = [_stacks_of(member) for member in model]
-    return members[0] if len(members) == 1 else TransformerEnsemble(members)
-
-
-def _stacks_of(model: Member) -> TransformerStacks | CausalStack:
-    if isinstance(model, (TransformerStacks, CausalStack)):
-        return model
-    names = {layer.name for layer in model.layers}
-    return (TransformerStacks if layer_names.SOURCE_MASK in names else CausalStack).of(model)
 
 
 def _larger(length: Any, other: Any) -> Any:

@@ -127,6 +127,14 @@ def test_each_sentence_has_its_own_limit_and_pays_nothing_after_eos(decode):
     np.testing.assert_allclose(log_probs, np.log([0.25, 0.75 * 0.25, 0.75**3 * 0.25]), rtol=1e-5)
 
 
+@pytest.mark.parametrize("as_limits", [list, np.array])
+def test_a_limit_beyond_the_room_for_tokens_is_refused(decode, as_limits):
+    arguments = {"batch_size": 2, "special_tokens": TOKENS, "max_length": 2}
+    message = "`max_length` must be at least the largest.* max_length=2, limits up to 3"
+    with pytest.raises(ValueError, match=message):
+        decode.search(chain_step({}), (), limits=as_limits([1, 3]), **arguments)
+
+
 def test_padding_and_bos_are_never_produced_and_keep_their_probability(decode):
     step = chain_step({BOS: {PAD: 0.5, BOS: 0.3, A: 0.2}, A: {PAD: 0.6, EOS: 0.4}})
     rows, log_probs = decode(step, limits=[3])

@@ -144,8 +144,9 @@ def test_equals_a_reference_in_float64_alone_and_among_others():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": 0}, "`temperature` must be a number > 0. Received: temperature=0"),
-        ({"temperature": "hot"}, "`temperature` must be a number > 0. Received: temperature='hot'"),
+        ({"temperature": 0}, "`temperature` must be a finite number > 0. Received: temperature=0"),
+        ({"temperature": math.inf}, "`temperature` must be a finite number > 0. Received: .*=inf"),
+        ({"temperature": "hot"}, "`temperature` must be a finite number > 0. Received: .*='hot'"),
         ({"top_k": 0}, "`top_k` must be a positive integer. Received: top_k=0"),
         ({"top_p": 0.0}, r"`top_p` must be a number in \(0, 1\]. Received: top_p=0.0"),
         ({"top_p": 1.01}, r"`top_p` must be a number in \(0, 1\]. Received: top_p=1.01"),
@@ -154,6 +155,21 @@ def test_equals_a_reference_in_float64_alone_and_among_others():
 def test_refuses_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         draw(ONE_TOKEN, np.zeros((1, 1, 2)), **options)
+
+
+def test_refuses_too_few_numbers():
+    message = r"`uniforms` must have at least `max_length` \+ 1 .*\(1, 1, 2\), max_length=2"
+    with pytest.raises(ValueError, match=message):
+        sample(
+            ONE_TOKEN,
+            (),
+            np.zeros((1, 1, 2)),
+            batch_size=1,
+            num_samples=1,
+            limits=[1],
+            special_tokens=TOKENS,
+            max_length=2,
+        )
 
 
 def test_logits_that_are_no_numbers_end_at_the_limit():

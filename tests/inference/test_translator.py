@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import keras
@@ -6,6 +7,7 @@ import pytest
 
 from keras_transformer.decoding import length_penalty
 from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
+from keras_transformer.inference.row_generator import RowGenerator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.runs.run_directory import RunDirectory
@@ -56,6 +58,28 @@ def test_results_keep_the_order_of_the_input(translator, model, tokenizer):
     assert len(set(translations)) > 5
 
 
+def test_parts_of_whole_batches_are_computed_as_all_sentences_are(translator, monkeypatch):
+    lines, computed, source_ids = ["", *sentences(11, seed=1)], [], RowGenerator._source_ids
+
+    def recorded(generator, rows, indices):
+        computed.append(source_ids(generator, rows, indices))
+        return computed[-1]
+
+    monkeypatch.setattr(RowGenerator, "_source_ids", recorded)
+    whole = translator.translate(lines)
+    together = sorted(ids.tolist() for ids in computed)
+    computed.clear()
+    batches = translator.batches(lines)
+    assert sorted(itertools.chain(*batches)) == list(range(1, 12))
+    found = [""] * len(lines)
+    for start in range(0, len(batches), 2):
+        part = list(itertools.chain(*batches[start : start + 2]))
+        for i, text in zip(part, translator.translate([lines[i] for i in part]), strict=True):
+            found[i] = text
+    assert found == whole
+    assert sorted(ids.tolist() for ids in computed) == together
+
+
 def test_a_sentence_alone_and_among_others(tokenizer):
     # In float64: a random model has ties that the rounding of float32 decides by batch size.
     model = build(tokenizer, dtype="float64")
@@ -99,6 +123,24 @@ def test_score_is_the_log_probability_of_each_pair(translator, model, tokenizer)
     for row, ids in enumerate(target_rows):
         expected = sum(log_probs[row, i, token] for i, token in enumerate([*ids, 2]))
         assert scores[row] == pytest.approx(expected, abs=1e-3)
+
+
+def test_scores_and_alignments_that_are_no_numbers_are_refused(tokenizer):
+    model = build(tokenizer)
+    model.set_weights([np.full_like(weight, np.nan) for weight in model.get_weights()])
+    translator = Translator(model, tokenizer)
+    for call in (translator.score, translator.align):
+        with pytest.raises(UserInputError, match="The model's scores are not finite numbers"):
+            call(["old tree"], ["small house"])
+
+
+def test_what_is_never_produced_may_score_minus_infinity(model, tokenizer):
+    options = SearchOptions(renormalize=True)
+    generator = RowGenerator([model], tokenizer, tokenizer, options, batch_size=4)
+    bos = tokenizer.special_tokens.bos
+    scores = dict(generator.score([[5], [5]], [[bos], [6]]))
+    assert scores[0] == -np.inf
+    assert np.isfinite(scores[1])
 
 
 def test_a_beam_of_one_is_greedy_search(translator, model, tokenizer):

@@ -202,14 +202,15 @@ class TestSamples:
             ({"n": 0}, "`n` must be a positive integer. Received: n=0"),
             ({"seed": -1}, "`seed` must be .* Received: seed=-1"),
             ({"first_index": 0.5}, "`first_index` must be .* Received: first_index=0.5"),
-            ({"temperature": 0}, "`temperature` must be a number > 0. Received: temperature=0"),
+            ({"temperature": 0}, "`temperature` must be a finite number > 0. Received: temp"),
             ({"top_k": 0}, "`top_k` must be a positive integer. Received: top_k=0"),
             ({"top_p": 2}, "`top_p` must be .* Received: top_p=2"),
         ],
     )
     def test_bad_options_are_refused(self, translator, options, message):
-        with pytest.raises(ValueError, match=message):
-            translator.sample(["old tree"], **options)
+        for lines in (["old tree"], [""]):
+            with pytest.raises(ValueError, match=message):
+                translator.sample(lines, **options)
 
 
 @pytest.mark.parametrize("beam_size", [1, 2])

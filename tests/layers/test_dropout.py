@@ -54,6 +54,12 @@ def test_shapes_dtypes_and_what_stays_as_it_is(shape):
     assert Dropout.from_config(Dropout(0.2, seed=5).get_config()).seed == 5
 
 
+def test_a_shape_of_its_own_is_refused():
+    with pytest.raises(ValueError, match=r"`noise_shape` must be None.*noise_shape=\(2, 1\)"):
+        Dropout(0.5, noise_shape=(2, 1))
+    assert Dropout(0.5, noise_shape=None).rate == 0.5  # as `keras.layers.Dropout` writes it
+
+
 def test_the_gradient_has_the_mask_of_the_values():
     x = np.ones((6, 8), "float32")
     layer = Dropout(0.5, seed=6)

@@ -113,7 +113,15 @@ def test_logits_are_products_with_the_embeddings():
     assert len(layer.trainable_weights) == 1
 
 
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "float32",
+        "mixed_bfloat16",
+        "bfloat16",
+        pytest.param("float64", marks=pytest.mark.tensorflow),  # which JAX has on demand alone
+    ],
+)
 def test_a_bias_is_added_to_the_logits_in_float32(dtype):
     layer, plain = (
         TokenEmbedding(10, 6, use_logits_bias=use_bias, dtype=dtype) for use_bias in (True, False)
@@ -124,7 +132,9 @@ def test_a_bias_is_added_to_the_logits_in_float32(dtype):
     plain.set_weights([layer.matrix])
     layer.logits_bias.assign(bias)
     logits = ops.convert_to_numpy(layer(vectors, reverse=True))
+    bias = ops.convert_to_numpy(ops.cast(layer.logits_bias, "float32"))
     expected = ops.convert_to_numpy(plain(vectors, reverse=True)) + bias
+    assert logits.dtype == np.float32
     np.testing.assert_array_equal(logits, expected)
     assert [weight.name for weight in layer.weights] == ["matrix", "logits_bias"]
 

@@ -103,6 +103,11 @@ FOREIGN = {
         "class_name": "Lambda",
         "registered_name": "keras_transformer>PositionalEmbedding",
     },
+    "registered": {
+        "module": "keras.layers",
+        "class_name": "Dense",
+        "registered_name": "somebody>Dense",
+    },
     "dict": {"module": {}, "class_name": []},
 }
 

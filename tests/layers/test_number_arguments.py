@@ -1,0 +1,78 @@
+"""Numbers as arguments: NumPy's are taken as Python's are, and configs hold Python's own."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from keras_transformer.argument_checks import check_positive_int, check_positive_number, check_rate
+from keras_transformer.layers import (
+    FeedForward,
+    MultiHeadAttention,
+    PaddingMask,
+    PositionalEmbedding,
+    ResidualBlock,
+    TransformerDecoderLayer,
+)
+from keras_transformer.layers.dropout import Dropout
+from keras_transformer.losses import LabelSmoothingCrossEntropy
+from keras_transformer.metrics import Perplexity
+from keras_transformer.models.model_options import ModelOptions
+from keras_transformer.schedules import TransformerSchedule
+
+THREE, HALF = np.int64(3), np.float32(0.5)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: Dropout(HALF),
+        lambda: FeedForward(THREE, dropout=HALF, initial_gain=HALF),
+        lambda: MultiHeadAttention(
+            THREE, THREE, value_dim=THREE, dropout=HALF, attention_window=THREE, initial_gain=HALF
+        ),
+        lambda: PaddingMask(padding_id=THREE),
+        lambda: PositionalEmbedding(
+            THREE, THREE, max_length=THREE, num_tables=THREE, dropout=HALF, word_dropout=HALF,
+            mask_id=THREE,
+        ),
+        lambda: PositionalEmbedding(THREE, THREE).token_embedding,
+        lambda: ResidualBlock(dropout=HALF, layer_norm_epsilon=HALF, scale=HALF),
+        lambda: TransformerDecoderLayer(
+            THREE, THREE, key_dim=THREE, value_dim=THREE, dropout=HALF, attention_dropout=HALF,
+            activation_dropout=HALF, layer_norm_epsilon=HALF, attention_window=THREE,
+            residual_scale=HALF, initial_gain=HALF,
+        ),
+        lambda: LabelSmoothingCrossEntropy(HALF, padding_id=THREE, vocabulary_size=THREE),
+        lambda: Perplexity(padding_id=THREE),
+        lambda: TransformerSchedule(THREE, warmup_steps=THREE, scale=HALF),
+    ],
+)  # fmt: skip
+def test_a_config_with_numpy_numbers_is_json(made):
+    config = made().get_config()
+    assert json.loads(json.dumps(config)) == config
+
+
+def test_a_model_counts_with_python_integers():
+    options = ModelOptions.of("tiny", vocabulary_size=np.int32(2**20), hidden_dim=np.int32(2**12))
+    assert options.vocabulary_size * options.hidden_dim == 2**32
+
+
+@pytest.mark.parametrize("value", [True, np.True_, "3", None, np.array(3), 3.0, np.float64(3)])
+def test_what_is_no_integer_is_refused(value):
+    with pytest.raises(ValueError, match="`n` must be a positive integer. Received: n="):
+        check_positive_int("n", value)
+
+
+@pytest.mark.parametrize("value", [True, np.True_, "0.5", None, np.array(0.5), math.nan, np.inf])
+def test_what_is_no_finite_number_is_refused(value):
+    with pytest.raises(ValueError, match="`x` must be a finite number > 0. Received: x="):
+        check_positive_number("x", value)
+    with pytest.raises(ValueError, match=r"`x` must be a number in \[0, 1\). Received: x="):
+        check_rate("x", value)
+
+
+def test_an_infinite_epsilon_is_refused():
+    with pytest.raises(ValueError, match="`layer_norm_epsilon` must be a finite number > 0"):
+        ResidualBlock(layer_norm_epsilon=math.inf)
