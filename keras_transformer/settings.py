@@ -78,7 +78,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            _check(field, _value_type(type(self), field.name), getattr(self, field.name))
+            value_type, value = _value_type(type(self), field.name), getattr(self, field.name)
+            _check(field, value_type, value)
+            if value_type.plain is float and value is not None:
+                object.__setattr__(self, field.name, float(value))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, SettingValue]) -> Self:
@@ -138,7 +141,24 @@ class Settings:
         known = {name: value for name, value in (base or {}).items() if name in names}
         given = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
         values = cls.merge(known, read_settings_file(path) if path else {})
-        return cls.from_dict(cls.merge(values, given))
+        settings = cls.from_dict(cls.merge(values, given))
+        settings.check_given(given.keys())
+        return settings
+
+    def check_given(self, names: Collection[str]) -> None:
+        """Refuse flags without effect; a run's own settings may have such values.
+
+        Args:
+            names: the settings whose flags were given.
+
+        Raises:
+            UserInputError: another setting turns one of them off.
+        """
+
+    @classmethod
+    def of_run(cls, values: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
+        """The settings of a run, with those that its version did not have yet as it began."""
+        return dict(values)
 
     @classmethod
     def merge(

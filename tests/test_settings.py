@@ -92,6 +92,11 @@ def test_defaults_are_those_of_the_fields():
     assert Derived.defaults() == Derived().to_dict()
 
 
+def test_an_integer_of_a_float_becomes_one():
+    assert repr(Example(dropout=0).dropout) == "0.0"
+    assert repr(Example(steps=3).steps) == "3"
+
+
 def test_what_a_run_wrote_is_a_settings_file(tmp_path):
     settings = Example(steps=3, dropout=0.25, lowercase=True, tokenizer="größe.model")
     write_json(tmp_path / "settings.json", settings.to_dict())

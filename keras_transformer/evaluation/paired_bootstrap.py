@@ -60,6 +60,7 @@ def paired_bootstrap(
     """
     check_positive_int("samples", samples)
     check_positive_int("seed", seed)  # sacrebleu takes 0 for none
+    samples, seed = int(samples), int(seed)
     check_paired(hypotheses, references)
     check_paired(baseline, references)
     with _sacrebleu_seed(seed):

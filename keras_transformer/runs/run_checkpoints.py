@@ -1,5 +1,6 @@
 """A run's checkpoints on disk: their names and order, the best ones, and whether they are whole."""
 
+import itertools
 import re
 import sys
 from collections.abc import Collection
@@ -60,10 +61,18 @@ class RunCheckpoints:
         """Return the files of states on disk, oldest first."""
         return self._of_steps(STATE)
 
-    def last(self) -> list[Path]:
-        """Return the weights of the last steps, oldest first, without older ones kept as best."""
+    def last(self, save_every: int | None = None) -> list[Path]:
+        """Return the weights of the last steps, oldest first, without older ones kept as best.
+
+        Args:
+            save_every: updates between two checkpoints. A larger gap tells an older one that was
+                kept as best from the last ones, even if fewer of these are there than are kept now.
+        """
         paths = self.paths()
-        return paths[-self.best_record().get("keep_last", len(paths)) :]
+        last = paths[-self.best_record().get("keep_last", len(paths)) :]
+        gaps = [step_of(path) - step_of(before) for before, path in itertools.pairwise(last)]
+        wide = [i for i, gap in enumerate(gaps, 1) if save_every is not None and gap > save_every]
+        return last[wide[-1] :] if wide else last
 
     def best(self) -> list[Path]:
         """Return the weights of the steps with the best validation values on disk, best first."""

@@ -79,6 +79,14 @@ class RunChecksums:
         """Copy a file, whole or not at all, and record its checksum."""
         copy_file(source, destination, self.keeping(destination))
 
+    def remove(self, path: Path) -> None:
+        """Remove a file, if it is there, and before it its checksum: without one it is no loss."""
+        with file_lock(self.path.with_name(".checksums.lock"), on_wait=lambda: None):
+            sums = self._read()
+            if path.name in sums:
+                write_json(self.path, {name: sums[name] for name in sums if name != path.name})
+        path.unlink(missing_ok=True)
+
     def is_damaged(self, path: PathLike) -> bool:
         """Whether a file differs from its checksum, if it has one."""
         expected = self._expected(path)

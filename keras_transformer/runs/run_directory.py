@@ -22,7 +22,7 @@ from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
 from keras_transformer.runs.run_lock import LOCK_NAME
 from keras_transformer.runs.run_records import FORMAT_VERSION, RUN_FORMAT, RunRecord, new_record
 from keras_transformer.runs.search_defaults import checked_search, with_search
-from keras_transformer.search_options import SearchKeywords, SearchOptions
+from keras_transformer.search_options import SearchKeywords, SearchOptions, search_over
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER, save_tokenizers
 from keras_transformer.types import PathLike
@@ -42,8 +42,8 @@ class RunDirectory:
     model.json            the model's architecture, as Keras writes it
     tokenizer.model       the SentencePiece model
     source_tokenizer.model  the source's, if it has a vocabulary of its own
-    model.weights.h5      the final weights: an average or the best, written at the end; in a
-                          preset it may be model.safetensors instead
+    model.weights.h5      the final weights: an average or the best, written at the end and removed
+                          when the training goes on; in a preset it may be model.safetensors
     checkpoints/          step-00000500.weights.h5 (the last n and the best n), best.weights.h5,
                           best.json, averages such as average-last-5-step-00000500.weights.h5;
                           step-00000500.state.npz (the last two), from which a training resumes
@@ -257,14 +257,14 @@ class RunDirectory:
         A training holds the directory by `run_lock`; others take that lock around this call.
 
         Args:
-            options: the fields of `SearchOptions` to set; the others stay. None: those of before
-                the first call return.
+            options: the fields of `SearchOptions` to set; the others stay, but for `num_results`,
+                which gives way to a smaller beam. None: those of before the first call return.
 
         Raises:
             UserInputError: the record is damaged, an option breaks its rule, or the file cannot be
                 written.
         """
-        search: Any = {**self.search_defaults(), **(options or {})}
+        search: Any = search_over(self.search_defaults(), options or {})
         SearchOptions(**search)  # checks them
         path = self.record_path
         content = with_search(parse_json(path, self.checksums.read(path), ADVICE), options)
@@ -281,9 +281,24 @@ class RunDirectory:
         settings = parse_json(path, self.checksums.read(path), ADVICE)
         return to_record(path, settings, dict[str, Any], ADVICE)
 
-    def publish(self, checkpoint: PathLike) -> None:
-        """Copy a file of weights to `model.weights.h5`, the weights that translate."""
-        self.checksums.copy(checkpoint, self.weights_path)
+    def publish(self, checkpoint: PathLike | None = None) -> None:
+        """Copy weights to `model.weights.h5`, the weights that translate.
+
+        Args:
+            checkpoint: the file. None: the best checkpoint, or the last if none was ranked.
+
+        Raises:
+            UserInputError: there is no checkpoint.
+        """
+        path = self.checkpoints.best_or_last() if checkpoint is None else checkpoint
+        if path is None:
+            raise UserInputError(f"The run {self.path} holds no weights yet.")
+        self.checksums.copy(path, self.weights_path)
+
+    def remove_results(self) -> None:
+        """Remove the final weights and their scores: the training goes on to others."""
+        for path in (self.scores_path, self.weights_path):
+            self.checksums.remove(path)
 
     def final_weights(self) -> Path | None:
         """Return the file of the final weights, or None if there is none."""

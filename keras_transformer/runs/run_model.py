@@ -8,6 +8,7 @@ import keras
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json
 from keras_transformer.files.weight_files import weight_file
+from keras_transformer.layers import PositionalEmbedding
 from keras_transformer.models.architecture import load_architecture
 from keras_transformer.runs.model_weights import count_weights, load_weights
 from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
@@ -53,6 +54,8 @@ def _make_model(
     try:
         for layer in architecture["config"]["layers"]:
             config = layer["config"]
+            if layer["class_name"] == PositionalEmbedding.__name__:
+                config.setdefault("word_dropout", 0.0)  # runs of older versions lack it
             config.update({name: rates[name] for name in rates if name in config})
             config["trainable"] = True  # only the training itself had frozen layers
         architecture.pop("compile_config", None)

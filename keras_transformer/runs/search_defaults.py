@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.search_options import SearchKeywords, SearchOptions
+from keras_transformer.search_options import SearchKeywords, SearchOptions, search_over
 
 
 def checked_search(found: Mapping[str, Any] | None, place: object) -> SearchKeywords:
@@ -43,4 +43,4 @@ def with_search(record: Mapping[str, Any], options: SearchKeywords | None) -> di
         search = present if untuned is None else untuned
         return {**others, "search": search} if search else others
     before = (present or {}) if untuned is None else untuned
-    return {**others, "search": {**(present or {}), **options}, "untuned_search": before}
+    return {**others, "search": search_over(present or {}, options), "untuned_search": before}

@@ -28,6 +28,7 @@ from keras_transformer.training.callbacks.step_callback import StepMeter
 from keras_transformer.training.callbacks.tensorboard_log import TensorBoardLog
 from keras_transformer.training.callbacks.validation_log import ValidationLog
 from keras_transformer.training.cost.step_work import StepWork
+from keras_transformer.training.device_time import DeviceTime
 from keras_transformer.training.epochs import EpochCallbacks
 from keras_transformer.training.fit_record import FitRecord
 from keras_transformer.training.states.checkpoints import Checkpoints
@@ -57,7 +58,11 @@ class FitCallbacks:
         self.limits = _limits(run, agree)
         self.meter = StepMeter(work)
         counters = {name: self.limits[name] for name in self.limits if name == "patience"}
-        self.progress = Progress({"meter": self.meter, **counters}, run.state)
+        elapsed = run.state.progress["seconds"] if run.state else 0.0
+        self.device_time = DeviceTime(run.devices, elapsed)
+        self.progress = Progress(
+            {"meter": self.meter, "devices": self.device_time, **counters}, run.state
+        )
         average = EMAWeights() if keeps_average(model.optimizer) else None
         self.checkpoints = Checkpoints(
             run.directory,
@@ -79,6 +84,9 @@ class FitCallbacks:
         # With an average, all machines put it in: on JAX they assign to weights together.
         of_others = None if average is None else average.put_in
         self.interrupt = StopOnInterrupt(states.save_all if run.is_chief else of_others, agree)
+        for each in validators:
+            if isinstance(each, BleuValidation):
+                each.before_part = self.interrupt.interrupt_if_requested
         self.logs: list[MetricsLog | ProgressBar | TensorBoardLog] = []
         saving: list[keras.callbacks.Callback] = []
         last: list[keras.callbacks.Callback] = []
@@ -91,15 +99,16 @@ class FitCallbacks:
         measuring: list[keras.callbacks.Callback]
         measuring = [StopOnNaN(self.checkpoints.last_good), self.meter]
         measuring += [*([average] if average else []), *validators]
-        if run.layer_diagnostics:
+        diagnostics: list[keras.callbacks.Callback] = []
+        if run.layer_diagnostics:  # after the checkpoints, which it must not hold up
             path = run.directory.layers_path if run.is_chief else None
-            measuring.append(LayerDiagnostics(run.diagnostic_batch, path))
+            diagnostics.append(LayerDiagnostics(run.diagnostic_batch, path))
         limits = self.limits.values()
         self.epochs = EPOCHS_WITHOUT_STEP_LIMIT
         if run.steps is not None:
             self.epochs = math.ceil(run.steps / run.save_every)
         self.list = EpochCallbacks(
-            [*measuring, *saving, *limits, *callbacks, *last, self.interrupt],
+            [*measuring, *saving, *diagnostics, *limits, *callbacks, *last, self.interrupt],
             model,
             run.state,
             run.save_every,
@@ -143,16 +152,18 @@ class FitCallbacks:
         self.devices.stop()
 
     def _record(self, stopped_because: str) -> FitRecord:
+        rate = self.meter.rate
         return FitRecord(
             steps=self.meter.step,
             seconds=self.progress.seconds,
-            target_tokens_per_second=self.meter.rate.tokens_per_second,
+            target_tokens_per_second=rate.tokens_per_second,
             stopped_because=stopped_because,
             target_tokens=self.meter.all_steps.tokens,
             training_seconds=self.meter.all_steps.seconds,
-            step_seconds=self.meter.rate.step_seconds,
+            step_seconds=rate.step_seconds,
             flops=self.meter.all_steps.flops,
-            flop_utilisation=self.meter.rate.flop_utilisation,
+            flop_utilisation=None if self.device_time.changed else rate.flop_utilisation,
+            device_seconds=self.device_time.seconds,
         )
 
     def _close(self) -> None:

@@ -24,7 +24,9 @@ class FitRecord:
         step_seconds: mean time of a step, without those that trace or compile.
         flops: floating-point operations of all steps, if known.
         flop_utilisation: share of the devices' peak speed that was used, without steps that trace
-            or compile, if known.
+            or compile, if known; None if the devices were others before a break.
+        device_seconds: `seconds` times the number of devices, where that changed at a break each
+            part with its own; None if they were of several kinds.
     """
 
     steps: int
@@ -36,6 +38,7 @@ class FitRecord:
     step_seconds: float = 0.0
     flops: int | None = None
     flop_utilisation: float | None = None
+    device_seconds: float | None = None
 
     @property
     def interrupted(self) -> bool:

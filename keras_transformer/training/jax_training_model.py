@@ -22,6 +22,20 @@ class JaxTrainingModel(StepSums):
     gets its share of each device's rows, and none moves to another device.
     """
 
+    def compile(self, *args: Any, **options: Any) -> None:
+        """As `keras.Model.compile`; `gradients` compiles once for it."""
+        super().compile(*args, **options)
+
+        def scaled_loss(trainable, non_trainable, scale, x, y, sample_weight):
+            y_pred, _ = self.stateless_call(trainable, non_trainable, x, training=False)
+            return scale * self.compute_loss(x, y, y_pred, sample_weight, training=False)
+
+        def gradients(trainable, non_trainable, scale, *batch):
+            scaled = jax.grad(scaled_loss)(trainable, non_trainable, scale, *batch)
+            return [gradient / scale for gradient in scaled]
+
+        self._plain_gradients = jax.jit(gradients)
+
     def after_restore(self) -> None:
         """Do nothing: all devices draw their masks from one seed, as parts of one array."""
 
@@ -47,17 +61,13 @@ class JaxTrainingModel(StepSums):
 
     def gradients(self, data: Any) -> list[Tensor | None]:
         """As `TensorFlowTrainingModel.gradients`, by every process at once."""
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-
-        def loss(trainable, non_trainable):
-            y_pred, _ = self.stateless_call(trainable, non_trainable, x, training=False)
-            return self.compute_loss(x, y, y_pred, sample_weight, training=False)
-
         trainable, non_trainable = (
             [variable.value for variable in variables]
             for variables in (self.trainable_variables, self.non_trainable_variables)
         )
-        return jax.jit(jax.grad(loss))(trainable, non_trainable)
+        scale = self.optimizer.scale_loss(1.0)
+        batch = keras.utils.unpack_x_y_sample_weight(data)
+        return self._plain_gradients(trainable, non_trainable, scale, *batch)
 
     def _sum_over_slices(self, trainable, non_trainable, optimizer_variables, metrics, data):
         """Return loss and gradients of all rows, and the state after the last slice."""

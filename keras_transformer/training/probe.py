@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from collections.abc import Collection
 
 import keras
 import numpy as np
@@ -40,7 +41,13 @@ class ProbeRecord:
 
 
 def probe(
-    model: keras.Model, reader: BatchReader, devices: Devices, accumulate: int = 1
+    model: keras.Model,
+    reader: BatchReader,
+    devices: Devices,
+    accumulate: int = 1,
+    *,
+    device_tokens: int | None = None,
+    fixed: Collection[str] = (),
 ) -> ProbeRecord:
     """Train one step on the largest batch of a plan, and undo it.
 
@@ -52,6 +59,8 @@ def probe(
         reader: reads the batches of the training text.
         devices: the devices of the training.
         accumulate: slices of a batch that each device computes one after another.
+        device_tokens: the setting that `accumulate` was computed from, if it was.
+        fixed: what cannot be changed and is not advised: "batch_tokens", "precision".
 
     Returns:
         Shape, time and memory of the step.
@@ -84,7 +93,13 @@ def probe(
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        raise UserInputError(_advice(record, model, reader.plan, devices, accumulate)) from error
+        slices = f" in {accumulate} slices" if accumulate > 1 else ""
+        parts = devices.replicas * accumulate
+        ways = _ways_out(record, model, reader.plan, parts, accumulate, device_tokens, fixed)
+        raise UserInputError(
+            f"Out of memory on {devices.description} in a step of the largest batch "
+            f"({_shape(record)}){slices}. Ways out: {'; '.join(ways)}"
+        ) from error
     seconds = time.perf_counter() - began
     _put_back(model, values)
     return dataclasses.replace(record, seconds=seconds, peak_bytes=peak_device_memory())
@@ -108,23 +123,31 @@ def _put_back(model: keras.Model, values: list[tuple[keras.Variable, np.ndarray]
         model.after_restore()
 
 
-def _advice(
-    record: ProbeRecord, model: keras.Model, plan: BatchPlan, devices: Devices, accumulate: int
-) -> str:
-    """The error message: what was tried, and what needs less memory."""
+def _ways_out(
+    record: ProbeRecord,
+    model: keras.Model,
+    plan: BatchPlan,
+    parts: int,
+    accumulate: int,
+    device_tokens: int | None,
+    fixed: Collection[str],
+) -> list[str]:
+    """What needs less memory than a step in `parts`, those of all devices, and may be changed."""
     longest = int(max(plan.source_lengths.max(), plan.target_lengths.max()))
     ways = []
-    if plan.batch_tokens // 2 >= longest:
+    if plan.batch_tokens // 2 >= longest and "batch_tokens" not in fixed:
         ways.append(f"lower `--batch-tokens` from {plan.batch_tokens} to {plan.batch_tokens // 2}")
-    if record.sentences > devices.replicas * accumulate:
-        ways.append(f"keep it and pass `--accumulate {2 * accumulate}`, for the same result")
-    if {layer.compute_dtype for layer in model.layers if layer.weights} == {"float32"}:
+    if record.sentences > parts:
+        more = f"pass `--accumulate {2 * accumulate}`"
+        if device_tokens is not None:
+            tokens = plan.batch_tokens * (2 if getattr(model, "r_drop", 0) else 1)
+            fewer = max(1, tokens // (2 * parts))
+            more = f"lower `--device-tokens` from {device_tokens} to {fewer}"
+        ways.append(f"{'keep it and ' if ways else ''}{more}, for the same result")
+    is_float32 = {layer.compute_dtype for layer in model.layers if layer.weights} == {"float32"}
+    if is_float32 and "precision" not in fixed:
         ways.append("pass `--precision mixed_bfloat16`")
-    slices = f" in {accumulate} slices" if accumulate > 1 else ""
-    return (
-        f"Out of memory on {devices.description} in a step of the largest batch "
-        f"({_shape(record)}){slices}. Ways out: {'; '.join(ways) or 'a smaller model'}"
-    )
+    return ways or ["devices with more memory" if fixed else "a smaller model"]
 
 
 def _shape(record: ProbeRecord) -> str:

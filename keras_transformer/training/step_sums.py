@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transformer.argument_checks import python_number
 from keras_transformer.losses.paired_divergence import paired_divergence
 from keras_transformer.metrics import StepLoss
 
@@ -25,8 +26,8 @@ class StepSums(keras.Model):
         name: str | None = None,
     ) -> None:
         super().__init__(inputs=inputs, outputs=outputs, name=name)
-        self.accumulate = accumulate
-        self.r_drop = r_drop
+        self.accumulate = python_number(accumulate)
+        self.r_drop = python_number(r_drop)
 
     def compile(self, *args: Any, **options: Any) -> None:
         """As `keras.Model.compile`; refuses a loss whose slices do not add up to the batch's."""

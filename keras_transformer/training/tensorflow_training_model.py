@@ -85,8 +85,13 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
         with tf.GradientTape() as tape:
             y_pred = self(x, training=False)
             loss = self.compute_loss(x, y, y_pred, sample_weight, training=False)
-        found = tape.gradient(loss, [weight.value for weight in self.trainable_weights])
-        return [None if gradient is None else _dense(gradient) for gradient in found]
+            scaled_loss = self.optimizer.scale_loss(loss)
+        found = tape.gradient(scaled_loss, [weight.value for weight in self.trainable_weights])
+        scale = self.optimizer.scale_loss(1.0)
+        return [
+            None if gradient is None else keras.ops.divide(_dense(gradient), scale)
+            for gradient in found
+        ]
 
     def _loss_and_gradients(self, data):
         """Return the loss of some rows and its dense gradients, None for unused weights."""

@@ -14,12 +14,15 @@ from keras_transformer.argument_checks import (
     check_one_of,
     check_positive_int,
     check_positive_number,
+    python_number,
 )
 from keras_transformer.command_line.training_options import TrainingOptions
 from keras_transformer.data import BatchReader
 from keras_transformer.data.batches.batch_rows import Batch
+from keras_transformer.files.standard_streams import say
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_lock import run_lock
+from keras_transformer.search_options import SearchOptions, search_over
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.training.cost.device_speed import DeviceSpeed, model_precision
 from keras_transformer.training.cost.step_work import StepWork
@@ -34,6 +37,7 @@ from keras_transformer.training.probe import probe
 from keras_transformer.training.states.rewind import rewind
 from keras_transformer.training.states.run_opening import open_origin, open_run
 from keras_transformer.training.states.training_state import TrainingState, check_same_data
+from keras_transformer.training.training_settings import SEARCH_SETTINGS
 from keras_transformer.training.validation_batches import training_fingerprint, validation_options
 from keras_transformer.types import PathLike
 
@@ -152,7 +156,7 @@ class TrainingRun:
             raise ValueError("One of `steps` and `minutes` must be given. Received: None for both")
         self.directory = RunDirectory(directory)
         self.steps = steps
-        self.minutes = minutes
+        self.minutes = python_number(minutes)
         self.save_every = save_every
         self.keep_last = keep_last
         self.keep_best = keep_best
@@ -181,8 +185,10 @@ class TrainingRun:
         self._validation_text: object = None
         self._fit: FitCallbacks | None = None
         for name in ("steps", "save_every", "keep_last", "keep_best", "patience", "log_every"):
-            if getattr(self, name) is not None or name not in ("steps", "patience"):
-                check_positive_int(name, getattr(self, name))
+            value = getattr(self, name)
+            if value is not None or name not in ("steps", "patience"):
+                check_positive_int(name, value)
+            setattr(self, name, python_number(value))
         if minutes is not None:
             check_positive_number("minutes", minutes)
         check_one_of("mode", mode, ("min", "max"))
@@ -293,7 +299,7 @@ class TrainingRun:
     def say(self, *lines: object) -> None:
         """Print lines, in the chief only."""
         if self.is_chief and self.show_progress:
-            print(*lines, sep="\n", flush=True)
+            say(*lines)
 
     def begin(
         self,
@@ -350,13 +356,15 @@ class TrainingRun:
         if self.is_chief and not self.state:
             self._start(model, tokenizer, source_tokenizer)
         if self.probe and train is not None:
-            self.say(probe(model, train, self.devices, self.accumulate))
+            self._try_largest_batch(model, train)
         if self.state:
             self._go_back(model, self.state)
         self._fit = FitCallbacks(self, model, work, data_fingerprint, validators, callbacks)
         self._contexts.push(self._fit.break_off)
         self._fit.interrupt.__enter__()
         model.stop_training = self._fit.limit_reached is not None
+        if self.is_chief and self.state and not model.stop_training:
+            self.directory.remove_results()
         self._fit.list.validate_if_due(**self._validation)
         self._has_ended = model.stop_training
 
@@ -420,6 +428,19 @@ class TrainingRun:
         slices = f", a step in {parts} parts" if parts > 1 else ""
         self.say(size, f"{self.devices.description}, {precision}{slices}")
 
+    def _try_largest_batch(self, model: keras.Model, train: BatchReader) -> None:
+        """Run the probe, which advises no change of what is taken over from a run."""
+        taken_over = ("batch_tokens", "precision") if self.state else ("precision",)
+        record = probe(
+            model,
+            train,
+            self.devices,
+            self.accumulate,
+            device_tokens=self.settings.get("device_tokens"),
+            fixed=taken_over if self.earlier else (),
+        )
+        self.say(record)
+
     def _start(
         self,
         model: keras.Model,
@@ -432,8 +453,18 @@ class TrainingRun:
             source_tokenizer=None if source_tokenizer is tokenizer else source_tokenizer,
             settings=self.settings,
             origin=None if self.origin is None else self.origin.path,
-            search=None if self.origin is None else self.origin.record().search,
+            search=self._search_of_origin(),
         )
+
+    def _search_of_origin(self) -> dict[str, Any] | None:
+        """The search of the run to start from, where it has one, with that of the settings."""
+        search = {} if self.origin is None else self.origin.search_defaults()
+        if not search:
+            return None
+        own = {name: self.settings[name] for name in SEARCH_SETTINGS if name in self.settings}
+        both = search_over(search, own)
+        SearchOptions(**both)  # checks that they go together
+        return both
 
     def _go_back(self, model: keras.Model, state: TrainingState) -> None:
         """Restore the model and the run, except settings that may change."""

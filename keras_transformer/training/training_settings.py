@@ -2,6 +2,7 @@
 
 import dataclasses
 import typing
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import keras
@@ -12,11 +13,13 @@ from keras_transformer.models import PRESETS
 from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.models.residual_connections import RESIDUAL_CONNECTIONS
 from keras_transformer.search_options import END_OF_ALPHA, TRANSLATION
-from keras_transformer.settings import Settings, setting
+from keras_transformer.settings import Settings, SettingValue, setting
 from keras_transformer.training.devices.device_precision import fastest_precision
 
 _ACTIVATIONS = ("relu", "gelu", "swish")
 _DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout", "word_dropout")
+SEARCH_SETTINGS = "beam_size", "alpha", "extra_length"
+_PARTS_OF_A_STEP = "accumulate", "device_tokens"  # two ways to say how many
 # XLA compiles one program for each shape of a batch, and that takes seconds to minutes.
 MOST_SHAPES = 16
 
@@ -227,6 +230,24 @@ class TrainingSettings(Settings):
             )
 
     @classmethod
+    def of_run(cls, values: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
+        return {"residual_connection": None, **super().of_run(values)}
+
+    @classmethod
+    def merge(
+        cls, lower: Mapping[str, SettingValue], upper: Mapping[str, SettingValue]
+    ) -> dict[str, SettingValue]:
+        """Merge two layers of settings; `upper` takes precedence.
+
+        Parts of a step that `upper` gives in one way replace those that `lower` gives in the other.
+        """
+        merged = super().merge(lower, upper)
+        for given, other in _PARTS_OF_A_STEP, _PARTS_OF_A_STEP[::-1]:
+            if upper.get(given) is not None and other not in upper and other in merged:
+                merged[other] = None
+        return merged
+
+    @classmethod
     def preset_values(cls, name: str) -> dict[str, Any]:
         """Names and values of the settings that a preset decides where None is given."""
         preset = PRESETS[name]
@@ -237,6 +258,15 @@ class TrainingSettings(Settings):
             "steps": preset.training_steps,
             "warmup_steps": preset.warmup_steps,
         }
+
+    def check_given(self, names: Collection[str]) -> None:
+        super().check_given(names)
+        kind = self.kind_of_positions.name
+        if "max_length" in names and self.max_length is not None and kind != "learned":
+            raise UserInputError(
+                "`max_length` is the number of learned positions: `positions` must be learned. "
+                f"Received: max_length={self.max_length}, positions={kind!r}"
+            )
 
     @property
     def kind_of_positions(self) -> type[Positions]:
@@ -279,8 +309,7 @@ class TrainingSettings(Settings):
 
     def search_options(self) -> dict[str, Any]:
         """The arguments of `Translator` and `Parser` for the search."""
-        names = ("beam_size", "alpha", "extra_length")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in SEARCH_SETTINGS}
 
     def micro_batches(self, replicas: int) -> int:
         """Parts that each replica computes its share of a step in.

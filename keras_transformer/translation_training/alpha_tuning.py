@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 from keras_transformer.evaluation import tune_search
+from keras_transformer.files.standard_streams import say
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import SearchKeywords
 from keras_transformer.training import TrainingRun
@@ -43,7 +44,7 @@ def tune_alpha(
     )
     best, default = tuning.best, tuning.default
     run.directory.write_search_defaults(best.options)
-    print(
+    say(
         f"\nalpha {best.alpha:g}, chosen on {len(sources):,} dev sentences (`--tune-alpha`): BLEU "
         f"{best.score:.2f}, length ratio {best.length_ratio:.3f}; {default.score:.2f} and "
         f"{default.length_ratio:.3f} with `--alpha` {default.alpha:g}. The run's searches have it."

@@ -1,11 +1,17 @@
 """BLEU on the dev text during a translation training."""
 
+import itertools
+
 import keras
 
 from keras_transformer import training
 from keras_transformer.inference.translator import Translator
 from keras_transformer.translation_training.settings import TranslationSettings
 from keras_transformer.translation_training.training_batches import TrainingBatches
+
+# Batches between which a signal ends the training: the same number on all machines, as all of them
+# agree on it, and two, as a CPU searches for two at a time.
+BATCHES_AT_ONCE = 2
 
 
 def bleu_validators(
@@ -35,6 +41,11 @@ def bleu_validators(
     pairs = [pair for pair in batches.texts.dev_text if pair[0].strip()]
     pairs = pairs[:: -(-len(pairs) // settings.bleu_sentences)]
     sources, targets = zip(*pairs, strict=True)
+    batches_of_search = translator.batches(sources)
+    parts = [
+        list(itertools.chain(*batches_of_search[start : start + BATCHES_AT_ONCE]))
+        for start in range(0, len(batches_of_search), BATCHES_AT_ONCE)
+    ]
     return [
         training.BleuValidation(
             translator.translate,
@@ -43,5 +54,6 @@ def bleu_validators(
             path=run.directory.samples_path if run.is_chief else None,
             every=settings.bleu_every,
             tokenize=settings.bleu_tokenize,
+            parts=parts,
         )
     ]

@@ -24,7 +24,7 @@ def average_weights(
         UserInputError: all checkpoints are damaged.
     """
     directory = run.directory
-    paths = directory.checkpoints.paths()
+    paths = directory.checkpoints.last(settings.save_every)
     if settings.average_of == "best":
         paths = directory.checkpoints.best()[::-1] or paths
     paths = directory.checkpoints.whole(paths)

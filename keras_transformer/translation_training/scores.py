@@ -10,6 +10,7 @@ from keras_transformer.evaluation import (
     score_record,
     tokenized_compound_split_bleu,
 )
+from keras_transformer.files.standard_streams import say
 from keras_transformer.files.whole_files import write_text
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import search_record
@@ -106,15 +107,15 @@ def write_report(
         **results,
         **batches.record,
     )
-    print(f"\n{name} ({text.name}, {len(sources):,} sentences)")
-    print(f"  BLEU {scores['bleu']:.2f}  {scores['signature']}")
+    say(f"\n{name} ({text.name}, {len(sources):,} sentences)")
+    say(f"  BLEU {scores['bleu']:.2f}  {scores['signature']}")
     if settings.language is not None:
-        print(f"  BLEU {scores['tokenized_compound_split_bleu']:.2f}  tokenized, compounds split")
-    print(f"  chrF {scores['chrf']:.2f}  {scores['chrf_signature']}\n")
+        say(f"  BLEU {scores['tokenized_compound_split_bleu']:.2f}  tokenized, compounds split")
+    say(f"  chrF {scores['chrf']:.2f}  {scores['chrf_signature']}\n")
     examples = zip(sources, hypotheses, references, strict=True)
     for source, hypothesis, reference in list(examples)[:EXAMPLES]:
-        print(f"{source}\n  {hypothesis}\n  (reference: {reference})")
-    print(f"\n{cost_table(scores['training_cost'], scores['bleu'])}")
-    print(f"\nAll translations: {run.directory.samples_path}")
-    print(f"To translate more: keras-transformer translate {path} < source.txt\n")
-    print(path)
+        say(f"{source}\n  {hypothesis}\n  (reference: {reference})")
+    say(f"\n{cost_table(scores['training_cost'], scores['bleu'])}")
+    say(f"\nAll translations: {run.directory.samples_path}")
+    say(f"To translate more: keras-transformer translate {path} < source.txt\n")
+    say(path)

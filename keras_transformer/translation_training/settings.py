@@ -2,7 +2,7 @@
 
 import dataclasses
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from keras_transformer.errors import UserInputError
@@ -64,7 +64,7 @@ class TranslationSettings(TrainingSettings):
         False, "one vocabulary a side; sharing one is better if the alphabets are the same"
     )
     vocabulary_size: int = setting(
-        16_000, "subwords; the paper's 37,000 suit millions of pairs", minimum=1
+        16_000, "subwords; the paper's 37,000 suit millions of pairs", minimum=1, below=2**31
     )
     vocabulary_type: str = setting(
         "bpe", "the paper's; unigram gives more varied samples", choices=("bpe", "unigram")
@@ -154,6 +154,9 @@ class TranslationSettings(TrainingSettings):
                 "`best_by` can be bleu only where BLEU is measured. Received: best_by='bleu', "
                 "bleu_every=0"
             )
+        if self.best_by == "bleu":  # one ranking has BLEU of one tokenizer
+            may_change = tuple(name for name in self.may_change if name != "bleu_tokenize")
+            object.__setattr__(self, "may_change", may_change)
         if self.source_tokenizer and not self.tokenizer:
             raise UserInputError(
                 "`source_tokenizer` needs `tokenizer`, that of the target. Received: "
@@ -165,6 +168,14 @@ class TranslationSettings(TrainingSettings):
             raise UserInputError(
                 f"`positions` can be {kind.name} only with `separate_vocabularies`. Received: "
                 f"positions={kind.name!r}, separate_vocabularies=False"
+            )
+
+    def check_given(self, names: Collection[str]) -> None:
+        super().check_given(names)
+        if "ema_momentum" in names and not self.ema:
+            raise UserInputError(
+                "`ema_momentum` is of the moving average: it needs `ema`. Received: "
+                f"ema_momentum={self.ema_momentum}, ema=False"
             )
 
     @classmethod
@@ -179,7 +190,7 @@ class TranslationSettings(TrainingSettings):
         if isinstance(old, str) and old in PRESETS and upper.get("preset", old) != old:
             given_by_preset = cls.preset_values(old).items()
             lower = dict(item for item in lower.items() if item not in given_by_preset)
-        return {**lower, **upper}
+        return super().merge(lower, upper)
 
     @classmethod
     def preset_values(cls, name: str) -> dict[str, Any]:
@@ -208,13 +219,13 @@ class TranslationSettings(TrainingSettings):
             UserInputError: a setting of `OF_ORIGIN` differs.
         """
         absent = {name: default for name, default in self.defaults().items() if not default}
-        values = {"residual_connection": None, **absent, **origin.settings()}
+        values = {**absent, **origin.settings()}
         if self.precision == "auto":
             values["precision"] = "auto"
         elif values.get("precision") == "auto":
             values["precision"] = model_precision(origin.load_architecture())
-        if (values["residual_connection"] or "plain") == (self.residual_connection or "plain"):
-            values["residual_connection"] = self.residual_connection
+        own, connection = self.residual_connection, values.get("residual_connection") or "plain"
+        values["residual_connection"] = own if connection == (own or "plain") else connection
         for name in OF_ORIGIN:
             if getattr(self, name) != values.get(name, getattr(self, name)):
                 raise UserInputError(

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from keras_transformer import models
 from keras_transformer.data import ParallelText
+from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation.bleu import bleu_metric
 from keras_transformer.evaluation.tokenized_compound_split_bleu import check_language
 from keras_transformer.text import SentencePieceTokenizer, sample_lines
@@ -26,15 +27,21 @@ def make_tokenizers(
         `(source_tokenizer, tokenizer)`.
 
     Raises:
-        UserInputError: a file holds no tokenizer, or `vocabulary_size` does not suit the text.
-            Settings that would fail hours later are checked too: the model is too large for the
-            memory, sacrebleu does not know `bleu_tokenize`, or `language` is not a language code.
+        UserInputError: a file holds no tokenizer, that of the source is missing, or
+            `vocabulary_size` does not suit the text. Settings that would fail hours later are
+            checked too: the model is too large for the memory, sacrebleu does not know
+            `bleu_tokenize`, or `language` is not a language code.
     """
     bleu_metric(settings.bleu_tokenize)
     if settings.language is not None:
         check_language(settings.language)
     if run.earlier is not None:
         return run.earlier.load_tokenizers()
+    if settings.separate_vocabularies and settings.tokenizer and not settings.source_tokenizer:
+        raise UserInputError(
+            "`separate_vocabularies` with `tokenizer` needs `source_tokenizer`, that of the "
+            f"source. Received: tokenizer={settings.tokenizer!r}, source_tokenizer=None"
+        )
     _check_memory(settings, run.devices)
     if settings.tokenizer:
         tokenizer = SentencePieceTokenizer.load(settings.tokenizer)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from keras_transformer.files.whole_files import whole_file, write_text
+from keras_transformer.runs.run_checkpoints import step_of
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.states.rewind import rewind
 
@@ -92,3 +93,16 @@ def test_a_damaged_checkpoint_is_never_the_best(run, capsys):
         {"step": 1, "value": 1.0}
     ]
     assert "is damaged and left out" in capsys.readouterr().err
+
+
+def test_an_older_checkpoint_kept_as_best_is_none_of_the_last(run):
+    for path in run.checkpoints.paths():
+        path.unlink()
+    for step in (30, 60, 70, 80, 85):
+        write_text(run.checkpoints.path_of(step), "weights")
+    run.checkpoints.write_best_record({"kept": [{"step": 30, "value": 1.0}], "keep_last": 10})
+    steps = [step_of(path) for path in run.checkpoints.last(save_every=10)]
+    assert steps == [60, 70, 80, 85]
+    assert len(run.checkpoints.last()) == len(run.checkpoints.last(save_every=30)) == 5
+    run.checkpoints.write_best_record({"keep_last": 2})
+    assert [step_of(path) for path in run.checkpoints.last(save_every=10)] == [80, 85]

@@ -259,6 +259,11 @@ def test_a_model_is_loaded_with_other_rates_and_the_same_weights(run, model):
     layer = loaded.get_layer("encoder_layer_1")
     assert (layer.dropout, layer.attention_dropout) == (0.7, 0.2)
     assert loaded.get_layer("embedding").dropout == 0.7
+    older = json.loads(run.model_path.read_text())
+    for each in older["config"]["layers"]:
+        each["config"].pop("word_dropout", None)  # as before it was an option
+    run.checksums.write_json(run.model_path, older)
+    assert run.load_model(word_dropout=0.1).get_layer("embedding").word_dropout == 0.1
     np.testing.assert_allclose(logits(loaded), logits(model), atol=1e-6)
 
 

@@ -54,11 +54,20 @@ def test_the_search_of_a_model_that_came_with_one_returns(run):
     assert run.record().untuned_search is None
 
 
+def test_results_of_a_larger_beam_give_way(run):
+    own = {"beam_size": 6, "num_results": 6}
+    change(run, search=own)
+    run.write_search_defaults({"beam_size": 2, "alpha": 1.0})
+    assert run.search_defaults() == {"beam_size": 2, "num_results": None, "alpha": 1.0}
+    run.write_search_defaults(None)
+    assert run.search_defaults() == own
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"alpha": -1.0}, "`alpha` must be a number >= 0. Received: alpha=-1.0"),
-        ({"beam_size": 2}, "`num_results` must be at most `beam_size`"),
+        ({"beam_size": 2, "num_results": 3}, "`num_results` must be at most `beam_size`"),
     ],
 )
 def test_an_option_that_breaks_its_rule_changes_nothing(run, options, message):

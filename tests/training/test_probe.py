@@ -56,11 +56,11 @@ class Failing:
         raise self.error
 
 
-def failed(error, batch_tokens, accumulate=1, dtype="float32"):
+def failed(error, batch_tokens, accumulate=1, dtype="float32", **options):
     """What a probe says on one device, of 16 sentences of 5 + 4 tokens."""
     reader = plan_batches(corpus((4, 3, 16)), SpecialTokens(), batch_tokens=batch_tokens)
     with pytest.raises(UserInputError) as caught:
-        probe(Failing(error, dtype), reader, Devices("NVIDIA L4"), accumulate)
+        probe(Failing(error, dtype), reader, Devices("NVIDIA L4"), accumulate, **options)
     assert caught.value.__cause__ is error
     return str(caught.value)
 
@@ -73,6 +73,35 @@ def test_only_what_can_help_is_advised():
     assert "--precision" not in said
     said = failed(MemoryError(), batch_tokens=8, dtype="mixed_bfloat16")
     assert said.endswith("(1 sentence of 5 + 4 tokens). Ways out: a smaller model")
+
+
+@pytest.mark.parametrize(
+    ("options", "ways"),
+    [
+        (
+            {"device_tokens": 200},
+            "lower `--batch-tokens` from 80 to 40; keep it and lower `--device-tokens` from 200 to "
+            "40, for the same result; pass `--precision mixed_bfloat16`",
+        ),
+        (
+            {"fixed": ["batch_tokens", "precision"]},
+            "pass `--accumulate 2`, for the same result",
+        ),
+        (
+            {"fixed": ["batch_tokens", "precision"], "device_tokens": 30, "accumulate": 3},
+            "lower `--device-tokens` from 30 to 13, for the same result",
+        ),
+        ({"fixed": ["batch_tokens", "precision"], "accumulate": 16}, "devices with more memory"),
+        (
+            {"fixed": ["precision"]},
+            "lower `--batch-tokens` from 80 to 40; keep it and pass `--accumulate 2`, for the same "
+            "result",
+        ),
+    ],
+    ids=["device tokens", "resumed", "resumed with device tokens", "no part left", "from a run"],
+)
+def test_advice_can_be_followed(options, ways):
+    assert failed(MemoryError(), batch_tokens=80, **options).endswith(f"Ways out: {ways}")
 
 
 @pytest.mark.parametrize(

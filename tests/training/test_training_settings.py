@@ -8,6 +8,7 @@ import pytest
 from keras_transformer import models, optimizers
 from keras_transformer.errors import UserInputError
 from keras_transformer.training import TrainingSettings
+from keras_transformer.translation_training import TranslationSettings
 
 SIZES = {
     "num_encoder_layers": 2,
@@ -122,3 +123,38 @@ def test_compiled_steps_have_few_shapes():
 def test_tensorflow_compiles_on_demand_and_jax_always():
     assert TrainingSettings().jit_compile() == (keras.backend.backend() == "jax")
     assert TrainingSettings(xla=True).jit_compile()
+
+
+def test_one_way_to_say_the_parts_of_a_step_replaces_the_other():
+    """Of a run that goes on, or of a file; given together they exclude each other."""
+    earlier = TrainingSettings(device_tokens=4000).to_dict()
+    merged = TrainingSettings.merge(earlier, {"accumulate": 3})
+    assert TrainingSettings.from_dict(merged).micro_batches(replicas=1) == 3
+    merged = TrainingSettings.merge(merged, {"device_tokens": 25_000})
+    assert TrainingSettings.from_dict(merged).micro_batches(replicas=1) == 1
+    assert TrainingSettings.merge(earlier, {"accumulate": None}) == earlier
+    assert TrainingSettings.merge({}, {"accumulate": 3}) == {"accumulate": 3}
+    with pytest.raises(UserInputError, match="accumulate=3, device_tokens=9"):
+        TrainingSettings.from_dict(
+            TrainingSettings.merge(earlier, {"accumulate": 3, "device_tokens": 9})
+        )
+
+
+def settings_of(settings_class, *flags):
+    parser = argparse.ArgumentParser()
+    settings_class.add_arguments(parser)
+    return settings_class.from_arguments(parser.parse_args(flags))
+
+
+def test_a_flag_without_effect_is_refused():
+    with pytest.raises(UserInputError, match="Received: max_length=9, positions='sinusoidal'"):
+        settings_of(TrainingSettings, "--max-length", "9")
+    assert settings_of(TrainingSettings, "--max-length", "9", "--positions", "learned").max_length
+    assert settings_of(TrainingSettings, "--max-length", "none").max_length is None
+    with pytest.raises(UserInputError, match="Received: ema_momentum=0.9, ema=False"):
+        settings_of(TranslationSettings, "--ema-momentum", "0.9")
+    assert settings_of(TranslationSettings, "--ema-momentum", "0.9", "--ema").ema
+    # Runs of earlier versions have such values, and go on.
+    values = {**TranslationSettings().to_dict(), "max_length": 9, "ema_momentum": 0.9}
+    settings = TranslationSettings.from_arguments(argparse.Namespace(), base=values)
+    assert (settings.max_length, settings.ema_momentum) == (9, 0.9)

@@ -1,6 +1,8 @@
 """What `scores.json` holds of a training."""
 
 import json
+import os
+import sys
 import types
 
 import pytest
@@ -25,6 +27,7 @@ def run(tmp_path):
         step_seconds=0.5,
         flops=3 * 10**20,
         flop_utilisation=0.25,
+        device_seconds=2 * 100.0,
     )
     speed = DeviceSpeed("NVIDIA L4", 2, 121e12, 60e12, "device_tflops")
     directory = RunDirectory(tmp_path)
@@ -41,6 +44,7 @@ def test_scores_hold_the_work_and_the_cost_of_the_training(run):
     assert scores["training_cost"] == {
         "counted_flops": 3 * 10**20,
         "paper_flops": 100.0 * 2 * 60e12,
+        "device_seconds": 200.0,
         "devices": 2,
         "device": "NVIDIA L4",
         "sustained_flops_per_device": 60e12,
@@ -48,6 +52,13 @@ def test_scores_hold_the_work_and_the_cost_of_the_training(run):
     }
 
 
+RECORD = {
+    "format": "keras_transformer run",
+    "format_version": 1,
+    "tokenizer_fingerprint": "0" * 64,
+    "vocabulary_size": 9,
+    "versions": {},
+}
 REFERENCES = ["Der E-Mail-Server ist neu .", "Das ist der alte Server ."]
 HYPOTHESES = ["Der E-Post-Server ist neu .", "Das ist der alte Server ."]
 
@@ -107,13 +118,8 @@ class WordTranslator:
 def test_a_tuned_alpha_is_chosen_on_the_dev_text_and_written(run, monkeypatch, capsys):
     monkeypatch.setattr(Translator, "load", WordTranslator.load)
     monkeypatch.setattr(WordTranslator, "loaded", [])
-    record = {
-        "format": "keras_transformer run",
-        "format_version": 1,
-        "tokenizer_fingerprint": "0" * 64,
-        "vocabulary_size": 9,
-        "versions": {},
-    }
+    of_origin = {"beam_size": 6, "num_results": 6}  # of the run that the training started from
+    record = {**RECORD, "search": of_origin}
     run.directory.checksums.write_json(run.directory.record_path, record)
     dev = [f"one two three four word{i}" for i in range(1014)]
     test = ["one two three", "a house by the lake and the old mail server"]
@@ -138,7 +144,7 @@ def test_a_tuned_alpha_is_chosen_on_the_dev_text_and_written(run, monkeypatch, c
     assert tuned_on["bleu_before"] == tuned_on["bleu"][6] < 100
     assert scores["evaluated_on"]["name"] == "test"
     assert run.directory.samples_path.read_text() == "ONE TWO THREE ZU VIEL\nA HOUSE BY THE LAKE\n"
-    assert run.directory.search_defaults() == best
+    assert run.directory.search_defaults() == {**best, "num_results": None}
     before = {**settings.search_options(), "alpha": 0.6}
     assert WordTranslator.loaded == [("cut", before), ("cut", best)]
     said = "alpha 1, chosen on 1,000 dev sentences (`--tune-alpha`): BLEU 100.00, length ratio 1.0"
@@ -155,3 +161,17 @@ def test_without_tuning_the_run_stays_as_it_was(run, monkeypatch):
     assert (scores["alpha"], scores["beam_size"]) == (0.9, 4)
     assert "tuned_on" not in scores
     assert not run.directory.record_path.exists()
+
+
+def test_scores_are_written_though_the_terminal_is_gone(run, monkeypatch):
+    monkeypatch.setattr(Translator, "load", WordTranslator.load)
+    monkeypatch.setattr(WordTranslator, "loaded", [])
+    run.directory.checksums.write_json(run.directory.record_path, RECORD)
+    text = SentencePairs(["one two three"], ["ONE TWO THREE"])
+    batches = types.SimpleNamespace(texts=TranslationData([text], dev=text), record={})
+    master, terminal = os.openpty()
+    with os.fdopen(terminal, "w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        os.close(master)
+        write_report(TranslationSettings(tune_alpha=True), batches, run)
+    assert "tuned_on" in json.loads(run.directory.scores_path.read_text())

@@ -9,6 +9,7 @@ from keras_transformer.command_line.training_options import TrainingOptions, add
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.training.states.training_state import check_same_settings
 from keras_transformer.translation_training import TranslationSettings
 
 
@@ -56,10 +57,25 @@ def test_another_preset_brings_its_own_training_values():
     assert TranslationSettings.merge(base, {"seed": 8}) == {**base, "seed": 8}
 
 
+def test_a_moving_average_is_the_optimizers():
+    options = TranslationSettings(ema=True, ema_momentum=0.9).optimizer_options()
+    assert (options["use_ema"], options["ema_momentum"]) == (True, 0.9)
+    assert "use_ema" not in TranslationSettings().optimizer_options()
+
+
 def test_what_ranks_checkpoints():
     settings, by_bleu = TranslationSettings(), TranslationSettings(best_by="bleu")
     assert (settings.monitor, settings.mode) == ("val_perplexity", "min")
     assert (by_bleu.monitor, by_bleu.mode) == ("val_bleu", "max")
+
+
+def test_a_ranking_by_bleu_keeps_its_tokenizer():
+    earlier = TranslationSettings(best_by="bleu").to_dict()
+    settings = TranslationSettings(best_by="bleu", bleu_tokenize="char", language="de")
+    with pytest.raises(UserInputError, match='settings: `bleu_tokenize` was "13a" and is "char"'):
+        check_same_settings(earlier, settings.to_dict(), settings.may_change)
+    settings = TranslationSettings(bleu_tokenize="char")
+    check_same_settings(TranslationSettings().to_dict(), settings.to_dict(), settings.may_change)
 
 
 def test_checkpoints_of_the_mean_are_kept():
@@ -107,7 +123,7 @@ def test_no_residual_connection_is_the_plain_one():
     older = {name: x for name, x in plain.to_dict().items() if name != "residual_connection"}
     for origin in (older, {**older, "residual_connection": None}):
         plain.check_origin(Origin(origin))
-        with pytest.raises(UserInputError, match="`residual_connection` must be None. Received"):
+        with pytest.raises(UserInputError, match="`residual_connection` must be 'plain'. Received"):
             TranslationSettings(residual_connection="deepnorm").check_origin(Origin(origin))
 
 
@@ -126,6 +142,7 @@ def test_no_residual_connection_is_the_plain_one():
         ({"symbols": "<0x41>"}, "`symbols` must be different from each other"),
         ({"learning_rate_scale": 0}, "`learning_rate_scale` must be at least"),
         ({"seed": 2**32}, "`seed` must be less than"),
+        ({"vocabulary_size": 3_000_000_000}, "`vocabulary_size` must be less than 2147483648"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(values, message):

@@ -6,10 +6,11 @@ import json
 import numpy as np
 import pytest
 
-from keras_transformer import Translator, cli
+from keras_transformer import Translator, cli, training
 from keras_transformer.errors import LongSentenceWarning
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions
+from keras_transformer.training import probe, training_run
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
 pytestmark = pytest.mark.tensorflow
@@ -60,11 +61,25 @@ def test_long_lines_of_the_dev_text_end_no_training(learned, tmp_path, monkeypat
     assert code == 0
 
 
-def test_a_training_from_a_run_goes_on_and_frozen_parts_stay(learned, tmp_path):
+@pytest.fixture
+def probed(monkeypatch):
+    """What the probe of each training is told."""
+    told = []
+
+    def recorded(*arguments, **options):
+        told.append(options)
+        return probe(*arguments, **options)
+
+    monkeypatch.setattr(training_run, "probe", recorded)
+    return told
+
+
+def test_a_training_from_a_run_goes_on_and_frozen_parts_stay(learned, tmp_path, probed):
     source, target = write_pairs(tmp_path, "train")
     command = ["train", "--source", source, "--target", target, "--from", str(learned.path)]
     few = flags(steps=4, freeze="encoder decoder_layer_1", bleu_every=0)
     assert cli.main([*command, "--run", str(tmp_path / "run"), *few]) == 0
+    assert probed == [{"device_tokens": None, "fixed": ("precision",)}]
     run = RunDirectory(tmp_path / "run")
     assert run.record().origin == str(learned.path)
     assert run.record().tokenizer_fingerprint == learned.record().tokenizer_fingerprint
@@ -117,7 +132,15 @@ def test_separate_vocabularies_padded_to_a_multiple_of_8(tmp_path):
     assert len(Translator.load(run.path).translate(["one two"])) == 1
 
 
-def test_the_models_and_the_searchs_settings_are_flags(tmp_path):
+def test_the_models_and_the_searchs_settings_are_flags(tmp_path, monkeypatch):
+    r_drops, make = [], training.training_model
+
+    def training_model(*args, **options):
+        trainer = make(*args, **options)
+        r_drops.append(trainer.r_drop)
+        return trainer
+
+    monkeypatch.setattr(training, "training_model", training_model)
     code, run = train(
         tmp_path,
         num_encoder_layers=2,
@@ -132,6 +155,8 @@ def test_the_models_and_the_searchs_settings_are_flags(tmp_path):
         separate_vocabularies=True,
         vocabulary_size=24,
         global_clipnorm=1e-3,
+        word_dropout=0.1,
+        r_drop=2.0,
         extra_length=1,
         steps=2,
         log_every=1,
@@ -144,7 +169,8 @@ def test_the_models_and_the_searchs_settings_are_flags(tmp_path):
     attention = model.get_layer("decoder_layer_1").get_config()
     assert [attention[name] for name in ("key_dim", "value_dim", "use_bias")] == [3, 5, True]
     assert (attention["activation"], model.get_layer("decoder_norm").epsilon) == ("gelu", 1e-4)
-    assert not model.get_layer("target_embedding").tie_weights
+    embedding = model.get_layer("target_embedding")
+    assert (embedding.tie_weights, embedding.word_dropout, r_drops) == (False, 0.1, [2.0])
     with open(run.metrics_path, encoding="utf-8") as file:
         norms = [float(row["gradient_norm"]) for row in csv.DictReader(file)]
     assert min(norms) > 1e-3  # before it is clipped
@@ -215,6 +241,10 @@ def test_a_run_is_not_overwritten_unasked(learned, tmp_path, capsys):
         ({"freeze": "attic"}, "attic"),
         ({"bleu_tokenize": "char13", "bleu_every": 0}, "char13"),
         ({"tokenizer": "none.model"}, "Cannot read none.model"),
+        (
+            {"tokenizer": "de.model", "separate_vocabularies": True, "positions": "words"},
+            "`separate_vocabularies` with `tokenizer` needs `source_tokenizer`",
+        ),
     ],
 )
 def test_what_a_user_can_mend_is_one_line(tmp_path, capsys, settings, message):
@@ -236,16 +266,21 @@ def test_help_tells_every_setting_with_its_reason(capsys):
     assert "the paper's 37,000 suit millions of pairs" in text
 
 
-def test_a_run_goes_on_with_more_steps_and_with_its_own_settings_alone(tmp_path, capsys):
+def test_a_run_goes_on_with_more_steps_and_with_its_own_settings_alone(tmp_path, capsys, probed):
     # The same command begins the run, and goes on with it.
     few = {"dropout": 0.1, "bleu_every": 0}
-    assert train(tmp_path, "--resume", **few)[0] == 0
+    assert train(tmp_path, "--resume", **few, device_tokens=512)[0] == 0
     code, run = train(tmp_path, "--resume", **few, steps=14, accumulate=2)
     assert code == 0
+    assert probed == [
+        {"device_tokens": 512, "fixed": ()},
+        {"device_tokens": None, "fixed": ("batch_tokens", "precision")},
+    ]
     with open(run.metrics_path, encoding="utf-8") as file:
         steps = [int(row["step"]) for row in csv.DictReader(file)]
     assert steps == [*range(1, 11), 12, 14]
-    assert (run.settings()["steps"], run.settings()["accumulate"]) == (14, 2)
+    names = ("steps", "accumulate", "device_tokens")
+    assert [run.settings()[name] for name in names] == [14, 2, None]
     assert train(tmp_path, "--resume", "--from", str(run.path), **few)[0] == 2
     assert "started from no other run" in capsys.readouterr().err
     assert run.checkpoints.paths()[-1] == run.checkpoints.path_of(14)

@@ -32,9 +32,12 @@ class BleuValidation(StepCallback):
         every: positive integer, epochs between two translations.
         tokenize: sacrebleu's tokenizer, as in `evaluation.bleu`.
         samples: positive integer, number of translations to write.
+        parts: indices of the sentences that are translated by one call, for each call. The
+            translations of others are empty. None: all are translated by one call.
 
     Attributes:
         samples: list of `(source, hypothesis, reference)` of the last translation, empty before.
+        before_part: called before each part. `TrainingRun` ends the training there after a signal.
 
     Raises:
         UserInputError: `sources` is empty, or `references` differs from it in length.
@@ -60,6 +63,7 @@ class BleuValidation(StepCallback):
         every: int = 1,
         tokenize: str = "13a",
         samples: int = 4,
+        parts: Sequence[Sequence[int]] | None = None,
     ) -> None:
         super().__init__()
         check_paired(sources, references)
@@ -73,13 +77,15 @@ class BleuValidation(StepCallback):
         self.every = every
         self.tokenize = tokenize
         self.samples: list[tuple[str, str, str]] = []
+        self.before_part: Callable[[], object] = lambda: None
+        self._parts = [range(len(sources))] if parts is None else parts
         number = min(samples, len(sources))
         self._sampled = np.linspace(0, len(sources) - 1, number).astype(int).tolist()
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if (epoch + 1) % self.every and not self.model.stop_training:
             return
-        hypotheses = self.translate(self.sources)
+        hypotheses = self._translations()
         score, signature = bleu(hypotheses, self.references, tokenize=self.tokenize)
         if logs is not None:
             logs["val_bleu"] = score
@@ -93,6 +99,15 @@ class BleuValidation(StepCallback):
         # Above a progress bar, if one is shown; its terminal may be closed.
         with contextlib.suppress(OSError):
             tqdm.write(f"step {self.step}  validation BLEU {score:.2f}", file=sys.stderr)
+
+    def _translations(self) -> list[str]:
+        hypotheses = [""] * len(self.sources)
+        for part in self._parts:
+            self.before_part()
+            translations = self.translate([self.sources[index] for index in part])
+            for index, translation in zip(part, translations, strict=True):
+                hypotheses[index] = translation
+        return hypotheses
 
     def _write_samples(self, path: Path, score: float, signature: str) -> None:
         lines = [f"step {self.step}  validation BLEU {score:.2f}  {signature}"]

@@ -1,5 +1,6 @@
 """The number of batch shapes that a training step was compiled for."""
 
+import contextlib
 import sys
 from collections.abc import Callable, Hashable
 from typing import TextIO
@@ -45,5 +46,6 @@ class CompiledShapes(StepCallback):
         if len(self.shapes) > self._said:
             self._said = len(self.shapes)
             plural = "" if self._said == 1 else "s"
-            # Beside a progress bar, not through it.
-            tqdm.write(f"{self._said} compiled shape{plural}", file=self._file or sys.stderr)
+            # Beside a progress bar, not through it; the terminal may be closed.
+            with contextlib.suppress(OSError):
+                tqdm.write(f"{self._said} compiled shape{plural}", file=self._file or sys.stderr)

@@ -50,9 +50,12 @@ class EMAWeights(keras.callbacks.Callback):
         return self._weights
 
     def put_in(self) -> None:
-        """Put the average into the model, unless it is there already."""
-        if self._weights is None:
-            model = self.model
+        """Put the average into the model, unless it is there already or does not exist yet.
+
+        It does not before the first update: with float16, steps that overflow are none.
+        """
+        model = self.model
+        if self._weights is None and int(inner_optimizer(model.optimizer).iterations.numpy()):
             self._weights = _values(model)
             model.optimizer.finalize_variable_values(model.trainable_weights)
             _own_values(model)

@@ -79,13 +79,26 @@ class StopOnInterrupt(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        self._interrupt_if_requested()
+        self.interrupt_if_requested()
 
     def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        self._interrupt_if_requested()
+        self.interrupt_if_requested()
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        self._interrupt_if_requested()
+        self.interrupt_if_requested()
+
+    def interrupt_if_requested(self) -> None:
+        """Save and raise `KeyboardInterrupt` if a signal has come, to any process.
+
+        All processes call it equally often, and at moments at which all can be saved.
+        """
+        agreed = self._agree(REASONS.index(self.stopped_because))
+        if agreed:
+            self.stopped_because = REASONS[agreed]
+            if self._save is not None:
+                self._save()
+            self.between_steps = True
+            raise KeyboardInterrupt
 
     def _request(self, signal_number: int, frame: FrameType | None) -> None:
         if self.stopped_because is None:
@@ -104,12 +117,3 @@ class StopOnInterrupt(keras.callbacks.Callback):
         previous = self._previous_handlers.pop(number, None)
         if previous is not None:
             signal.signal(number, previous)
-
-    def _interrupt_if_requested(self):
-        agreed = self._agree(REASONS.index(self.stopped_because))
-        if agreed:
-            self.stopped_because = REASONS[agreed]
-            if self._save is not None:
-                self._save()
-            self.between_steps = True
-            raise KeyboardInterrupt

@@ -11,9 +11,8 @@ from keras_transformer.files.output_files import write_all
 from keras_transformer.files.whole_files import writing
 from keras_transformer.layers.attention.windowed_attention import Window
 from keras_transformer.models import layer_names
-from keras_transformer.models.attention_scores import attention_scores
+from keras_transformer.models.attention_scores import attention_scores, attention_stacks
 from keras_transformer.models.model_parts import model_parts
-from keras_transformer.training.callbacks.ema_weights import keeps_average
 from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
 from keras_transformer.types import PathLike, Tensor
 
@@ -39,11 +38,11 @@ class LayerDiagnostics(StepCallback):
     - `weight_norm`: Euclidean norm of the part's trainable weights.
     - `gradient_norm`: that of the gradient of the batch's loss, without dropout.
     - `update`: norm of what the weights changed by since the last row, divided by their norm then.
-      The first row of a start counts from there; with a moving average, a resumed training's is
-      empty.
+      The first row of a new training counts from its start; that of a resumed one is empty.
     - `attention_entropy`: of attentions alone: the entropy of a position's weights, divided by that
       of equal weights on the same positions, so 1 is a look at everything alike and 0 a look at one
-      place; the mean over heads and over real tokens that see two positions or more.
+      place; the mean over heads and over real tokens that see two positions or more. Empty for a
+      functional model that is neither of `build_transformer` nor of `build_language_model`.
     - `lowest_head_entropy`: the same of the head with the lowest.
 
     A measurement takes about as long as a training step on the batch, and changes nothing in the
@@ -74,6 +73,7 @@ class LayerDiagnostics(StepCallback):
         self.batch = batch
         self.path = None if path is None else Path(path)
         self._before: dict[str, np.ndarray] = {}
+        self._has_scores = False
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         super().on_train_begin(logs)
@@ -82,9 +82,9 @@ class LayerDiagnostics(StepCallback):
                 "`LayerDiagnostics` needs a model from `training.training_model`. "
                 f"Received: {self.model}"
             )
-        # What an average was before the resume is not known here.
-        is_known = not (self.first_step and keeps_average(self.model.optimizer))
-        self._before = self._weights() if is_known else {}
+        # What the weights of the last row were before a resume is not known here.
+        self._before = {} if self.first_step else self._weights()
+        self._has_scores = _has_attention_scores(self.model)
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         rows = self.rows()
@@ -136,6 +136,8 @@ class LayerDiagnostics(StepCallback):
 
     def _entropies(self) -> dict[str, np.ndarray]:
         """The relative entropy of each head, by part: (num_heads,)."""
+        if not self._has_scores:
+            return {}
         inputs, _, target_weights = keras.utils.unpack_x_y_sample_weight(self.batch)
         source_ids = inputs.get("source_ids")
         scores = attention_scores(
@@ -197,6 +199,15 @@ def relative_entropies(
     most = np.log(np.maximum(visible, 2))[:, None, :]
     totals = np.where(counts, entropies / most, 0).sum(axis=(0, 2))
     return totals / max(counts.sum(), 1)
+
+
+def _has_attention_scores(model: keras.Model) -> bool:
+    """Whether `attention_scores` takes a model."""
+    try:
+        attention_stacks(model)
+    except ValueError:
+        return False
+    return True
 
 
 def _vector(arrays: list[Any]) -> np.ndarray:

@@ -5,7 +5,7 @@ import dataclasses
 import io
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
 import msgspec
 
@@ -41,6 +41,7 @@ class _EvaluatedOn(TypedDict, total=False):
 class _Cost(TypedDict):
     counted_flops: _Amount | None
     paper_flops: _Amount | None
+    device_seconds: NotRequired[_Amount | None]
     devices: _Count
     device: _Text
     sustained_flops_per_device: _Amount | None
@@ -69,7 +70,8 @@ class RunCost:
         seconds: time of the training.
         devices: number of devices.
         device: kind of device.
-        paper_flops: the paper's way: seconds x devices x sustained FLOP/s of one device.
+        paper_flops: the paper's way: seconds x devices x sustained FLOP/s of one device, where the
+            number of devices changed at a break each part with its own.
         counted_flops: operations of the matrix products of all steps, see `TransformerFlops`.
         sustained_flops_per_device: sustained FLOP/s of one device.
         sustained_from: the source of that number.
@@ -115,9 +117,10 @@ def run_cost(path: PathLike, device_tflops: float | None = None) -> RunCost:
         return RunCost(name, note="its scores.json does not have the cost of its training")
     seconds, paper_flops = scores.get("seconds"), cost["paper_flops"]
     sustained, source = cost["sustained_flops_per_device"], cost["sustained_from"]
-    if device_tflops is not None and seconds is not None:
+    device_seconds = cost.get("device_seconds", seconds and seconds * cost["devices"])
+    if device_tflops is not None and device_seconds is not None:
         sustained, source = device_tflops * TERA, FROM_SETTING
-        paper_flops = seconds * cost["devices"] * sustained
+        paper_flops = device_seconds * sustained
     return RunCost(
         name,
         bleu=scores.get("bleu"),

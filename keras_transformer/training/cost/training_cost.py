@@ -35,30 +35,31 @@ def training_cost(record: FitRecord, speed: DeviceSpeed) -> dict[str, Any]:
     """The cost of a training: counted, and estimated as in the paper.
 
     The paper multiplies the time of the training, the number of devices and the sustained FLOP/s
-    of one device.
+    of one device. Where the number changed at a break, each part counts with its own.
 
     Args:
         record: what the whole training did.
-        speed: the speed of its devices.
+        speed: the speed of its devices, those of the end.
 
     Returns:
         A JSON-compatible dict: `counted_flops`, operations of the matrix products of all steps
-        without padding (see `TransformerFlops`); `paper_flops`; `devices`, `device`,
-        `sustained_flops_per_device`, `sustained_from`. Unknown values are None.
+        without padding (see `TransformerFlops`); `paper_flops`; `device_seconds`; `devices`,
+        `device`, `sustained_flops_per_device`, `sustained_from`. Unknown values are None.
 
     Example:
         >>> from keras_transformer.training import DeviceSpeed, FitRecord
-        >>> record = FitRecord(100_000, 43_200.0, 25_000.0, "steps", flops=10**18)
+        >>> record = FitRecord(100_000, 43_200.0, 25_000.0, "steps", device_seconds=8 * 43_200.0)
         >>> cost = training_cost(record, DeviceSpeed("NVIDIA P100", 8, sustained_flops=9.5e12))
         >>> f"{cost['paper_flops']:.1e}"
         '3.3e+18'
 
     Reference: Vaswani et al. (2017), section 6.1, Table 2 and footnote 5.
     """
-    sustained = speed.sustained_flops
+    sustained, seconds = speed.sustained_flops, record.device_seconds
     return {
         "counted_flops": record.flops,
-        "paper_flops": None if sustained is None else record.seconds * speed.number * sustained,
+        "paper_flops": None if sustained is None or seconds is None else seconds * sustained,
+        "device_seconds": seconds,
         "devices": speed.number,
         "device": speed.device,
         "sustained_flops_per_device": sustained,
@@ -112,11 +113,14 @@ def flops_cell(value: float | None) -> str:
 
 def _by_paper(cost: dict[str, Any]) -> str:
     devices = f"{cost['devices']} x {cost['device']}"
+    if cost["device_seconds"] is None:
+        return f"not known, for the devices were others before {devices}"
     if cost["paper_flops"] is None:
         return f"not known, for what {devices} sustains is not (--device-tflops gives it)"
-    sustained = f"{cost['sustained_flops_per_device'] / 1e12:g} TFLOP/s"
+    time = f"{cost['device_seconds'] / 3600:,.1f} device hours"
+    sustained = f"{cost['sustained_flops_per_device'] / 1e12:g} TFLOP/s of {cost['device']}"
     flops = flops_cell(cost["paper_flops"])
-    return f"{flops}, time x {devices} x {sustained} ({cost['sustained_from']})"
+    return f"{flops}, {time} x {sustained} ({cost['sustained_from']})"
 
 
 def _columns(cells: tuple[str, ...]) -> str:

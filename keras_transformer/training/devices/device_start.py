@@ -6,7 +6,7 @@ import sys
 
 import keras
 
-from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.argument_checks import check_positive_int, python_number
 from keras_transformer.backend_start import LOG_LEVEL, held_stderr
 from keras_transformer.training.devices.devices import Devices
 
@@ -56,4 +56,4 @@ def start_devices(replicas: int | None = None) -> Devices:
         print("Waiting for the other machines of this training", file=sys.stderr)
     quiet = os.environ.get(LOG_LEVEL, "0") >= "2"  # as `start_backend_quietly` sets it
     with held_stderr() if quiet else contextlib.nullcontext():
-        return start(replicas)
+        return start(python_number(replicas))

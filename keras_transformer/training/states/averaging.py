@@ -63,7 +63,7 @@ def average_best(
         UserInputError: as `average_checkpoints`.
     """
     check_positive_int("most", most)
-    most = min(most, len(paths))
+    most = min(int(most), len(paths))
     destination = Path(destination)
     candidate = destination.with_name(f".candidate-{destination.name}")
     values = {}

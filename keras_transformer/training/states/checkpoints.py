@@ -5,7 +5,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
-from keras_transformer.argument_checks import check_one_of, check_positive_int
+from keras_transformer.argument_checks import check_one_of, check_positive_int, python_number
 from keras_transformer.errors import TrainingDiverged
 from keras_transformer.runs.model_weights import save_weights, weights_are_finite
 from keras_transformer.runs.run_checkpoints import step_of
@@ -52,8 +52,8 @@ class Checkpoints(StepCallback):
         check_positive_int("keep_best", keep_best)
         check_one_of("mode", mode, ("min", "max"))
         self.run = run
-        self.keep_last = keep_last
-        self.keep_best = keep_best
+        self.keep_last = python_number(keep_last)
+        self.keep_best = python_number(keep_best)
         self.save_every = save_every
         self.monitor = monitor
         self.mode = mode

@@ -59,16 +59,16 @@ def open_origin(
     A training that resumes from a state does not need one. A training that was broken off before
     its first checkpoint starts from its recorded origin if `path` is None.
     """
-    earlier = run.record().origin if run.is_run() else None
     if state is not None:
+        earlier = run.record().origin
         if path is not None and str(path) != earlier:
             raise UserInputError(
                 f"The run {run.path} started from {earlier or 'no other run'}. It cannot go on "
                 f"--from {path}: leave that away."
             )
         return None
-    if resume and path is None:
-        path = earlier
+    if resume and path is None and run.is_run():
+        path = run.record().origin
     if path is None:
         return None
     origin = RunDirectory.open(path)

@@ -28,6 +28,8 @@ from keras_transformer.runs.run_records import Progress, Step
 STATE_FORMAT = 1
 KEPT_STATES = 2
 WEIGHTS = "weights"  # in the names of a state's arrays
+# Settings whose None is a value that has a name too.
+_NAMES_OF_NONE = {"residual_connection": "plain"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,15 +113,20 @@ def check_same_settings(
 ) -> None:
     """Refuse to resume with settings that would make it another training, except `may_differ`.
 
-    Settings that an older version did not have count as off: None, False or 0. `earlier` of None
-    is not compared.
+    Settings that an older version did not have count as off: None, False or 0. None and its name
+    are one value. `earlier` of None is not compared.
     """
     if earlier is None:
         return
+    for name in _NAMES_OF_NONE.keys() & settings.keys():
+        earlier, settings = (
+            {**values, name: values.get(name) or _NAMES_OF_NONE[name]}
+            for values in (earlier, settings)
+        )
     different = [
         f"`{name}` was {_json(earlier, name)} and is {_json(settings, name)}"
         for name in sorted({*earlier, *settings} - set(may_differ))
-        if _json(earlier, name) != _json(settings, name) and (name in earlier or settings[name])
+        if not _is_same(earlier, settings, name) and (name in earlier or settings[name])
     ]
     if different:
         raise UserInputError(
@@ -239,6 +246,14 @@ def _variables(model: keras.Model) -> list[tuple[str, keras.Variable]]:
         for group, variables in groups.items()
         for number, variable in enumerate(variables)
     ]
+
+
+def _is_same(earlier: dict[str, Any], settings: dict[str, Any], name: str) -> bool:
+    """Whether a setting has the same value; JSON writes 1 and 1.0, which are equal, differently."""
+    texts = _json(earlier, name), _json(settings, name)
+    if texts[0] == texts[1] or name not in earlier or name not in settings:
+        return texts[0] == texts[1]
+    return json.loads(texts[0]) == json.loads(texts[1])
 
 
 def _json(settings: dict[str, Any], name: str) -> str:

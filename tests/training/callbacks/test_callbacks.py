@@ -269,7 +269,7 @@ def test_time_limit_counts_from_the_start(monkeypatch):
 
 @pytest.mark.parametrize("value", [0, -1, "5"])
 def test_wrong_limits_are_refused(value):
-    with pytest.raises(ValueError, match="`minutes` must be a number > 0"):
+    with pytest.raises(ValueError, match="`minutes` must be a finite number > 0"):
         TimeLimit(value)
     with pytest.raises(ValueError, match="`steps` must be a positive integer"):
         StepLimit(value)

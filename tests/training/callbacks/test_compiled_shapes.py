@@ -1,5 +1,7 @@
 """The number of compiled shapes: as it is said, and as XLA counts it."""
 
+import errno
+import io
 import os
 import subprocess
 import sys
@@ -25,6 +27,17 @@ def test_shapes_are_counted_and_said_when_there_are_more(capsys):
     model.fit(batches, steps_per_epoch=1, epochs=4, verbose=0, callbacks=[callback, AfterEpoch()])
     assert said == ["1 compiled shape\n", "2 compiled shapes\n", "", "3 compiled shapes\n"]
     assert callback.shapes == {(4, 8, 8), (2, 9, 16), (1, 32, 32)}
+
+
+class ClosedTerminal(io.StringIO):
+    def write(self, text):
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_closed_terminal_is_no_error():
+    callback = CompiledShapes(lambda step: (4, 8), file=ClosedTerminal())
+    callback.shapes.add((4, 8))
+    callback.on_epoch_end(0)
 
 
 PROGRAM = """

@@ -1,6 +1,7 @@
 """What `LayerDiagnostics` measures, against gradients by differences and entropies by hand."""
 
 import csv
+import itertools
 import math
 
 import keras
@@ -11,6 +12,7 @@ from keras_transformer import losses, metrics, training
 from keras_transformer.models import build_language_model, build_transformer
 from keras_transformer.models.model_parts import model_parts
 from keras_transformer.training.callbacks.layer_diagnostics import COLUMNS, relative_entropies
+from tests.training.small_training import VOCABULARY_SIZE, batches, train
 
 pytestmark = pytest.mark.core
 
@@ -146,6 +148,91 @@ def test_a_self_attention_is_measured_on_what_its_masks_leave(tmp_path):
     entropies = {row["part"]: row["attention_entropy"] for row in rows}
     for part in ("encoder_layer_1.attention", "decoder_layer_1.self_attention"):
         assert float(entropies[part]) == pytest.approx(1, abs=1e-6)
+
+
+def own_trainer():
+    """A model of two layers, neither of which is this package's."""
+    keras.utils.set_random_seed(4)
+    inputs = keras.Input((None,), dtype="int32")
+    table = keras.layers.Embedding(VOCABULARY_SIZE, 8, name="table")
+    logits = keras.layers.Dense(VOCABULARY_SIZE, name="logits")(table(inputs))
+    return compiled(keras.Model(inputs, logits))
+
+
+@pytest.fixture
+def train_own(tmp_path, monkeypatch):
+    """Train such a model in a run with diagnostics; gives their rows."""
+    monkeypatch.setattr(training.TrainingRun, "diagnostic_batch", next(batches()))
+
+    def train_it(**options):
+        run, _ = train(tmp_path / "run", own_trainer(), layer_diagnostics=True, **options)
+        with open(run.directory.layers_path, newline="") as file:
+            return list(csv.DictReader(file))
+
+    return train_it
+
+
+def test_another_model_has_its_layers_for_parts_and_no_entropies(train_own):
+    rows = train_own(steps=4, save_every=2)
+    assert [(row["step"], row["part"]) for row in rows] == [
+        (step, part) for step in ("2", "4") for part in ("table", "logits")
+    ]
+    for row in rows:
+        assert float(row["gradient_norm"]) > 0
+        assert float(row["update"]) > 0
+        assert not row["attention_entropy"] + row["lowest_head_entropy"]
+
+
+def test_a_resumed_training_has_no_update_in_its_first_rows(train_own):
+    train_own(steps=2, save_every=2)
+    rows = train_own(steps=6, save_every=2, resume=True)
+    assert [(row["step"], bool(row["update"])) for row in rows[::2]] == [
+        ("2", True), ("4", False), ("6", True)
+    ]  # fmt: skip
+
+
+def test_a_measurement_that_fails_costs_no_weights(train_own, tmp_path, monkeypatch):
+    def fail(diagnostics):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(training.LayerDiagnostics, "rows", fail)
+    with pytest.raises(ZeroDivisionError):
+        train_own(steps=2, save_every=2)
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").glob("*.weights.h5")]
+
+
+def test_gradients_compile_once_and_are_those_of_the_present_weights():
+    class CountedLoss(losses.LabelSmoothingCrossEntropy):
+        traces = 0
+
+        def call(self, y_true, y_pred):
+            self.traces += 1
+            return super().call(y_true, y_pred)
+
+    trainer, loss = own_trainer(), CountedLoss(0.1)
+    trainer.compile("sgd", loss)
+    batch, *others = itertools.islice(batches(), 3)
+    before = norm(trainer.gradients(batch))
+    assert before == pytest.approx(norm(trainer.gradients(batch)))
+    traces = loss.traces
+    changed = [norm(trainer.gradients(other)) for other in others]
+    trainer.get_layer("table").set_weights([np.zeros((VOCABULARY_SIZE, 8))])
+    changed.append(norm(trainer.gradients(batch)))
+    assert loss.traces == traces
+    assert len({before, *changed}) == 4
+
+
+def test_small_gradients_of_float16_are_not_lost():
+    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(), initial_scale=2.0**13)
+    trainer = compiled(small_transformer(dropout=0.0, dtype="mixed_float16"), optimizer)
+    inputs, labels, weights = pairs()
+    whole = norm(trainer.gradients((inputs, labels, weights)))
+    small = norm(trainer.gradients((inputs, labels, weights * np.float32(1e-7))))
+    assert small == pytest.approx(1e-7 * whole, rel=0.05)
+
+
+def norm(gradients):
+    return np.linalg.norm(np.concatenate([np.ravel(np.asarray(one)) for one in gradients]))
 
 
 @pytest.mark.slow

@@ -186,3 +186,19 @@ def test_without_tensorflow_tensorboard_is_off_and_that_is_said_once(tmp_path, m
     errors = capsys.readouterr().err.splitlines()
     assert errors == ["TensorFlow is not installed: no TensorBoard logs are written."]
     assert not (tmp_path / "logs").exists()
+
+
+def test_sentences_are_translated_in_parts(tmp_path):
+    calls = []
+
+    def translate(sentences):
+        calls.append(sentences)
+        return [REFERENCES[SOURCES.index(sentence)] for sentence in sentences]
+
+    callback = validation(tmp_path, translate, parts=[[3, 0], [1]])
+    callback.before_part = lambda: calls.append("before")
+    (score,) = bleu_of_epochs(callback, 1)
+    assert calls == ["before", [SOURCES[3], SOURCES[0]], "before", [SOURCES[1]]]
+    translations = [hypothesis for _, hypothesis, _ in callback.samples]
+    assert translations == [*REFERENCES[:2], "", REFERENCES[3]]
+    assert 0 < score < 100

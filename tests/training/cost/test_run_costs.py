@@ -58,6 +58,13 @@ def test_the_speed_of_a_device_gives_the_papers_way(tmp_path):
     assert (cost.sustained_flops_per_device, cost.sustained_from) == (0.5e12, "device_tflops")
 
 
+@pytest.mark.parametrize(("device_seconds", "paper_flops"), [(120.0, 120 * 0.5e12), (None, None)])
+def test_devices_that_changed_count_with_the_time_of_each(tmp_path, device_seconds, paper_flops):
+    cost = {**OF_CPU["training_cost"], "device_seconds": device_seconds}
+    path = write_run(tmp_path / "run", {**OF_CPU, "training_cost": cost})
+    assert run_cost(path, device_tflops=0.5).paper_flops == paper_flops
+
+
 @pytest.mark.parametrize(
     ("run", "note"),
     [

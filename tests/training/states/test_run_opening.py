@@ -6,6 +6,7 @@ import keras
 import pytest
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.whole_files import write_json
 from keras_transformer.training import Devices
 from keras_transformer.training.states.run_opening import open_run
 from keras_transformer.training.states.training_state import check_same_settings
@@ -78,3 +79,24 @@ def test_machines_that_see_other_states_do_not_train(trained, tmp_path):
     with pytest.raises(UserInputError, match="steps 0 and 4"):
         open_run(tmp_path / "elsewhere", OfTwoMachines(1, other_step=4), **settings)
     assert open_run(trained.path, OfTwoMachines(1, other_step=4), **settings)[1].step == 4
+
+
+def test_a_run_whose_record_is_damaged_or_newer_can_be_replaced(tmp_path):
+    path = tmp_path / "run"
+    run = train(path, steps=1)[0].directory
+    newer = {**json.loads(run.record_path.read_text()), "format_version": 99}
+    for write, said in (
+        (write_json, "its checksum is wrong"),
+        (run.checksums.write_json, "has format version 99"),
+    ):
+        write(run.record_path, newer)
+        with pytest.raises(UserInputError, match=said):
+            train(path, steps=1, resume=True)
+        train(path, steps=1, overwrite=True)
+        assert run.record().format_version == 1
+
+
+def test_an_integer_is_the_same_as_an_equal_float():
+    check_same_settings({"r_drop": 5, "seed": 1}, {"r_drop": 5.0, "seed": 1})
+    with pytest.raises(UserInputError, match="`r_drop` was 5 and is 5.5"):
+        check_same_settings({"r_drop": 5}, {"r_drop": 5.5})
