@@ -12,6 +12,8 @@ from keras_transformer.argument_checks import (
     check_non_negative_number,
     check_one_of,
     check_positive_int,
+    is_integer,
+    python_number,
 )
 from keras_transformer.errors import UserInputError
 
@@ -90,7 +92,7 @@ def _check_extra_length(name: str, value: int) -> None:
 
 
 def _check_max_source_length(name: str, value: object) -> None:
-    if not isinstance(value, int) or value < 2:
+    if not is_integer(value) or value < 2:
         raise UserInputError(
             f"`{name}` must be an integer that leaves room for a token and the end of the "
             f"sentence. Received: {name}={value!r}"
@@ -198,7 +200,9 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            field.metadata["check"](field.name, getattr(self, field.name))
+            value = getattr(self, field.name)
+            field.metadata["check"](field.name, value)
+            object.__setattr__(self, field.name, python_number(value))
         if self.length_penalty == "power" and self.alpha >= END_OF_POWER:
             raise UserInputError(
                 f"`alpha` must be less than {END_OF_POWER} with the length penalty power. "
@@ -255,6 +259,23 @@ def search_record(options: SearchOptions) -> dict[str, Any]:
     values = dataclasses.asdict(options)
     del values["num_results"]
     return values
+
+
+def search_text(search: Mapping[str, Any]) -> str:
+    """A search in a few words, for tables and progress bars.
+
+    Args:
+        search: fields of `SearchOptions`, at least `beam_size`, `alpha` and `length_penalty`.
+
+    Example:
+        >>> search_text({"beam_size": 5, "alpha": 1.4, "length_penalty": "gnmt"})
+        'beam 5, alpha 1.4'
+    """
+    if search["beam_size"] == 1:
+        return "greedy"
+    penalty = search["length_penalty"]
+    form = "" if penalty == TRANSLATION.length_penalty else f" ({penalty})"
+    return f"beam {search['beam_size']}, alpha {search['alpha']:g}{form}"
 
 
 class HasSearchOptions:

@@ -2,7 +2,9 @@
 
 import dataclasses
 import inspect
+import json
 
+import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
@@ -11,6 +13,8 @@ from keras_transformer.search_options import (
     HasSearchOptions,
     SearchOptions,
     search_over,
+    search_record,
+    search_text,
     takes_search_options,
 )
 
@@ -54,6 +58,18 @@ def test_own_results_give_way_to_a_smaller_beam():
         SearchOptions(**asked)
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({}, "beam 4, alpha 0.6"),
+        ({"alpha": 1.0, "length_penalty": "power"}, "beam 4, alpha 1 (power)"),
+        ({"beam_size": 1}, "greedy"),
+    ],
+)
+def test_a_search_in_a_few_words(options, text):
+    assert search_text(search_record(SearchOptions(**options))) == text
+
+
 def test_a_class_has_the_options_as_arguments_and_attributes():
     class Searching(HasSearchOptions):
         @takes_search_options(PARSING)
@@ -70,3 +86,9 @@ def test_a_class_has_the_options_as_arguments_and_attributes():
     ]
     with pytest.raises(AttributeError):
         searching.alpha = 0.6  # would change no search
+
+
+def test_numbers_of_numpy_become_pythons_own():
+    options = SearchOptions(beam_size=np.int64(4), alpha=np.float32(0.5), min_length=np.int8(2))
+    assert json.loads(json.dumps(search_record(options))) == search_record(options)
+    assert options == SearchOptions(beam_size=4, alpha=0.5, min_length=2)

@@ -31,8 +31,8 @@ class PeerSettings:
     """
 
     learning_rate: float = 1e-3
-    warmup_steps: int = 1000
-    batch_tokens: int = 4096
+    warmup_steps: int = 400
+    batch_tokens: int = 1024
     dropout: float = 0.1
     label_smoothing: float = 0.1
     num_layers: int = 3

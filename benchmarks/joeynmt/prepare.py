@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keras_transformer.data import find_text, read_parallel_text
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.whole_files import write_json, write_text
+from keras_transformer.files.whole_files import checksum, write_json, write_text
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.translation_training import TranslationSettings
 
@@ -61,9 +61,7 @@ def prepare_text(
     """
     prepared = PreparedText(directory)
     origin = {
-        "files": {
-            name: [str(path), path.stat().st_size] for name, path in _text_files(data).items()
-        },
+        "files": {name: checksum(path) for name, path in _text_files(data).items()},
         "vocabulary_size": settings.vocabulary_size,
         "most_pairs": most_pairs,
     }

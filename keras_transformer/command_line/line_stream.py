@@ -65,10 +65,12 @@ def next_piece(lines: Iterator[Line], most: int) -> list[Line]:
     return piece
 
 
-def line_bar(total: int | None, initial: int = 0, hide: bool = False) -> tqdm:
-    """A progress bar of lines on stderr, if that is a terminal."""
+def line_bar(
+    total: int | None, initial: int = 0, hide: bool = False, title: str | None = None
+) -> tqdm:
+    """A progress bar of lines on stderr, if that is a terminal; `title` stands before it."""
     disable = hide or not sys.stderr.isatty()
-    return tqdm(total=total, initial=initial, unit=" lines", disable=disable)
+    return tqdm(total=total, initial=initial, unit=" lines", disable=disable, desc=title)
 
 
 def one_line(text: str) -> str:

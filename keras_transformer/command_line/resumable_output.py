@@ -42,6 +42,7 @@ class ResumableOutput:
         path: the output; it must not exist.
         settings: everything that decides the lines, JSON-compatible; must be the same on a resume.
         total: number of lines of the input.
+        title: stands before the progress bar.
 
     Attributes:
         lines_read: number of lines of the input that the output covers.
@@ -56,10 +57,13 @@ class ResumableOutput:
         >>> directory.cleanup()
     """
 
-    def __init__(self, path: PathLike, settings: dict[str, Any], total: int) -> None:
+    def __init__(
+        self, path: PathLike, settings: dict[str, Any], total: int, title: str | None = None
+    ) -> None:
         self.path = Path(path)
         self.settings = json.loads(json_bytes(settings))  # as they will be read again
         self.total = total
+        self.title = title
         self.lines_read = 0
         self._text_path = self.path.with_name(f".partial-{self.path.name}")
         self._record_path = self.path.with_name(f".partial-{self.path.name}.json")
@@ -80,7 +84,7 @@ class ResumableOutput:
         except BaseException:
             self._file.close()
             raise
-        self._bar = line_bar(self.total, self.lines_read)
+        self._bar = line_bar(self.total, self.lines_read, title=self.title)
         return self
 
     def __exit__(

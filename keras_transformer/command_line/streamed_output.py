@@ -10,16 +10,20 @@ from keras_transformer.types import PathLike
 
 
 class StreamedOutput:
-    """Context manager that writes the output lines of `total` input lines to a pipe or device."""
+    """Context manager that writes the output lines of `total` input lines to a pipe or device.
 
-    def __init__(self, path: PathLike, total: int) -> None:
+    `title` stands before the progress bar.
+    """
+
+    def __init__(self, path: PathLike, total: int, title: str | None = None) -> None:
         self.lines_read = 0
         self._opened = open_stream(path)
         self._total = total
+        self._title = title
 
     def __enter__(self) -> Self:
         self._file = self._opened.__enter__()
-        self._bar = line_bar(self._total)
+        self._bar = line_bar(self._total, title=self._title)
         return self
 
     def __exit__(

@@ -4,7 +4,7 @@ import argparse
 import dataclasses
 import datetime
 import pathlib
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from keras_transformer.command_line.command_errors import positive_number
 from keras_transformer.errors import UserInputError
@@ -54,13 +54,13 @@ class TrainingOptions(Generic[SomeSettings]):
             raise UserInputError("--resume needs --run DIR, the run to go on with.")
         origin, base = getattr(arguments, "from", None), None
         if arguments.resume and RunDirectory(arguments.run).is_run():
-            base = RunDirectory.open(arguments.run).settings()
+            base = settings_class.of_run(RunDirectory.open(arguments.run).settings())
         elif origin:
             run = RunDirectory.open(origin)
-            search = {
+            search: dict[str, Any] = {
                 k: v for k, v in run.search_defaults().items() if k in settings_class.defaults()
             }
-            base = {**run.settings(), **search}
+            base = {**settings_class.of_run(run.settings()), **search}
         return cls(
             settings=settings_class.from_arguments(arguments, arguments.settings, base),
             run=arguments.run,

@@ -6,9 +6,9 @@ import re
 from keras_transformer.app.limits import AppLimits
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.command_errors import Verbs, int_from_zero, positive_int
+from keras_transformer.command_line.reach_warning import warn_of_reach
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.standard_streams import tell
 
 HOST = "127.0.0.1"
 PORT = 8080
@@ -92,7 +92,7 @@ def app(options: argparse.Namespace) -> None:
     with bound_socket(options.host, options.port) as bound:
         address = address_of(bound, options.host)
         if not is_loopback(options.host):
-            tell(f"warning: others can reach {address}: it has neither a password nor encryption.")
+            warn_of_reach(address)
         start_backend_quietly()
         from keras_transformer.app.application import create_app
         from keras_transformer.app.engine_loading import loaded_engines

@@ -14,6 +14,7 @@ from keras_transformer.commands.arguments.model_arguments import (
     add_target_language,
     load_translator,
 )
+from keras_transformer.commands.arguments.search_arguments import tell_search_taken
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.files.output_files import find_output, write_output
@@ -83,6 +84,8 @@ def attention(options: argparse.Namespace) -> None:
     """Run the verb."""
     ending = Path(options.output).suffix.lower()
     _check(options, ending)
+    if options.target is None:
+        tell_search_taken(options)
     start_backend_quietly()
     from keras_transformer.interpretation import attention_maps, attention_page
 
@@ -125,6 +128,11 @@ def _load(options: argparse.Namespace) -> Any:
     checkpoints = options.checkpoint or [None]
     is_one = len(options.runs) == len(checkpoints) == 1
     if is_one and RunDirectory.open(options.runs[0]).record().output == "trees":
+        if options.target_language is not None:
+            raise UserInputError(
+                "`--target-language` is for translations, not for a parser's run. "
+                f"Received: --target-language {options.target_language}"
+            )
         return Parser.load(options.runs[0], checkpoints[0])
     return load_translator(options)
 

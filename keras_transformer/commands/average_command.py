@@ -34,7 +34,11 @@ def average(options: argparse.Namespace) -> None:
     run = RunDirectory.open(options.run)
     run.check_no_links()
     kind, n = ("last", options.last) if options.last else ("best", options.best)
-    there = run.checkpoints.last() if kind == "last" else run.checkpoints.best()
+    if kind == "last":
+        save_every = run.settings().get("save_every")
+        there = run.checkpoints.last(save_every if isinstance(save_every, int) else None)
+    else:
+        there = run.checkpoints.best()
     there = run.checkpoints.whole(there)
     if len(there) < n:
         noun = "checkpoints" if kind == "last" else "best checkpoints"

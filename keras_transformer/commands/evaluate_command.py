@@ -3,7 +3,6 @@
 import argparse
 import dataclasses
 import json
-import math
 import pathlib
 import sys
 from collections.abc import Mapping
@@ -239,13 +238,17 @@ def run_results(
     translator: "Translator", sources: list[str], references: list[str]
 ) -> tuple[list[str], dict[str, Any]]:
     """The translations of a run's weights, their perplexity on the references, and the search."""
+    from keras_transformer.evaluation import perplexity
+
     progress = sys.stderr.isatty()
     translations = translator.translate(sources, progress=progress)
     log_probs = translator.score(sources, references, progress=progress)
     tokens = sum(len(ids) + 1 for ids in translator.tokenizer.encode(references))  # 1: EOS
-    perplexity = math.exp(-math.fsum(log_probs) / tokens)
-    search = search_record(translator.search_options)
-    return [one_line(text) for text in translations], {"perplexity": perplexity, "search": search}
+    of_model = {
+        "perplexity": perplexity(log_probs, tokens),
+        "search": search_record(translator.search_options),
+    }
+    return [one_line(text) for text in translations], of_model
 
 
 def write_translations(path: PathLike, translations: Mapping[str, list[str]]) -> None:

@@ -7,7 +7,11 @@ from typing import Any
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.command_errors import CommandParser, Verbs
 from keras_transformer.commands.arguments.model_arguments import add_run_arguments, load_translator
-from keras_transformer.commands.arguments.search_arguments import add_search_arguments, given_search
+from keras_transformer.commands.arguments.search_arguments import (
+    add_search_arguments,
+    given_search,
+    tell_search_taken,
+)
 from keras_transformer.search_options import EXPORT
 from keras_transformer.serving.export_contract import (
     CTRANSLATE2_PRECISIONS,
@@ -114,6 +118,8 @@ def _add_kind(
 
 def export(options: argparse.Namespace) -> None:
     """Run the verb."""
+    if hasattr(options, SEARCH[0]):
+        tell_search_taken(options)
     start_backend_quietly()
     from keras_transformer import export as exporters
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from keras_transformer.search_options import search_text
+
 SCORES = {
     "bleu": ("BLEU", ".2f"),
     "chrf": ("chrF", ".2f"),
@@ -18,7 +20,7 @@ def scorecard_text(card: dict[str, Any]) -> str:
     first = next(iter(card["systems"].values()))
     title = f"{card['source']} -> {card['reference']}: {card['sentences']:,} sentences"
     parts = [
-        "\n".join([f"{title}, {_search_text(card)}", *_other_searches(card)]),
+        "\n".join([f"{title}, {search_text(card)}", *_other_searches(card)]),
         _systems_table(card["systems"]),
         text_table(
             [
@@ -32,11 +34,6 @@ def scorecard_text(card: dict[str, Any]) -> str:
     if "paired_bootstrap" in card:
         parts += _bootstrap_parts(card)
     return "\n\n".join(parts)
-
-
-def _search_text(search: dict[str, Any]) -> str:
-    penalty = "" if search["length_penalty"] == "gnmt" else f" ({search['length_penalty']})"
-    return f"beam {search['beam_size']}, alpha {search['alpha']}{penalty}"
 
 
 def _other_searches(card: dict[str, Any]) -> list[str]:

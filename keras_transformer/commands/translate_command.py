@@ -22,7 +22,11 @@ from keras_transformer.commands.arguments.model_arguments import (
     load_translator,
     model_digests,
 )
-from keras_transformer.commands.arguments.search_arguments import given_search, settle_search
+from keras_transformer.commands.arguments.search_arguments import (
+    given_search,
+    settle_search,
+    tell_search_taken,
+)
 from keras_transformer.commands.arguments.translate_arguments import (
     COLUMN,
     SAMPLING,
@@ -38,6 +42,7 @@ from keras_transformer.commands.translate_engines import load_engine
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import is_read_once, open_input
 from keras_transformer.files.output_files import find_output
+from keras_transformer.search_options import SearchOptions, search_record, search_text
 
 if TYPE_CHECKING:
     from keras_transformer.cluster.line_job import AnswerLines
@@ -59,6 +64,8 @@ def add_parser(verbs: Verbs) -> None:
 def translate(options: argparse.Namespace) -> None:
     """Run the verb."""
     check_combinations(options)
+    if not options.sample:
+        tell_search_taken(options)
     if options.input is None:
         _translate_stream(options)
     elif options.cluster is None:
@@ -136,11 +143,13 @@ def _translate_file(options: argparse.Namespace) -> None:
         settings["input_digest"] = hashlib.file_digest(file, "sha256").hexdigest()
     settings["model_digests"] = model_digests(options)
     total = sum(1 for _ in text_lines(options.input))  # fails now, not in an hour
+    search = SearchOptions(**given_search(options))
+    title = None if options.sample else search_text(search_record(search))
     output: StreamedOutput | ResumableOutput
     if target.is_stream:
-        output = StreamedOutput(target.path, total)
+        output = StreamedOutput(target.path, total, title)
     else:
-        output = ResumableOutput(target.path, settings, total)
+        output = ResumableOutput(target.path, settings, total, title)
     with output:
         translator = _load(options, total)
         if not output.lines_read:

@@ -3,14 +3,17 @@
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.command_line.command_errors import Verbs
 from keras_transformer.commands.arguments.long_lines import told_by_line
-from keras_transformer.commands.arguments.search_arguments import given_search
+from keras_transformer.commands.arguments.model_arguments import is_ensemble, load_translator
+from keras_transformer.commands.arguments.search_arguments import given_search, tell_search_taken
 from keras_transformer.commands.arguments.tune_arguments import (
     add_tune_arguments,
     check_files_given,
+    check_one_model,
 )
 from keras_transformer.commands.scorecard_text import text_table
 from keras_transformer.files.output_files import find_output, write_output
@@ -28,11 +31,11 @@ def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "tune",
-        help="choose the length penalty of a run on a dev set",
+        help="choose the length penalty of a run, or of an ensemble, on a dev set",
         description="Translate a dev set with several length penalties, and write the one with the "
         "best score into the run: every verb and export then searches with it where no flag says "
         "otherwise (CTranslate2 and Marian have a length penalty of another form). Beam sizes and "
-        "extra lengths are tried if they are named.",
+        "extra lengths are tried if they are named. For an ensemble `--dry-run` prints the flags.",
     )
     parser.set_defaults(verb=tune)
     add_tune_arguments(parser)
@@ -41,10 +44,11 @@ def add_parser(verbs: Verbs) -> None:
 def tune(options: argparse.Namespace) -> None:
     """Run the verb."""
     check_files_given(options)
+    check_one_model(options)
     from keras_transformer.runs.run_directory import RunDirectory
     from keras_transformer.runs.run_lock import run_lock
 
-    run = RunDirectory.open(options.run)
+    run, *others = map(RunDirectory.open, options.runs)
     require_standard_output()
     if not options.dry_run:
         with run_lock(run.path):  # what trains there, or cannot be written, is told now
@@ -52,16 +56,20 @@ def tune(options: argparse.Namespace) -> None:
     if options.reset:
         _reset(run)
         return
-    tuning = _tuning(options, run)
+    tell_search_taken(options)
+    tuning = _tuning(options, [run, *others])
     print(tuning_text(options, tuning))
     if not options.dry_run:
         with run_lock(run.path):
             run.write_search_defaults(tuning.best.options)
     if options.json is not None:
-        content = {"run": options.run, "source": options.source, "reference": options.reference}
+        paths = {"runs": options.runs} if others else {"run": options.runs[0]}
+        content = {**paths, "source": options.source, "reference": options.reference}
         content |= {"written": not options.dry_run, **tuning.as_dict()}
         write_output(options.json, f"{json.dumps(content, indent=2)}\n", "--json")
-    if options.dry_run:
+    if is_ensemble(options):
+        print(f"The flags of an ensemble that searches so: {_flags(tuning.best)}")
+    elif options.dry_run:
         print(f"{run.record_path} stays as it was.")
     else:
         print(
@@ -83,9 +91,8 @@ def _reset(run: "RunDirectory") -> None:
     print(f"{run.record_path} has the search of before again: {_named(search)}.")
 
 
-def _tuning(options: argparse.Namespace, run: "RunDirectory") -> "SearchTuning":
+def _tuning(options: argparse.Namespace, runs: Sequence["RunDirectory"]) -> "SearchTuning":
     """The scores of all combinations; what would fail after the translation is refused at once."""
-    from keras_transformer.backend_start import start_backend_quietly
     from keras_transformer.data.text_files import read_parallel_text
     from keras_transformer.evaluation.bleu import bleu_metric
 
@@ -93,20 +100,18 @@ def _tuning(options: argparse.Namespace, run: "RunDirectory") -> "SearchTuning":
     if options.json is not None:
         find_output(options.json, "--json")
     sources, references = read_parallel_text(options.source, options.reference)
-    run.load_tokenizers()  # a parser has none for text
-    start_backend_quietly(batches=2)  # as many as there surely are
-    from keras_transformer.evaluation import tune_search
-    from keras_transformer.inference.translator import Translator
-
-    translator = Translator.load(
-        run.path,
-        checkpoint=options.checkpoint,
+    for run in runs:
+        run.load_tokenizers()  # a parser has none for text
+    translator = load_translator(
+        options,
+        batches=2,  # as many as there surely are
         batch_size=options.batch_size,
-        target_language=options.target_language,
         **given_search(options),
     )
     with told_by_line(0, {"sources": options.source}):
         translator.check_lengths(sources)
+    from keras_transformer.evaluation import tune_search
+
     return tune_search(
         translator,
         sources,
@@ -144,6 +149,13 @@ def tuning_text(options: argparse.Namespace, tuning: "SearchTuning") -> str:
 
 def _scored(one: "SearchScore", metric: str) -> str:
     return f"{_named(one)}: {metric} {one.score:.2f}, length ratio {one.length_ratio:.3f}"
+
+
+def _flags(search: "SearchScore") -> str:
+    return (
+        f"--alpha {search.alpha} --beam-size {search.beam_size} "
+        f"--extra-length {search.extra_length}"
+    )
 
 
 def _named(search: "SearchScore | SearchOptions") -> str:

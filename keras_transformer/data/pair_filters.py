@@ -9,7 +9,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from keras_transformer.argument_checks import check_bool, check_positive_int, is_number
+from keras_transformer.argument_checks import (
+    check_bool,
+    check_positive_int,
+    is_number,
+    python_number,
+)
 
 Reason: TypeAlias = Literal["empty", "too_long", "length_ratio", "duplicate", "copy"]
 
@@ -57,6 +62,8 @@ class PairFilters:
             raise ValueError(f"`max_ratio` must be a number >= 1. Received: max_ratio={ratio!r}")
         check_bool("duplicates", self.duplicates)
         check_bool("copies", self.copies)
+        for name in ("max_tokens", "max_ratio"):
+            object.__setattr__(self, name, python_number(getattr(self, name)))
 
 
 class PairSieve:

@@ -5,7 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_positive_int, check_positive_number
+from keras_transformer.argument_checks import (
+    check_positive_int,
+    check_positive_number,
+    python_number,
+)
 from keras_transformer.types import Tensor
 
 
@@ -43,9 +47,9 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
         check_positive_int("hidden_dim", hidden_dim)
         check_positive_int("warmup_steps", warmup_steps)
         check_positive_number("scale", scale)
-        self.hidden_dim = hidden_dim
-        self.warmup_steps = warmup_steps
-        self.scale = scale
+        self.hidden_dim = python_number(hidden_dim)
+        self.warmup_steps = python_number(warmup_steps)
+        self.scale = python_number(scale)
 
     def __call__(self, step: Tensor) -> Tensor:
         update = ops.cast(step, "float32") + 1.0

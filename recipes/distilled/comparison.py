@@ -16,6 +16,7 @@ from keras_transformer import RunDirectory, Translator
 from keras_transformer.data import ParallelText
 from keras_transformer.evaluation import bleu, chrf
 from keras_transformer.files import write_json, write_text
+from keras_transformer.search_options import search_record, search_text
 from recipes.distilled.report import RESULT, TABLE, markdown_table
 from recipes.distilled.runtimes import RUNTIMES, Translate, runtimes_of
 from recipes.distilled.teacher import Teacher
@@ -39,10 +40,7 @@ class System:
     @property
     def search(self) -> str:
         """The search in words."""
-        options = self.translator.search_options
-        if options.beam_size == 1:
-            return "greedy"
-        return f"beam {options.beam_size}, alpha {options.alpha:g}"
+        return search_text(search_record(self.translator.search_options))
 
 
 def compare(

@@ -1,5 +1,6 @@
 """What a student reads: its teacher's training text, in the teacher's words."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -12,16 +13,16 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files import write_json
 from keras_transformer.translation_training import TranslationData
 from recipes.distilled.nbest_lists import (
+    NBEST,
+    best_by_search,
     check_lines,
-    most_probable,
     nearest_by_sentence_bleu,
     write_chosen,
     write_nbest,
 )
-from recipes.distilled.settings import BEST, DistilledSettings
+from recipes.distilled.settings import BEST, BY_BLEU, DistilledSettings
 from recipes.distilled.teacher import Teacher
 
-NBEST = "nbest.jsonl"
 RECORD = "made_by.json"
 
 
@@ -74,18 +75,25 @@ def distilled_data(
 
     Raises:
         UserInputError: the folder has translations of another teacher, text or search, or damaged
-            ones, or several machines would translate.
+            ones; it lacks those that the training has begun with; several machines would
+            translate; or a greedy teacher has nothing to choose from.
     """
+    if not run.state and BY_BLEU in settings.ways and teacher.search["beam_size"] == 1:
+        raise UserInputError(
+            "`from_nbest` must be best where the teacher searches greedily, which finds one "
+            "translation: `--teacher-beam-size` finds more. Received: "
+            f"from_nbest={settings.from_nbest}"
+        )
     text, *others = original.train
     made_by = {**teacher.record(), "text": text.fingerprint()}
     if folder is None:
         digest = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()
         folder = run.directory.path.parent / "distilled" / digest[:16]
     _check_folder(folder, made_by)
-    if run.state:
-        _check_search(folder, made_by)
     paths = {way: folder / _file_name(way, settings.bleu_tokenize) for way in settings.ways}
     missing = [way for way, path in paths.items() if not path.is_file()]
+    if missing and run.state and not (folder / NBEST).is_file():
+        raise _lost_translations(run.directory.path, folder, made_by)
     if missing and run.devices.processes > 1:
         raise UserInputError(
             f"{folder} lacks the teacher's translations, which one machine makes: begin there "
@@ -108,27 +116,39 @@ def distilled_data(
 
 
 def _differences(path: pathlib.Path, made_by: dict[str, object]) -> list[str]:
-    """What a record has otherwise."""
+    """The names of what a record has otherwise."""
     try:
         found = json.loads(path.read_text("utf-8"))
         return [name for name, value in made_by.items() if found.get(name) != value]
     except (ValueError, AttributeError) as error:
         raise UserInputError(
-            f"{path} is damaged. Remove {path.parent} to translate again."
+            f"{path} is damaged: it says whose translations are beside it. Choose another "
+            "--distilled."
         ) from error
 
 
-def _check_search(folder: pathlib.Path, made_by: dict[str, object]) -> None:
-    """Refuse to go on with the translations of another search, rather than make them."""
-    if folder.exists():
-        return
-    for path in folder.parent.glob(f"*/{RECORD}"):
-        if _differences(path, made_by) == ["search"]:
-            raise UserInputError(
-                "The teacher searched otherwise when this student began, which learns "
-                f"{path.parent}: `keras-transformer tune TEACHER --reset` undoes what `tune` has "
-                "changed since"
-            )
+def _lost_translations(
+    student: pathlib.Path, folder: pathlib.Path, made_by: dict[str, object]
+) -> UserInputError:
+    """The error of a student that has begun, and whose text would be translated once more.
+
+    It could not go on with other translations, and names what the nearest ones differ in.
+    """
+    others: list[tuple[list[str], pathlib.Path]] = []
+    for path in sorted(folder.parent.glob(f"*/{RECORD}")):
+        with contextlib.suppress(UserInputError):  # a damaged one, which need not be this text's
+            if names := _differences(path, made_by):
+                others.append((names, path.parent))
+    found = undo = ""
+    if others:
+        names, path = min(others, key=lambda other: len(other[0]))
+        found = f"; those in {path} are of other {' and '.join(names)}"
+        if "search" in names:
+            undo = " (`keras-transformer tune TEACHER --reset` undoes what `tune` has changed)"
+    return UserInputError(
+        f"{folder} lacks the translations that {student} has begun with{found}. Bring them or the "
+        f"teacher of then back{undo}, give the --distilled of then, or begin anew with --overwrite."
+    )
 
 
 def _make(
@@ -151,7 +171,7 @@ def _make(
         training.make_reproducible(settings.seed, settings.deterministic)
     for way in ways:
         name = _file_name(way, settings.bleu_tokenize)
-        choose = most_probable if way == BEST else nearest_by_sentence_bleu(settings.bleu_tokenize)
+        choose = best_by_search if way == BEST else nearest_by_sentence_bleu(settings.bleu_tokenize)
         write_chosen(text, nbest, folder / name, choose, {**made_by, "file": name})
 
 

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from keras_transformer.command_line import ResumableOutput
 from keras_transformer.data import ParallelText, text_lines
 from keras_transformer.errors import UserInputError
+from recipes.distilled.settings import BEST, BY_BLEU
 from recipes.distilled.teacher import Teacher
 
+NBEST = "nbest.jsonl"
 LINES_A_PIECE = 2048  # translated together, sorted by length
 LINES_OF_PROGRESS = 20  # where stderr is not a terminal
 
@@ -79,8 +81,8 @@ def write_chosen(
             output.append(lines, len(piece))
 
 
-def most_probable(candidates: Candidates, reference: str) -> str:
-    """The best of the candidates by the teacher's search."""
+def best_by_search(candidates: Candidates, reference: str) -> str:
+    """The best of the candidates by the score of the teacher's search."""
     return candidates[0][0]
 
 
@@ -109,8 +111,8 @@ def check_lines(text: ParallelText, path: pathlib.Path) -> None:
     lines = sum(1 for _ in text_lines(path))
     if lines != text.num_pairs:
         raise UserInputError(
-            f"{path} is damaged: it has {lines:,} lines for {text.num_pairs:,} pairs. Remove "
-            f"{path.parent} to translate again."
+            f"{path} is damaged: it has {lines:,} lines for {text.num_pairs:,} pairs. "
+            f"{_advice(path)}"
         )
 
 
@@ -121,7 +123,14 @@ def _candidates(path: pathlib.Path, number: int, line: str) -> Candidates:
     except (ValueError, TypeError):
         candidates = []
     if not candidates:
-        raise UserInputError(
-            f"{path}, line {number} is damaged. Remove {path.parent} to translate again."
-        )
+        raise UserInputError(f"{path}, line {number} is damaged. {_advice(path)}")
     return candidates
+
+
+def _advice(path: pathlib.Path) -> str:
+    """What to remove of a folder in which a file is damaged, and no more."""
+    if path.name != NBEST:
+        return "Remove this file alone to choose its translations again."
+    chosen = [*path.parent.glob(f"{BEST}.txt"), *sorted(path.parent.glob(f"{BY_BLEU}-*.txt"))]
+    names = " and ".join([NBEST, *(file.name for file in chosen)])
+    return f"Remove {names} to translate again."

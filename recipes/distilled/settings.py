@@ -20,8 +20,8 @@ class DistilledSettings(Multi30kSettings):
     )
     from_nbest: str = setting(
         BEST,
-        "which of them the student learns: best, the most probable; sentence-bleu, the nearest to "
-        "the reference; both, each once an epoch",
+        "which of them the student learns: best, the best by the teacher's search; sentence-bleu, "
+        "the nearest to the reference; both, each once an epoch",
         choices=(BEST, BY_BLEU, "both"),
     )
     mix_original: float = setting(

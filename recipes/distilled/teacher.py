@@ -17,6 +17,7 @@ from keras_transformer import (
 )
 from keras_transformer.data import ParallelText
 from keras_transformer.errors import UserInputError
+from keras_transformer.search_options import search_over
 from keras_transformer.translation_training import TranslationSettings, make_tokenizers
 
 
@@ -53,9 +54,8 @@ class Teacher:
                     f"{runs[0].path} and {run.path}"
                 )
             run.find_weights()  # fails now, not after the text was read
-        search: dict[str, Any] = {**runs[0].search_defaults()}
-        if beam_size is not None:
-            search["beam_size"] = beam_size
+        given = {} if beam_size is None else {"beam_size": beam_size}
+        search = search_over(runs[0].search_defaults(), given)
         return cls(runs, dataclasses.asdict(SearchOptions(**search)))
 
     def load(self) -> Translator:

@@ -7,6 +7,7 @@ import keras
 
 from keras_transformer import Translator
 from keras_transformer.errors import UserInputError
+from keras_transformer.files import say
 from recipes.number_words.number_pairs import NumberPairs
 
 SENTENCES = 3
@@ -48,7 +49,7 @@ def export(translator: Translator, directory: str, pairs: NumberPairs) -> None:
     translate = tf.saved_model.load(path).signatures["translate"]
     sources = pairs.sources[:SENTENCES]
     outputs = translate(inputs=tf.constant(sources))["outputs"].numpy()
-    print(f"\nExported to {path}, where no Python is needed. Through the export:")
+    say(f"\nExported to {path}, where no Python is needed. Through the export:")
     for source, output in zip(sources, outputs, strict=True):
-        print(f"  {source} -> {output.decode('utf-8')}")
-    print(f"\nServe it: .venv/bin/keras-transformer serve {directory} (docs/serving.md)")
+        say(f"  {source} -> {output.decode('utf-8')}")
+    say(f"\nServe it: .venv/bin/keras-transformer serve {directory} (docs/serving.md)")

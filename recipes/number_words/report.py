@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from keras_transformer.evaluation import exact_match
-from keras_transformer.files import write_text
+from keras_transformer.files import say, write_text
 from keras_transformer.training import TrainingRun
 from keras_transformer.translation_training import write_scores
 from recipes.number_words.number_pairs import NumberPairs
@@ -40,15 +40,15 @@ def report(run: TrainingRun, pairs: NumberPairs, hypotheses: Sequence[str]) -> N
     )
     lines = translation_lines(pairs, hypotheses)
     write_text(run.directory.samples_path, "\n".join(lines) + "\n")
-    print(f"\nOn {len(lines):,} numbers that were held out of the training:")
-    print(f"  exact match {scores['exact_match']:.1%}   BLEU {scores['bleu']:.2f}")
-    print(f"  {scores['signature']}\n")
-    print("\n".join(lines[:: max(1, len(lines) // ROWS)][:ROWS]))
-    print(f"""
+    say(f"\nOn {len(lines):,} numbers that were held out of the training:")
+    say(f"  exact match {scores['exact_match']:.1%}   BLEU {scores['bleu']:.2f}")
+    say(f"  {scores['signature']}\n")
+    say("\n".join(lines[:: max(1, len(lines) // ROWS)][:ROWS]))
+    say(f"""
 All of them: {run.directory.samples_path}
 Next, try
   echo "six thousand, two hundred and seven" | .venv/bin/keras-transformer translate {path}
   .venv/bin/python -m recipes.number_words.train --help
   recipes/multi30k_en_de/README.md, the same with real sentences
 """)
-    print(path)
+    say(path)

@@ -13,10 +13,12 @@ class NumberWordsSettings(training.TrainingSettings):
     preset = "tiny"
     may_change = (*training.TrainingSettings.may_change, "patience")
 
-    numbers: int = setting(10_000, "0 to 9,999: German has no spaces there", minimum=20)
+    numbers: int = setting(
+        10_000, "0 to 9,999: German has no spaces there", minimum=20, below=10**7 + 1
+    )
     held_out: int = setting(1000, "a wrong one costs 0.1 % of exact match", minimum=1)
     validation: int = setting(200, "training numbers that choose the best checkpoint", minimum=1)
-    vocabulary_size: int = setting(200, "about one piece a number word", minimum=5)
+    vocabulary_size: int = setting(200, "about one piece a number word", minimum=5, below=2**31)
 
     # What differs from the settings of every training
     seed: int = setting(1, "decides the held-out numbers, the weights and the batches")

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
 
         # Model
         with run.scope():
-            model = models.build_transformer(
+            model = run.earlier_model(**settings.dropout_rates()) or models.build_transformer(
                 settings.preset,
                 vocabulary_size=tokenizer.vocabulary_size,
                 **settings.model_options(),
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         trainer.fit(run.batches(train), callbacks=run.callbacks, **run.fit_options)
         if run.is_chief:
             # Average: none, as the best checkpoint of so short a training is better
-            run.directory.publish(run.directory.checkpoints.best_path)
+            run.directory.publish()
 
             # Scores
             translator = Translator.load(run.directory.path, **settings.search_options())

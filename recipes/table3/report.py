@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from keras_transformer.command_line import CommandParser, run_command
 from keras_transformer.errors import UserInputError
-from keras_transformer.files import write_text
+from keras_transformer.files import say, write_text
 from recipes.table3.figure import write_figure
 from recipes.table3.row_result import RowResult, finished_rows
 from recipes.table3.rows import ROWS, Row
@@ -40,7 +40,7 @@ def write_table(runs: pathlib.Path, show: bool = False) -> None:
     write_text(runs / "table3.md", markdown_table(rows))
     note = write_figure(rows, runs / "table3.png")
     if show:
-        print(f"\n{text}\n{note}\nThe table is in {runs}: table3.txt, table3.csv, table3.md")
+        say(f"\n{text}\n{note}\nThe table is in {runs}: table3.txt, table3.csv, table3.md")
 
 
 def text_table(rows: Sequence[RowResult]) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import pathlib
 from typing import TYPE_CHECKING, Any, cast
 
+import keras
+
 from keras_transformer import Translator
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import SentenceTooLong, UserInputError
+from keras_transformer.evaluation import perplexity
 from keras_transformer.files import write_json
 from keras_transformer.training import TrainingRun
-from keras_transformer.translation_training import TranslationData
+from keras_transformer.translation_training import TrainingBatches, TranslationData
 from keras_transformer.types import PathLike
 from recipes.table3.rows import ROWS
 
@@ -87,6 +89,24 @@ def fingerprints(texts: TranslationData) -> list[str]:
     return [text.fingerprint() for text in (*texts.train, texts.dev_text)]
 
 
+def check_dev_text(batches: TrainingBatches, model: keras.Model) -> None:
+    """Refuse a dev text that `write_result` cannot score, before the training.
+
+    Args:
+        batches: the texts and their tokenizers.
+        model: the model that is to be trained.
+
+    Raises:
+        UserInputError: a sentence has too many tokens.
+    """
+    translator = Translator(model, batches.tokenizer, source_tokenizer=batches.source_tokenizer)
+    text = batches.texts.dev_text
+    try:
+        translator.check_lengths(*zip(*text, strict=True))
+    except SentenceTooLong as error:
+        raise UserInputError(f"Pair {error.index + 1} of {text.name} {error.fault}") from error
+
+
 def write_result(row: RowRun, texts: TranslationData, run: TrainingRun) -> None:
     """Measure the perplexity of a trained row, and write what the table shows of it.
 
@@ -116,7 +136,7 @@ def write_result(row: RowRun, texts: TranslationData, run: TrainingRun) -> None:
         dropout=cast(float, settings.dropout),
         label_smoothing=cast(float, settings.label_smoothing),
         steps=run.record.steps,
-        perplexity=math.exp(-math.fsum(log_probabilities) / tokens),
+        perplexity=perplexity(log_probabilities, tokens),
         bleu=scores["bleu"],
         signature=scores["signature"],
         parameters=run.directory.load_architecture().count_params(),

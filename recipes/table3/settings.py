@@ -1,6 +1,7 @@
 """Settings that all rows share, and what each row makes of them."""
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any
 
 from keras_transformer.errors import UserInputError
@@ -34,6 +35,9 @@ class Table3Settings(TranslationSettings):
     bleu_every: int = setting(
         0, "validations between two measurements of BLEU (greedy search); 0: none, to save time"
     )
+
+    def check_given(self, names: Collection[str]) -> None:
+        super().check_given(set(names) - {"max_length"})  # that of the row E
 
     def row(self, name: str) -> "Table3Settings":
         """The settings of a row: those of base, changed as the paper's row changes base.

@@ -16,6 +16,7 @@ from keras_transformer import RunDirectory
 from keras_transformer.command_line import CommandParser, TrainingOptions
 from keras_transformer.data import ParallelFiles, find_text
 from keras_transformer.errors import UserInputError
+from keras_transformer.files import say
 from keras_transformer.translation_training import TranslationData
 from recipes.table3.report import write_table
 from recipes.table3.row_result import RowResult, fingerprints, finished_rows
@@ -120,9 +121,9 @@ def train_rows(
         row = _with_vocabulary(row)
         says = f"Row {row.name}, {number} of {len(rows)}: {row.path}"
         if row.has_finished():
-            print(f"{says} has finished", flush=True)
+            say(f"{says} has finished")
             continue
-        print(f"\n{says}", flush=True)
+        say(f"\n{says}")
         keras.utils.clear_session()  # frees the model of the row before
         exit_code = train_row(row)
         if exit_code is not None:

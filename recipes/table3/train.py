@@ -12,7 +12,7 @@ from keras_transformer.translation_training import (
     make_tokenizers,
     write_report,
 )
-from recipes.table3.row_result import write_result
+from recipes.table3.row_result import check_dev_text, write_result
 from recipes.table3.table_runs import RowRun, read_arguments, train_rows
 
 
@@ -55,6 +55,7 @@ def train_row(row: RowRun) -> int | None:
             )
 
         # Training
+        check_dev_text(batches, model)
         run.say(*batches.report)
         run.begin(
             trainer,

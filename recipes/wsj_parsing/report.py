@@ -11,12 +11,16 @@ import time
 from collections.abc import Sequence
 from typing import Any, cast
 
+import keras
+
 from keras_transformer import Parse, Parser, RunDirectory
+from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.evaluation import score_record
-from keras_transformer.files import write_text
+from keras_transformer.files import say, write_text
 from keras_transformer.parsing import Tree, evalb, linearize, rebuild
 from keras_transformer.training import TrainingRun, training_cost
 from recipes.wsj_parsing.settings import ParsingSettings
+from recipes.wsj_parsing.tree_data import TreeData
 
 GOLD, PARSED, REPAIRED = "dev.gold.mrg", "dev.parsed.mrg", "dev.repaired.mrg"
 EXAMPLES, EXAMPLE_WORDS = 3, 12
@@ -115,6 +119,24 @@ def parse_dev(
     return score_parses(parses, gold, time.monotonic() - start)
 
 
+def check_dev_set(data: TreeData, model: keras.Model, settings: ParsingSettings) -> None:
+    """Refuse a dev set that `report` cannot parse, before the training.
+
+    Args:
+        data: the gold trees and the tokenizers.
+        model: the model that is to be trained.
+        settings: settings of the search.
+
+    Raises:
+        UserInputError: a sentence has too many tokens.
+    """
+    parser = Parser(model, data.tokenizer, data.source_tokenizer, **settings.search_options())
+    try:
+        parser.check_lengths([tree.words() for tree in data.gold])
+    except SentenceTooLong as error:
+        raise UserInputError(f"Tree {error.index + 1} of the dev set {error.fault}") from error
+
+
 def remove_parses(run: RunDirectory) -> None:
     """Remove the trees that an older run left in the directory."""
     for name in (GOLD, PARSED, REPAIRED):
@@ -133,7 +155,7 @@ def report(
         **results: further results for `scores.json`.
     """
     directory = run.directory
-    print(f"Parsing {len(gold):,} sentences, among trees alone and then freely", flush=True)
+    say(f"Parsing {len(gold):,} sentences, among trees alone and then freely")
     parsed = parse_dev(directory, gold, settings, constrained=True)
     repaired = parse_dev(directory, gold, settings, constrained=False)
     for name, trees in ((GOLD, gold), (PARSED, parsed.trees), (REPAIRED, repaired.trees)):
@@ -153,16 +175,16 @@ def report(
         command=run.command,
     )
     directory.checksums.write_json(directory.scores_path, content)
-    print(f"\n{_table(parsed, repaired)}\n")
+    say(f"\n{_table(parsed, repaired)}\n")
     for tree, right in _examples(parsed.trees, gold):
-        print(f"{tree}\n  (gold: {'the same' if tree == right else right})")
-    print(f"""
+        say(f"{tree}\n  (gold: {'the same' if tree == right else right})")
+    say(f"""
 All trees: {directory.path / PARSED}
 Next, try
   echo "The dog barks ." | keras-transformer parse {directory.path} --pretty
   keras-transformer evalb {directory.path / GOLD} {directory.path / PARSED}
 """)
-    print(directory.path)
+    say(directory.path)
 
 
 def _table(parsed: DevScores, repaired: DevScores) -> str:

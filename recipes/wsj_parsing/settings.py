@@ -23,7 +23,10 @@ class ParsingSettings(training.TrainingSettings):
 
     # Data
     vocabulary_size: int = setting(
-        2000, "subwords of the words, 256 of them bytes: rare words in parts seen often", minimum=1
+        2000,
+        "subwords of the words, 256 of them bytes: rare words in parts seen often",
+        minimum=1,
+        below=2**31,
     )
     subword_sampling: float = setting(
         0.0, "share of BPE merges dropped at random: rare words in many parts", minimum=0, below=1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from keras_transformer import losses, metrics, models, optimizers, training
 from keras_transformer.command_line import run_command
 from recipes.recipe_options import recipe_options
-from recipes.wsj_parsing.report import remove_parses, report
+from recipes.wsj_parsing.report import check_dev_set, remove_parses, report
 from recipes.wsj_parsing.settings import ParsingSettings
 from recipes.wsj_parsing.tree_data import make_batches
 from recipes.wsj_parsing.treebank import add_treebank_arguments, make_tokenizers, treebanks
@@ -35,7 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
 
         # Model
         with run.scope():
-            model = models.build_transformer(**settings.model_options(source_tokenizer, tokenizer))
+            model = run.earlier_model(**settings.dropout_rates()) or models.build_transformer(
+                **settings.model_options(source_tokenizer, tokenizer)
+            )
             trainer = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
             loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing)
             stacks = models.TransformerStacks.of(model)
@@ -49,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
             )
 
         # Training
+        check_dev_set(data, model, settings)
         run.say(data)
         run.begin(
             trainer, data.train, data.dev, tokenizer=tokenizer, source_tokenizer=source_tokenizer
@@ -59,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         if run.is_chief:
             # Average
             checkpoints = run.directory.checkpoints
-            last = checkpoints.whole(checkpoints.paths())[-settings.average :]
+            last = checkpoints.whole(checkpoints.last(settings.save_every))[-settings.average :]
             training.average_checkpoints(last, run.directory.weights_path)
 
             # Scores

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from benchmarks.joeynmt.peer_settings import PeerSettings, config_text
 from benchmarks.joeynmt.prepare import PreparedText, prepare_text
 from benchmarks.joeynmt.report import lines, record
 from benchmarks.joeynmt.training_log import LoggedCheckpoint, read_perplexity, read_training_log
+from benchmarks.peers.machine import ROOT
 from keras_transformer.command_line.command_errors import run_command
 from keras_transformer.errors import UserInputError
 from keras_transformer.translation_training import TranslationSettings
@@ -104,9 +106,25 @@ def test_a_text_is_prepared_once_and_never_for_other_data(data, text):
         prepare_text(data, text.directory, SETTINGS, most_pairs=3)
 
 
+def test_a_text_of_the_same_name_and_size_may_be_another(data, tmp_path):
+    (data / "dev.de").write_text("eins\nzwei\n")
+    prepare_text(data, tmp_path / "text", SETTINGS)
+    (data / "dev.de").write_text("zwei\neins\n")
+    with pytest.raises(UserInputError, match="--work must be a new folder for other data"):
+        prepare_text(data, tmp_path / "text", SETTINGS)
+
+
 def test_a_trial_reads_the_first_pairs(data, tmp_path):
     text = prepare_text(data, tmp_path / "few", SETTINGS, most_pairs=6)
     assert len(text.lines("train", "en")) == 6
+
+
+def test_the_defaults_are_the_best_of_the_readme():
+    readme = (ROOT / "benchmarks" / "joeynmt" / "README.md").read_text()
+    (best,) = re.findall(r"^\| \*\*(\d+)\*\* \| \*\*(\d+)\*\* \| \*\*(\S+)\*\*", readme, re.M)
+    settings = PeerSettings()
+    found = (settings.batch_tokens, settings.warmup_steps, settings.learning_rate)
+    assert found == tuple(map(float, best))
 
 
 def test_the_configuration_of_a_training(tmp_path):

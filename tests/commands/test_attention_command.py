@@ -142,6 +142,15 @@ def test_mistakes_are_one_line_and_no_file(attention, output, arguments, message
     assert not path.exists()
 
 
+def test_a_parsers_run_has_no_target_language(attention):
+    code, err, path = attention("parser", "page.html", "--target-language", "deu", target="(S a)")
+    assert (code, path.exists()) == (2, False)
+    assert err == (
+        "error: `--target-language` is for translations, not for a parser's run. "
+        "Received: --target-language deu\n"
+    )
+
+
 def test_a_long_sentence_is_named_by_its_flag(attention):
     for flag, long in (("--target", {"target": "lamp " * 2000}), ("--source", {})):
         more = [] if long else ["--source", "lamp " * 2000]

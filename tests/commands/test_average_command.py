@@ -64,3 +64,9 @@ def test_flags_that_cannot_be_are_one_line(flags, capsys):
         cli.main(["average", "run", *flags])
     assert caught.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_an_older_checkpoint_kept_as_best_is_none_of_the_last(run, capsys):
+    run.checksums.write_json(run.settings_path, {"save_every": 10})
+    run.checkpoints.path_of(20).unlink()
+    assert "has 2 checkpoints. Received: --last 3" in average(capsys, run, "--last", "3")[2]

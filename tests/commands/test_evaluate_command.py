@@ -190,6 +190,13 @@ def test_perplexity_counts_the_end_of_each_sentence(evaluate, known):
     }
 
 
+def test_perplexity_of_a_training_that_has_diverged_is_infinite(evaluate, known, monkeypatch):
+    monkeypatch.setattr(KnownTranslator, "score", lambda *_, **__: [-2000.0] * 4)  # 1,000 a token
+    code, out, _ = evaluate("--json")
+    assert (code, json.loads(out)["systems"]["averaged"]["perplexity"]) == (0, np.inf)
+    assert " inf " in evaluate()[1]
+
+
 def test_the_best_checkpoint_goes_before_the_last(evaluate, copied_run, known):
     run = copied_run()
     run.checkpoints.best_path.write_bytes(run.checkpoints.path_of(9).read_bytes())

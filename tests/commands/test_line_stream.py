@@ -1,10 +1,12 @@
 import io
+import sys
 
 import pytest
 
 from keras_transformer.command_line import line_stream
 from keras_transformer.command_line.line_stream import (
     chunks_of_lines,
+    line_bar,
     next_piece,
     one_line,
     write_lines,
@@ -84,3 +86,16 @@ def test_a_full_output_is_told_and_a_reader_that_leaves_is_not(fault, error):
 
     with pytest.raises(error):
         write_lines(Stream(), ["a"])
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_bar_with_its_title_is_for_terminals(monkeypatch):
+    for stderr, begins in ((Terminal(), "\rbeam 5: 100%|"), (io.StringIO(), "")):
+        monkeypatch.setattr(sys, "stderr", stderr)
+        with line_bar(4, initial=4, title="beam 5"):
+            pass
+        assert stderr.getvalue()[: len("\rbeam 5: 100%|")] == begins

@@ -2,6 +2,7 @@ import fcntl
 import gzip
 import json
 import os
+import sys
 
 import pytest
 
@@ -11,6 +12,7 @@ from keras_transformer.command_line.resumable_output import ResumableOutput
 from keras_transformer.commands.arguments import model_arguments, search_arguments
 from keras_transformer.errors import UserInputError
 from tests.commands.fake_translator import FakeTranslator
+from tests.commands.test_line_stream import Terminal
 
 
 def test_lines_come_back_in_order_with_empty_lines(command):
@@ -26,7 +28,7 @@ def test_no_lines_give_no_lines(command):
 def test_flags_reach_the_translator(command):
     flags = ["--checkpoint=best", "--beam-size=5", "--alpha=1", "--batch-size=7"]
     flags += ["--extra-length=9", "--min-length=3", "--no-repeat-ngram=2", "--max-source-length=90"]
-    flags += ["--long-lines=cut", "--source-language=de", "--target-language=fra"]
+    flags += ["--long-lines=split", "--source-language=de", "--target-language=fra"]
     flags += ["--length-penalty=power"]
     assert command("translate", "run", *flags)[0] == 0
     assert FakeTranslator.loaded == {
@@ -39,11 +41,19 @@ def test_flags_reach_the_translator(command):
         "min_length": 3,
         "no_repeat_ngram": 2,
         "max_source_length": 90,
-        "long_sentences": "cut",
+        "long_sentences": "split",
         "source_language": "de",
         "target_language": "fra",
         "length_penalty": "power",
     }
+
+
+def test_a_source_language_is_for_lines_that_are_split(command):
+    for choice in ([], ["--long-lines=cut"]):
+        code, _, err = command("translate", "run", "--source-language=en", *choice)
+        assert (code, err) == (2, b"error: `--source-language` needs `--long-lines split`.\n")
+    assert command("translate", "run")[0] == 0
+    assert FakeTranslator.loaded["source_language"] == "en"
 
 
 def test_an_ensemble_is_several_runs_or_several_checkpoints(command):
@@ -177,6 +187,20 @@ class TestFiles:
         pieces = [call[1] for call in FakeTranslator.calls]
         assert pieces == [["a", ""], ["b", "c"], ["d"]]
         assert sorted(os.listdir(tmp_path)) == ["in.txt", "out.txt"]
+
+    @pytest.mark.parametrize(
+        ("flags", "begins"),
+        [
+            (["--beam-size=5", "--alpha=1.4"], "\rbeam 5, alpha 1.4:   0%|"),
+            (["--output=/dev/null"], "\rbeam 4, alpha 0.6:   0%|"),
+            (["--sample"], "\r  0%|"),
+        ],
+    )
+    def test_the_bar_names_the_search(self, command, tmp_path, monkeypatch, flags, begins):
+        (tmp_path / "in.txt").write_text("a\n")
+        monkeypatch.setattr(sys, "stderr", Terminal())
+        assert self.translate(command, tmp_path, *flags)[0] == 0
+        assert sys.stderr.getvalue().startswith(begins)
 
     def test_compressed_files(self, command, tmp_path):
         with gzip.open(tmp_path / "in.gz", "wt", encoding="utf-8") as file:

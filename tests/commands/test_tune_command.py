@@ -31,9 +31,9 @@ class WordTranslator:
         self.search_options = SearchOptions(**options)
 
     @classmethod
-    def load(cls, path, checkpoint, batch_size, target_language, **options):
-        cls.loaded = (checkpoint, batch_size, target_language)
-        return cls(**{**RunDirectory.open(path).search_defaults(), **options})
+    def load(cls, runs, checkpoint, batch_size, target_language=None, **options):
+        cls.loaded = (runs, checkpoint, batch_size, target_language)
+        return cls(**{**RunDirectory.open(runs[0]).search_defaults(), **options})
 
     def with_search(self, **options):
         return WordTranslator(**options)
@@ -147,10 +147,10 @@ def test_a_reset_brings_back_the_search_of_before(tune, run):
 
 
 @pytest.mark.usefixtures("fake")
-def test_the_flags_of_the_model_reach_it(tune):
+def test_the_flags_of_the_model_reach_it(tune, run):
     flags = ["--checkpoint=best", "--batch-size=7", "--target-language=deu"]
     assert tune("--dry-run", *flags)[0] == 0
-    assert WordTranslator.loaded == ("best", 7, "deu")
+    assert WordTranslator.loaded == ([str(run.path)], "best", 7, "deu")
 
 
 @pytest.mark.usefixtures("fake")

@@ -137,3 +137,8 @@ def test_the_same_words_in_other_places_are_no_duplicates(tmp_path):
 def test_rules_of_the_filters(arguments, message):
     with pytest.raises(ValueError, match=message):
         PairFilters(**arguments)
+
+
+def test_numbers_of_numpy_become_pythons_own():
+    filters = PairFilters(max_tokens=np.int64(100), max_ratio=np.float32(3))
+    assert repr(filters).startswith("PairFilters(max_tokens=100, max_ratio=3.0,")

@@ -3,10 +3,13 @@
 import pytest
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.whole_files import write_json
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.states.training_state import check_same_settings
 from keras_transformer.translation_training import TranslationSettings
 from recipes.multi30k_en_de.settings import Multi30kSettings
 from recipes.number_words.settings import NumberWordsSettings
+from recipes.recipe_options import recipe_options
 from recipes.wmt14_en_de.settings import WMT14EnDeSettings
 from recipes.wmt14_en_fr.settings import WMT14EnFrSettings
 from recipes.wsj_parsing.settings import ParsingSettings
@@ -38,3 +41,40 @@ def test_what_an_earlier_version_did_not_know_is_its_default(settings):
         other = settings.from_dict({**earlier, name: value}).to_dict()
         with pytest.raises(UserInputError, match=f"settings: `{name}` was not given and is "):
             check_same_settings(earlier, other, settings.may_change)
+
+
+@pytest.mark.parametrize("value", [None, "plain"])
+def test_a_run_of_before_residual_connections_has_the_plain_one(value):
+    values = Multi30kSettings(residual_connection=value).to_dict()
+    earlier = {name: x for name, x in values.items() if name != "residual_connection"}
+    for older in (earlier, {**earlier, "residual_connection": None}):
+        check_same_settings(older, values)
+    check_same_settings({**earlier, "residual_connection": "plain"}, values)
+    with pytest.raises(UserInputError, match='`residual_connection` was "plain" and is "deepnorm"'):
+        check_same_settings(earlier, {**values, "residual_connection": "deepnorm"})
+
+
+def test_a_training_goes_on_and_starts_from_such_a_run_without_a_flag(tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    run.path.mkdir()
+    record = {
+        "format": "keras_transformer run",
+        "format_version": 1,
+        "tokenizer_fingerprint": "0" * 64,
+        "vocabulary_size": 9,
+        "versions": {},
+    }
+    write_json(run.record_path, record)
+    earlier = Multi30kSettings(precision="float32").to_dict()
+    del earlier["residual_connection"]
+    write_json(run.settings_path, earlier)
+
+    def read(*arguments):
+        flags = list(map(str, arguments))
+        return recipe_options("multi30k_en_de", Multi30kSettings, "", arguments=flags)[0].settings
+
+    check_same_settings(earlier, read("--run", run.path, "--resume").to_dict())
+    for flags in ([], ["--residual-connection", "plain"]):
+        read("--from", run.path, *flags).check_origin(run)
+    with pytest.raises(UserInputError, match="must be 'plain'. Received: .*'b2t'"):
+        read("--from", run.path, "--residual-connection", "b2t").check_origin(run)

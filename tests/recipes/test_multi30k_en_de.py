@@ -8,6 +8,7 @@ import json
 import pytest
 
 from keras_transformer.command_line.command_errors import run_command
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from recipes.multi30k_en_de.train import main
 from tests.translation_training.number_text import flags
@@ -65,6 +66,7 @@ def test_a_run_leaves_what_the_readme_promises(train, tmp_path, capsys):
     assert train("--steps", "12", "--average", "3", *options) == 0
     run = tmp_path / "run"
     assert capsys.readouterr().out.splitlines()[-1] == str(run)
+    assert RunDirectory(run).load_architecture().get_layer("embedding").word_dropout == 0.1
 
     scores = json.loads((run / "scores.json").read_text())
     assert {"bleu", "signature", "seconds", "target_tokens_per_second", "command"} <= set(scores)
@@ -74,8 +76,12 @@ def test_a_run_leaves_what_the_readme_promises(train, tmp_path, capsys):
     assert scores["averaged_checkpoints"] in (1, 2, 3)
     search = {name: scores[name] for name in ("alpha", "beam_size", "extra_length")}
     assert json.loads((run / "run.json").read_text())["search"] == search
-    assert max(scores["tuned_on"]["bleu"]) >= scores["tuned_on"]["bleu_before"]
-    assert (scores["tuned_on"]["sentences"], len(scores["tuned_on"]["alphas"])) == (20, 21)
+    tuned = scores["tuned_on"]
+    assert (tuned["sentences"], len(tuned["alphas"])) == (20, 21)
+    by_alpha, before = dict(zip(tuned["alphas"], tuned["bleu"], strict=True)), tuned["alpha_before"]
+    best = [alpha for alpha, score in by_alpha.items() if score == max(tuned["bleu"])]
+    assert scores["alpha"] == min(best, key=lambda alpha: abs(alpha - before))
+    assert by_alpha[before] == tuned["bleu_before"]
 
     rows = list(csv.DictReader((run / "metrics.csv").open()))
     assert list(rows[0])[:4] == ["step", "loss", "learning_rate", "target_tokens_per_second"]

@@ -11,8 +11,10 @@ import time
 
 import pytest
 
+from keras_transformer import models
 from keras_transformer.command_line import run_command
 from keras_transformer.errors import UserInputError
+from keras_transformer.metrics import Perplexity
 from keras_transformer.training import TrainingRun
 from recipes.number_words.number_pairs import NumberPairs, split_numbers
 from recipes.number_words.report import translation_lines
@@ -150,6 +152,31 @@ def test_a_setting_that_cannot_be_is_one_line(tmp_path, monkeypatch, capsys, fla
     (error,) = capsys.readouterr().err.splitlines()
     assert complaint in error
     assert not (tmp_path / "run").exists()
+
+
+FEW = [*SMALL, "--steps=1", "--warmup-steps=1", "--no-deterministic", "--no-probe"]
+
+
+def test_a_run_goes_on_with_its_model(tmp_path, monkeypatch):
+    """Of the precision that it began with, whatever `auto` is on this machine."""
+    command = ["--run", str(tmp_path / "run"), "--precision=auto", *FEW]
+    assert run_command(lambda: main(command)) == 0
+    monkeypatch.setattr(models, "build_transformer", None)
+    assert run_command(lambda: main([*command, "--steps=2", "--resume"])) == 0
+
+
+def test_a_training_without_a_finite_perplexity_has_weights_all_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(Perplexity, "result", lambda metric: float("inf"))
+    path = tmp_path / "run"
+    assert run_command(lambda: main(["--run", str(path), *FEW])) == 0
+    assert not (path / "checkpoints" / "best.weights.h5").exists()
+    assert (path / "model.weights.h5").is_file()
+
+
+@pytest.mark.parametrize("name", ["numbers", "vocabulary_size"])
+def test_settings_have_a_bound(name):
+    with pytest.raises(UserInputError, match=f"`{name}` must be less than"):
+        NumberWordsSettings(**{name: 2**63 - 1})
 
 
 @pytest.mark.slow

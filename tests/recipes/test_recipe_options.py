@@ -99,6 +99,13 @@ def recipes_with_setting(name):
     return found
 
 
+def test_recipes_train_with_the_r_drop_that_they_are_given():
+    trainings = sorted(ROOT.glob("recipes/*/train.py"))
+    assert len(trainings) == 8
+    for path in trainings:
+        assert "run.accumulate, r_drop=settings.r_drop)" in path.read_text(), path
+
+
 def test_recipes_freeze_the_layers_that_they_are_told_to():
     recipes = recipes_with_setting("freeze")
     assert {"distilled", "multi30k_en_de", "table3"} <= set(recipes)

@@ -1,5 +1,6 @@
 """Table 3 in small: a table of three rows, what each row is, and what is refused."""
 
+import argparse
 import csv
 import dataclasses
 import json
@@ -14,6 +15,7 @@ from keras_transformer.command_line import run_command
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.search_options import SearchOptions
 from recipes.table3 import report, train
 from recipes.table3.figure import write_figure
 from recipes.table3.row_result import RowResult
@@ -184,6 +186,24 @@ def test_what_cannot_be_a_table_is_refused_before_it_begins(tmp_path, capsys, ar
     (error,) = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
     assert says in error
     assert list(tmp_path.glob("runs/*/*")) == []
+
+
+@pytest.mark.tensorflow
+def test_a_dev_text_that_cannot_be_scored_is_refused_before_the_training(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setitem(SearchOptions.__init__.__kwdefaults__, "max_source_length", 2)
+    assert call(write_data(tmp_path / "data"), tmp_path / "runs", "--rows", "base") == 2
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
+    assert "Pair 1 of dev has more than 2 tokens" in error
+    assert list(tmp_path.glob("runs/*/run.json")) == []
+
+
+def test_the_number_of_learned_positions_is_that_of_row_e():
+    parser = argparse.ArgumentParser()
+    Table3Settings.add_arguments(parser)
+    settings = Table3Settings.from_arguments(parser.parse_args(["--max-length", "300"]))
+    assert settings.row("E").architecture_options()["max_length"] == 300
 
 
 def test_rows_of_the_papers_base_are_the_presets():

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_transformer import cli
+from keras_transformer import cli, models
 from keras_transformer.command_line.command_errors import run_command
 from keras_transformer.parsing import Tree, linearize, read_trees
 from keras_transformer.parsing.evalb import evaluate
@@ -138,7 +138,7 @@ def test_resuming_a_finished_training_changes_nothing(trained, data):
 
 
 @pytest.mark.slow
-def test_a_resumed_training_ends_as_one_without_a_break(data, tmp_path):
+def test_a_resumed_training_ends_as_one_without_a_break(data, tmp_path, monkeypatch):
     few = {
         **FEW,
         "save_every": 4,
@@ -150,6 +150,7 @@ def test_a_resumed_training_ends_as_one_without_a_break(data, tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     assert train(data, whole, steps=8, **few) == 0
     assert train(data, broken, steps=4, **few) == 0
+    monkeypatch.setattr(models, "build_transformer", None)  # the run has its model
     assert train(data, broken, "--resume", steps=8, **few) == 0
     assert losses(broken) == losses(whole)
     for name in ("dev.parsed.mrg", "dev.repaired.mrg"):
@@ -231,6 +232,15 @@ def test_bad_data_ends_in_one_line_and_leaves_no_run(tmp_path, name, content, sa
     assert train(data, run) == 2
     message = one_line(capsys)
     assert all(text in message for text in says), message
+    assert not run.exists()
+
+
+def test_a_dev_tree_too_long_to_be_parsed_is_refused_before_the_training(tmp_path, capsys):
+    data, run = write_treebank(tmp_path / "data"), tmp_path / "run"
+    with (data / "dev.mrg").open("a") as file:
+        file.write(f"\n(S {'(NN dog) ' * 1100})")
+    assert train(data, run, batch_tokens=4096) == 2
+    assert "Tree 31 of the dev set has more than 1,024 tokens" in one_line(capsys)
     assert not run.exists()
 
 

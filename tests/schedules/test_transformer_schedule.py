@@ -60,7 +60,7 @@ def test_config_round_trip():
     [
         ({"hidden_dim": 0}, "`hidden_dim` must be a positive integer. Received: hidden_dim=0"),
         ({"hidden_dim": 8, "warmup_steps": 0}, "`warmup_steps` must be a positive integer"),
-        ({"hidden_dim": 8, "scale": 0}, "`scale` must be a number > 0. Received: scale=0"),
+        ({"hidden_dim": 8, "scale": 0}, "`scale` must be a finite number > 0. Received: scale=0"),
     ],
 )
 def test_wrong_values_are_refused(arguments, message):

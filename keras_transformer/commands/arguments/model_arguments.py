@@ -83,6 +83,11 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def is_ensemble(options: argparse.Namespace) -> bool:
+    """Whether the options of `add_run_arguments` name several models."""
+    return len(options.runs) * len(options.checkpoint or [None]) > 1
+
+
 def load_translator(
     options: argparse.Namespace,
     *,

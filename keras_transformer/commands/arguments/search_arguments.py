@@ -10,6 +10,7 @@ from keras_transformer.command_line.command_errors import (
     number_from_zero,
     positive_int,
 )
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.search_options import (
     ENDINGS,
     LENGTH_PENALTIES,
@@ -17,6 +18,7 @@ from keras_transformer.search_options import (
     SearchKeywords,
     SearchOptions,
     search_over,
+    search_record,
 )
 from keras_transformer.types import PathLike
 
@@ -60,6 +62,27 @@ def search_of(options: argparse.Namespace, run: PathLike) -> SearchKeywords:
     directory = RunDirectory(run)
     defaults = directory.search_defaults() if directory.is_run() else {}
     return cast(SearchKeywords, search_over(defaults, given_search(options)))
+
+
+def tell_search_taken(options: argparse.Namespace) -> None:
+    """Say which search an ensemble takes, where its runs differ in what no flag gives.
+
+    It is the first one's. Where a path has no run, opening it is what refuses it.
+    """
+    from keras_transformer.runs.run_directory import RunDirectory
+
+    runs = [RunDirectory(path) for path in options.runs]
+    if len(runs) == 1 or not all(run.is_run() for run in runs):
+        return
+    first, *others = (search_record(SearchOptions(**run.search_defaults())) for run in runs)
+    given = given_search(options)
+    taken = [
+        f"{name.replace('_', ' ')} {value}"
+        for name, value in first.items()
+        if name not in given and any(other[name] != value for other in others)
+    ]
+    if taken:
+        tell(f"The runs' own searches differ: taking {', '.join(taken)} of {runs[0].path}.")
 
 
 def settle_search(options: argparse.Namespace) -> None:

@@ -24,6 +24,7 @@ from keras_transformer.text.sentence_encoding import LONG_SENTENCES
 # Names of the parsed command line.
 SAMPLING = ("temperature", "top_k", "top_p", "seed")
 COLUMN = "column"
+USUAL_LANGUAGE = "en"  # of the lines, where none is given
 SEARCH = ("beam_size", "alpha", "length_penalty", "ending")
 
 
@@ -46,7 +47,7 @@ def add_translate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_combinations(options: argparse.Namespace) -> None:
-    """Refuse flags that do not go together."""
+    """Refuse flags that do not go together; fill in the language of the lines."""
     check_engine(options)
     if options.sample:
         _refuse(options, SEARCH, "is for searching, and `--sample` does not search")
@@ -69,6 +70,8 @@ def check_combinations(options: argparse.Namespace) -> None:
             f"`--input` takes several files with `--cluster` alone. Received: {len(options.input)}"
         )
     _check_split(options)
+    if options.source_language is None:
+        options.source_language = USUAL_LANGUAGE
     if options.tag is not None:
         _refuse(options, ("n_best",), "prints no plain lines for `--tag` to mark")
         if len(options.tag.splitlines()) != 1 or not options.tag.strip():
@@ -106,10 +109,9 @@ def _add_long_line_arguments(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--source-language",
-        default="en",
         metavar="CODE",
         help="language of the lines, by whose rules `--long-lines split` tells the end of a "
-        "sentence from an abbreviation (default: en)",
+        f"sentence from an abbreviation (default: {USUAL_LANGUAGE})",
     )
 
 
@@ -167,6 +169,7 @@ def _add_file_arguments(group: argparse._ArgumentGroup) -> None:
 
 def _check_split(options: argparse.Namespace) -> None:
     if options.long_lines != "split":
+        _refuse(options, ("source_language",), "needs `--long-lines split`")
         return
     reason = "goes with one translation of a whole line, not with `--long-lines split`"
     _refuse(options, ("n_best",), reason)

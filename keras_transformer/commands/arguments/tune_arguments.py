@@ -7,34 +7,53 @@ from decimal import Decimal
 from keras_transformer.command_line.command_errors import positive_int
 from keras_transformer.commands.arguments.model_arguments import (
     add_batch_arguments,
+    add_run_arguments,
     add_target_language,
+    is_ensemble,
 )
 from keras_transformer.errors import UserInputError
 from keras_transformer.search_options import END_OF_ALPHA, MOST_ALPHAS
+
+_DEFAULTS = {"metric": "bleu", "tokenize": "13a", "alphas": "0:2:0.1"}
+# What only a measurement needs; None where `_DEFAULTS` has no value.
+_OF_A_MEASUREMENT = (
+    "source",
+    "reference",
+    "metric",
+    "tokenize",
+    "alphas",
+    "beam_sizes",
+    "extra_lengths",
+    "checkpoint",
+    "target_language",
+    "batch_size",
+    "max_source_length",
+    "json",
+)
 
 
 def add_tune_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the verb to its parser."""
     add = parser.add_argument
-    add("run", metavar="RUN", help="run directory of a training, or a preset's folder")
+    add_run_arguments(parser)
     add("--source", metavar="FILE", help="source sentences of a dev set, one a line, or .gz")
     add("--reference", metavar="FILE", help="their translations, or .gz")
     add(
         "--metric",
         choices=("bleu", "chrf"),
-        default="bleu",
+        default=_DEFAULTS["metric"],
         help="score that chooses (default: %(default)s)",
     )
     add(
         "--tokenize",
-        default="13a",
+        default=_DEFAULTS["tokenize"],
         metavar="NAME",
         help="sacrebleu's tokenizer (default: 13a); none: the text is in Moses tokens already",
     )
     add(
         "--alphas",
         type=alpha_list,
-        default="0:2:0.1",
+        default=_DEFAULTS["alphas"],
         metavar="LIST",
         help="exponents of the length penalty to try, FIRST:LAST:STEP or numbers with commas such "
         "as 0.6,1.0; together they take about the time of one (default: %(default)s)",
@@ -46,11 +65,6 @@ def add_tune_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="LIST",
             help=f"{what} to try, with commas; each takes a search of its own (default: the run's)",
         )
-    add(
-        "--checkpoint",
-        metavar="NAME",
-        help="weights to use, a name in the run's checkpoints/ or a path (default: the final ones)",
-    )
     add_target_language(parser)
     add_batch_arguments(parser)
     add("--json", metavar="FILE", help="write all scores here, for programs")
@@ -63,11 +77,22 @@ def add_tune_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check_files_given(options: argparse.Namespace) -> None:
     """Require a dev set, or `--reset` alone."""
-    given = [name for name in ("source", "reference", "json") if getattr(options, name) is not None]
+    defaults = {**_DEFAULTS, "alphas": alpha_list(_DEFAULTS["alphas"])}
+    given = [name for name in _OF_A_MEASUREMENT if getattr(options, name) != defaults.get(name)]
     if options.reset and given:
-        raise UserInputError(f"`--{given[0]}` does not go with `--reset`, which measures nothing.")
+        flag = given[0].replace("_", "-")
+        raise UserInputError(f"`--{flag}` does not go with `--reset`, which measures nothing.")
     if not options.reset and not {"source", "reference"} <= {*given}:
         raise UserInputError("`--source` and `--reference` must be given, or `--reset`.")
+
+
+def check_one_model(options: argparse.Namespace) -> None:
+    """Refuse to write the search of an ensemble, which has no run of its own."""
+    if is_ensemble(options) and not options.dry_run:
+        raise UserInputError(
+            "An ensemble has no run to write its search into: tune it with `--dry-run`, and give "
+            f"the values that are printed as flags. Received: {' '.join(options.runs)}"
+        )
 
 
 def alpha_list(text: str) -> list[float]:

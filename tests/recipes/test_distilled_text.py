@@ -1,0 +1,145 @@
+"""What a student reads where its teacher's translations are missing, damaged or of another one."""
+
+import json
+import shutil
+import types
+
+import pytest
+
+from keras_transformer import RunDirectory
+from keras_transformer.data import SentencePairs
+from keras_transformer.errors import UserInputError
+from keras_transformer.training import Devices
+from keras_transformer.translation_training import TranslationData
+from recipes.distilled import distilled_text
+from recipes.distilled.distilled_text import distilled_data
+from recipes.distilled.settings import DistilledSettings
+from recipes.distilled.teacher import Teacher
+
+pytestmark = pytest.mark.tensorflow
+
+SOURCES, REFERENCES = ["one two", "three"], ["eins zwei", "drei"]
+NBEST = [[["eins", -0.5], ["eins zwei", -1.0]], [["drei", -0.25], ["vier", -2.0]]]
+
+
+class Student:
+    """A student of the small run, whose teacher has no time to lose."""
+
+    def __init__(self, run, folder):
+        self.run = run
+        self.path = folder / "student"
+        self.translated = 0  # how often
+
+    def write_nbest(self, text, teacher, path, made_by, say):
+        self.translated += 1
+        path.write_text("".join(f"{json.dumps(one)}\n" for one in NBEST))
+
+    def begin(self, state=None, beam_size=2, run=None, **settings):
+        """The targets that it reads."""
+        data = TranslationData([SentencePairs(SOURCES, REFERENCES)])
+        teacher = Teacher.open([run or self.run], beam_size)
+        training = types.SimpleNamespace(
+            directory=RunDirectory(self.path), devices=Devices("CPU"), say=print, state=state
+        )
+        texts = distilled_data(data, teacher, DistilledSettings(**settings), training)
+        return [target for text in texts.train for _, target in text]
+
+    def resume(self, **settings):
+        return self.begin(state="of some steps", **settings)
+
+    @property
+    def folder(self):
+        """The translations."""
+        (folder,) = (self.path.parent / "distilled").iterdir()
+        return folder
+
+
+@pytest.fixture
+def student(trained_run, tmp_path, monkeypatch):
+    student = Student(trained_run, tmp_path)
+    monkeypatch.setattr(distilled_text, "write_nbest", student.write_nbest)
+    return student
+
+
+def message_of(call, **settings):
+    """The one line of a refusal."""
+    with pytest.raises(UserInputError) as caught:
+        call(**settings)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_a_teachers_smaller_beam_outranks_its_results(trained_run, tmp_path):
+    run = RunDirectory(shutil.copytree(trained_run, tmp_path / "run"))
+    run.write_search_defaults({"beam_size": 6, "num_results": 6})
+    search = Teacher.open([run.path], 2).search
+    assert (search["beam_size"], search["num_results"]) == (2, None)
+    assert Teacher.open([run.path]).search["num_results"] == 6
+
+
+def test_a_resumed_student_is_not_given_translations_of_a_changed_teacher(student, tmp_path):
+    assert student.begin() == student.resume() == ["eins", "drei"]
+    folder = student.folder
+    (folder.parent / "damaged").mkdir()
+    (folder.parent / "damaged" / "made_by.json").write_text("[")
+
+    changed = shutil.copytree(student.run, tmp_path / "changed")
+    with open(changed / "model.weights.h5", "ab") as weights:
+        weights.write(b"of a longer training")
+    message = message_of(student.resume, run=changed)
+    assert f" lacks the translations that {student.path} has begun with; " in message
+    assert f"those in {folder} are of other weights. Bring them or the teacher of then" in message
+    message = message_of(student.resume, beam_size=3)
+    assert f"those in {folder} are of other search. " in message
+    assert "`keras-transformer tune TEACHER --reset` undoes what `tune` has changed" in message
+    assert student.translated == 1
+    assert len(list(folder.parent.iterdir())) == 2
+
+
+def test_a_student_without_a_state_translates_again_and_one_with_a_state_does_not(student):
+    student.begin()
+    shutil.rmtree(student.folder)
+    message = message_of(student.resume)
+    assert f" lacks the translations that {student.path} has begun with. Bring them" in message
+    assert student.translated == 1
+    assert student.begin() == ["eins", "drei"]
+    assert student.translated == 2
+
+
+def test_a_resumed_student_chooses_again_what_it_has_translated(student):
+    student.begin()
+    (student.folder / "best.txt").unlink()
+    assert student.resume() == ["eins", "drei"]
+    (student.folder / "nbest.jsonl").unlink()
+    assert student.resume() == ["eins", "drei"]
+    assert student.translated == 1
+
+
+@pytest.mark.parametrize("way", ["sentence-bleu", "both"])
+def test_a_greedy_teacher_leaves_nothing_to_choose(student, way):
+    message = message_of(student.begin, beam_size=1, from_nbest=way)
+    assert message.startswith("`from_nbest` must be best where the teacher searches greedily")
+    assert message.endswith(f"Received: from_nbest={way}")
+    assert student.translated == 0
+    assert student.begin(beam_size=1) == ["eins", "drei"]
+    assert student.resume(beam_size=1, from_nbest=way)[-2:] == ["eins zwei", "drei"]  # as it began
+
+
+def test_no_more_than_the_damaged_is_to_be_removed(student):
+    student.begin(from_nbest="both")
+    folder = student.folder
+    best, nbest = folder / "best.txt", folder / "nbest.jsonl"
+    (folder / "notes.txt").write_text("of the user")
+    best.write_text("eins\n")
+    message = message_of(student.begin)
+    assert message.endswith("pairs. Remove this file alone to choose its translations again.")
+    best.unlink()
+    nbest.write_text("[]\n[]\n")
+    nearest = next(folder.glob("sentence-bleu-*.txt")).name
+    advice = f"Remove nbest.jsonl and {nearest} to translate again."
+    assert message_of(student.begin) == f"{nbest}, line 1 is damaged. {advice}"
+    nbest.write_text("[]\n")
+    assert message_of(student.begin).endswith(advice)
+    (folder / "made_by.json").write_text("[")
+    assert message_of(student.begin).endswith("beside it. Choose another --distilled.")
