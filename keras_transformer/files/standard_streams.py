@@ -92,7 +92,7 @@ def tell(message: str) -> None:
 
 
 def say(*lines: object) -> None:
-    """Print lines to standard output; a terminal that is gone takes none, and is no error."""
+    """Print lines to standard output, or nothing if its terminal has been closed."""
     try:
         print(*lines, sep="\n", flush=True)
     except OSError as error:

@@ -134,7 +134,7 @@ class RowGenerator:
     ) -> Iterator[tuple[int, float]]:
         """Yield `(index, log_prob)` of each pair of rows, EOS included.
 
-        One that is no number is a `UserInputError`; that of what is never produced may be -inf.
+        Raises a `UserInputError` for NaN. Targets that the search can never produce may have -inf.
         """
         for indices, *inputs in self._batches_of_pairs(source_rows, target_rows, progress):
             labels = self._pad([[*target_rows[i], self._tokens.eos] for i in indices])
@@ -149,7 +149,7 @@ class RowGenerator:
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Yield `(index, weights)` of each pair: float32 (target tokens, source tokens and EOS).
 
-        Weights that are no numbers are a `UserInputError`.
+        Raises a `UserInputError` for NaN.
         """
         for indices, *inputs in self._batches_of_pairs(source_rows, target_rows, progress):
             found = self._call(self._generator.alignment, *inputs)

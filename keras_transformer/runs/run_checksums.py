@@ -80,7 +80,7 @@ class RunChecksums:
         copy_file(source, destination, self.keeping(destination))
 
     def remove(self, path: Path) -> None:
-        """Remove a file, if it is there, and before it its checksum: without one it is no loss."""
+        """Remove a file if it exists, after its checksum, so that a kill leaves no file missing."""
         with file_lock(self.path.with_name(".checksums.lock"), on_wait=lambda: None):
             sums = self._read()
             if path.name in sums:

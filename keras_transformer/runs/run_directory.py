@@ -288,7 +288,7 @@ class RunDirectory:
             checkpoint: the file. None: the best checkpoint, or the last if none was ranked.
 
         Raises:
-            UserInputError: there is no checkpoint.
+            UserInputError: the run has no checkpoint.
         """
         path = self.checkpoints.best_or_last() if checkpoint is None else checkpoint
         if path is None:
