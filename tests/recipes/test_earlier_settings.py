@@ -13,6 +13,7 @@ from recipes.recipe_options import recipe_options
 from recipes.wmt14_en_de.settings import WMT14EnDeSettings
 from recipes.wmt14_en_fr.settings import WMT14EnFrSettings
 from recipes.wsj_parsing.settings import ParsingSettings
+from tests.training.cost.recorded_runs import write_run
 
 NEW = {
     "num_encoder_layers", "num_decoder_layers", "key_dim", "value_dim", "use_bias", "max_length",
@@ -55,16 +56,7 @@ def test_a_run_of_before_residual_connections_has_the_plain_one(value):
 
 
 def test_a_training_goes_on_and_starts_from_such_a_run_without_a_flag(tmp_path):
-    run = RunDirectory(tmp_path / "run")
-    run.path.mkdir()
-    record = {
-        "format": "keras_transformer run",
-        "format_version": 1,
-        "tokenizer_fingerprint": "0" * 64,
-        "vocabulary_size": 9,
-        "versions": {},
-    }
-    write_json(run.record_path, record)
+    run = RunDirectory(write_run(tmp_path / "run", metrics=False))
     earlier = Multi30kSettings(precision="float32").to_dict()
     del earlier["residual_connection"]
     write_json(run.settings_path, earlier)

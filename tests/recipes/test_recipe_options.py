@@ -8,6 +8,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import write_json
 from keras_transformer.settings import Settings, setting
 from recipes.recipe_options import recipe_options
+from tests.training.cost.recorded_runs import write_run
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -46,15 +47,7 @@ def test_a_settings_file_gives_what_no_flag_says(tmp_path):
 
 def test_a_training_from_a_run_has_its_settings_but_for_the_given_ones(tmp_path):
     origin = tmp_path / "first"
-    origin.mkdir()
-    record = {
-        "format": "keras_transformer run",
-        "format_version": 1,
-        "tokenizer_fingerprint": "0" * 64,
-        "vocabulary_size": 9,
-        "versions": {},
-    }
-    write_json(origin / "run.json", record)
+    write_run(origin, metrics=False)
     write_json(origin / "settings.json", {"steps": 9, "of_another_recipe": 1})
     options, _ = read("--from", str(origin))
     assert (options.origin, options.settings) == (origin, Example(steps=9))
