@@ -2,10 +2,12 @@
 
 import contextlib
 import gc
+import json
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 from keras_transformer.distribution import pip_install
@@ -86,12 +88,35 @@ def _import_keras() -> ModuleType:
             f"Keras's backend {missing} is not installed: {pip_install('tensorflow')}, "
             "or [jax] with KERAS_BACKEND=jax."
         ) from error
-    if keras.backend.backend() not in BACKENDS:
-        raise UserInputError(
-            f"KERAS_BACKEND must be one of {', '.join(BACKENDS)}. "
-            f"Received: {keras.backend.backend()}"
-        )
+    _checked_backend(keras.backend.backend())
     return keras
+
+
+def backend_name() -> str:
+    """The name of Keras's backend, found as Keras finds it, without the seconds of its import.
+
+    Raises:
+        UserInputError: this package does not support it.
+    """
+    if (keras := sys.modules.get("keras")) is not None:
+        return _checked_backend(keras.backend.backend())
+    if name := os.environ.get("KERAS_BACKEND"):
+        return _checked_backend(name)
+    home = Path.home() if os.access(Path.home(), os.W_OK) else Path("/tmp")
+    folder = Path(os.environ.get("KERAS_HOME", home / ".keras")).expanduser()
+    try:
+        settings = json.loads((folder / "keras.json").read_bytes())
+    except (OSError, ValueError):
+        settings = {}
+    return _checked_backend(settings.get("backend", "tensorflow"))
+
+
+def _checked_backend(name: str) -> str:
+    if name not in BACKENDS:
+        raise UserInputError(
+            f"KERAS_BACKEND must be one of {', '.join(BACKENDS)}. Received: {name}"
+        )
+    return name
 
 
 def leave_gpus_to_keras() -> None:

@@ -26,6 +26,10 @@ class CannotWrite(UserInputError):
     """A file could not be written, e.g. because the disk is full; an older file stays intact."""
 
 
+class CannotOpenExport(UserInputError):
+    """The engine of an export cannot open it, e.g. because it is of another version."""
+
+
 class WorkerLost(UserInputError):
     """Another machine of the training was lost; the message says how to resume on all of them."""
 

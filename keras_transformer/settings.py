@@ -78,10 +78,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            value_type, value = _value_type(type(self), field.name), getattr(self, field.name)
-            _check(field, value_type, value)
-            if value_type.plain is float and value is not None:
-                object.__setattr__(self, field.name, float(value))
+            _check(field, _value_type(type(self), field.name), getattr(self, field.name))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, SettingValue]) -> Self:
@@ -164,8 +161,16 @@ class Settings:
     def merge(
         cls, lower: Mapping[str, SettingValue], upper: Mapping[str, SettingValue]
     ) -> dict[str, SettingValue]:
-        """Merge two layers of settings; `upper` takes precedence."""
-        return {**lower, **upper}
+        """Merge two layers of settings; `upper` takes precedence.
+
+        Numbers that are equal stay as `lower` writes them, 3 or 3.0: prepared text is found by it.
+        """
+        merged = {**lower, **upper}
+        for name in lower.keys() & upper.keys():
+            old, new = lower[name], upper[name]
+            if old == new and isinstance(old, bool) == isinstance(new, bool):
+                merged[name] = old
+        return merged
 
 
 def _own_first(cls: type[Settings]) -> list[dataclasses.Field[Any]]:

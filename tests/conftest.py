@@ -6,9 +6,12 @@ import pathlib
 
 # Before TensorFlow is imported: its notes about CPU and CUDA say nothing of a test.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Graphs make garbage by the hundred thousand. The old objects are never looked through: there is
+# next to no garbage among them, and a machine that has put their memory aside takes a minute.
+gc.set_threshold(100_000, 20, 1000)
 
-import keras
-import pytest
+import keras  # noqa: E402
+import pytest  # noqa: E402
 
 TESTS = pathlib.Path(__file__).parent
 # What takes long, and first of it a file whose exports others wait for.
@@ -30,6 +33,12 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", "slow(backend=None): runs with `make test-full` only, on this backend or on any"
     )
+    if keras.backend.backend() == "tensorflow":
+        from tensorflow.python import pywrap_tfe
+
+        # A seed would have every graph made ready again, for the sake of random operations that
+        # keep a state: Keras has none.
+        pywrap_tfe.TFE_ContextClearCaches = lambda handle: None
 
 
 def core_folders(config):
@@ -43,6 +52,13 @@ def pytest_ignore_collect(collection_path, config):
     if config.option.markexpr == "core" and parts and collection_path.is_dir():
         return True if parts[0] not in core_folders(config) | SOME_CORE else None
     return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Look for examples in the package alone: tests have none."""
+    collectors = yield
+    return [one for one in collectors if type(one) is pytest.Module]
 
 
 def pytest_collection_modifyitems(config, items):
@@ -61,10 +77,13 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Spare the collector what lives to the end; graphs make garbage by the hundred thousand."""
-    gc.collect()
+    """Spare the collector what lives to the end."""
     gc.freeze()
-    gc.set_threshold(100_000, 20, 20)
+
+
+def pytest_sessionfinish():
+    """Leave to the end of the process what is left; pytest would look through it five times."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

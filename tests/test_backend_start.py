@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -52,6 +53,36 @@ def test_a_backend_that_is_not_there_is_one_line(backend, message):
     error = start(script, KERAS_BACKEND=backend)
     assert error.startswith(message)
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "environment", "name"),
+    [
+        (None, {"KERAS_BACKEND": ""}, "tensorflow"),
+        ({"backend": "jax"}, {"KERAS_BACKEND": ""}, "jax"),
+        ({"backend": "torch"}, {"KERAS_BACKEND": "jax"}, "jax"),
+    ],
+)
+def test_the_backend_has_the_name_that_keras_finds(settings, environment, name, tmp_path):
+    if settings is not None:
+        (tmp_path / "keras.json").write_text(json.dumps(settings))
+    script = (
+        "import sys; from keras_transformer.backend_start import backend_name\n"
+        "found = backend_name(); assert 'keras' not in sys.modules\n"
+        f"import keras; assert found == keras.backend.backend() == {name!r}, found"
+    )
+    start(script, KERAS_HOME=str(tmp_path), **environment)
+
+
+def test_a_backend_of_keras_json_must_be_supported(tmp_path):
+    (tmp_path / "keras.json").write_text('{"backend": "torch"}')
+    script = (
+        "import sys; from keras_transformer.backend_start import backend_name\n"
+        "try: backend_name()\n"
+        "except ValueError as error: print(error, file=sys.stderr)"
+    )
+    message = "KERAS_BACKEND must be one of tensorflow, jax. Received: torch\n"
+    assert start(script, KERAS_HOME=str(tmp_path), KERAS_BACKEND="") == message
 
 
 def test_the_package_is_a_program():

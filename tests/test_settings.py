@@ -92,9 +92,13 @@ def test_defaults_are_those_of_the_fields():
     assert Derived.defaults() == Derived().to_dict()
 
 
-def test_an_integer_of_a_float_becomes_one():
-    assert repr(Example(dropout=0).dropout) == "0.0"
-    assert repr(Example(steps=3).steps) == "3"
+@pytest.mark.parametrize("number", [0, 0.0])
+def test_a_number_stays_as_a_run_has_written_it(number):
+    """So that what was prepared with it is found again."""
+    run = Example(dropout=number).to_dict()
+    for given in (0, 0.0):
+        merged = Example.from_dict(Example.merge(run, {"dropout": given}))
+        assert repr(merged.dropout) == repr(number)
 
 
 def test_what_a_run_wrote_is_a_settings_file(tmp_path):

@@ -65,8 +65,8 @@ class BlockFolder:
         inputs: for each output the files that it is made of, block by block: one, or several
             parallel ones.
         settings: everything that decides the lines, JSON-compatible; must be the same on a resume.
-        provisional: given the settings that a job began with, returns the names of those that no
-            finished block depends on: it may go on with other values. None: none.
+        provisional: given the settings that a job began with and those of now, returns the names of
+            settings that no finished block depends on: they may differ. None: none.
 
     Example:
         >>> import tempfile
@@ -85,13 +85,13 @@ class BlockFolder:
         path: PathLike,
         inputs: Sequence[Sequence[InputFile]],
         settings: dict[str, Any],
-        provisional: Callable[[dict[str, Any]], Collection[str]] | None = None,
+        provisional: Callable[[dict[str, Any], dict[str, Any]], Collection[str]] | None = None,
     ) -> None:
         self.path = Path(path)
         self._inputs = [list(files) for files in inputs]
         # As they will be read again.
         self._record = _Record(json.loads(json_bytes(settings)), self._inputs)
-        self._provisional = provisional or (lambda settings: ())
+        self._provisional = provisional or (lambda begun, now: ())
         self._names = output_names([files[0].path for files in inputs])
         self._missing: list[set[int]] = []
         self._lock = contextlib.ExitStack()
@@ -168,7 +168,8 @@ class BlockFolder:
         settings = self._record.settings
         names = sorted(record.settings.keys() | settings.keys())
         other = [x for x in names if record.settings.get(x) != settings.get(x)]
-        other = [x for x in other if x not in self._provisional(record.settings)]
+        provisional = self._provisional(record.settings, settings)
+        other = [x for x in other if x not in provisional]
         if other:
             raise UserInputError(
                 f"{self.path} was begun with another {', '.join(f'`{x}`' for x in other)}. "

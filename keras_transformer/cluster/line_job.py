@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
-from keras_transformer.backend_start import CORES, THREADS
+from keras_transformer.backend_start import CORES, THREADS, backend_name
 from keras_transformer.cluster.attempts import MOST, start_attempts
 from keras_transformer.cluster.block_folder import BlockFolder, BlockName
 from keras_transformer.cluster.input_files import FilePart, InputFile, scan_file
@@ -154,8 +154,6 @@ def _answers(
     ray: ModuleType, work: LineWork, pieces: list[_Piece], workers: Workers
 ) -> Generator[dict[str, Any], None, None]:
     """The answers of the workers, as they come."""
-    import keras
-
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.target_max_block_size = 1  # each block by itself
@@ -175,7 +173,7 @@ def _answers(
             attempts,
             resources.num_cpus,
             os.getcwd(),
-            keras.backend.backend(),
+            backend_name(),
         ),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(size=resources.number),

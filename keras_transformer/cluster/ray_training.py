@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
-from keras_transformer.backend_start import CORES, LOG_LEVEL, THREADS
+from keras_transformer.backend_start import CORES, LOG_LEVEL, THREADS, backend_name
 from keras_transformer.cluster.ray_start import LOCAL, ray_cluster, said_by_ray
 from keras_transformer.cluster.remote_streams import RemoteStreams
 from keras_transformer.cluster.worker_resources import (
@@ -208,7 +208,7 @@ def _trainer(loop: _WorkerLoop, resources: Resources, storage: Path) -> Any:
 
     per_worker = {"CPU": resources.num_cpus, "GPU": resources.num_gpus}
     variables = {
-        "KERAS_BACKEND": _backend(),
+        "KERAS_BACKEND": backend_name(),
         LOG_LEVEL: os.environ.get(LOG_LEVEL, "2"),
         "COLUMNS": str(shutil.get_terminal_size().columns),
     }
@@ -240,13 +240,6 @@ def _trainer(loop: _WorkerLoop, resources: Resources, storage: Path) -> Any:
     from ray.train.tensorflow import TensorflowTrainer
 
     return TensorflowTrainer(loop, **options)
-
-
-def _backend() -> str:
-    import keras
-
-    name: str = keras.backend.backend()
-    return name
 
 
 def _raise_unless_lost(error: Exception) -> None:

@@ -100,7 +100,7 @@ def _lacking(ray: ModuleType, resources: Resources) -> list[str]:
     free = ray.available_resources()
     return [
         f"The cluster has {free.get(name, 0):g} free {name}s of the {number} that the workers "
-        "need: waiting for its other work"
+        "need: waiting for its other work. `--workers` asks for fewer"
         for name, number in needed.items()
         if free.get(name, 0) < number
     ]

@@ -13,9 +13,6 @@ from keras_transformer.files.checksum_list import (
     is_export,
 )
 
-# Where exports lie below a directory of versions or a run.
-_BELOW = ("*", "engines/*", "engines/*/*")
-
 
 def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
@@ -53,10 +50,12 @@ def _things_to_check(directory: pathlib.Path) -> list[pathlib.Path]:
     """The run or export at a path, and the exports below it, such as versions of a SavedModel."""
     from keras_transformer.runs.run_directory import RunDirectory
 
-    found = [path for pattern in _BELOW for path in sorted(directory.glob(pattern))]
-    below = [path for path in found if is_export(path) and not _is_hidden(path, directory)]
+    engines = RunDirectory(directory).engines_path
+    below = (directory.glob("*"), engines.glob("*"), engines.glob("*/*"))
+    found = [path for paths in below for path in sorted(paths)]
+    exports = [path for path in found if is_export(path) and not _is_hidden(path, directory)]
     is_one = is_export(directory) or RunDirectory(directory).record_path.is_file()
-    return [directory, *below] if is_one or not below else below
+    return [directory, *exports] if is_one or not exports else exports
 
 
 def _is_hidden(path: pathlib.Path, directory: pathlib.Path) -> bool:

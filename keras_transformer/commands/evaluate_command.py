@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+import math
 import pathlib
 import sys
 from collections.abc import Mapping
@@ -89,7 +90,12 @@ def add_parser(verbs: Verbs) -> None:
         "a paired bootstrap",
     )
     add("--output", metavar="FILE", help="write the translations of the averaged weights here")
-    add("--json", action="store_true", help="print JSON, for programs")
+    add(
+        "--json",
+        action="store_true",
+        help="print JSON, for programs; a perplexity is null "
+        "where none was measured or it is infinite",
+    )
 
 
 def evaluate(options: argparse.Namespace) -> None:
@@ -135,6 +141,10 @@ def evaluate(options: argparse.Namespace) -> None:
         }
     if options.output is not None:
         write_translations(options.output, translations)
+    if options.json:
+        for found in scores.values():
+            if found["perplexity"] == math.inf:  # JSON has no such number
+                found["perplexity"] = None
     print(json.dumps(card, indent=2, ensure_ascii=False) if options.json else scorecard_text(card))
 
 

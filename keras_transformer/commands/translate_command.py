@@ -143,8 +143,10 @@ def _translate_file(options: argparse.Namespace) -> None:
         settings["input_digest"] = hashlib.file_digest(file, "sha256").hexdigest()
     settings["model_digests"] = model_digests(options)
     total = sum(1 for _ in text_lines(options.input))  # fails now, not in an hour
-    search = SearchOptions(**given_search(options))
-    title = None if options.sample else search_text(search_record(search))
+    search = search_record(SearchOptions(**given_search(options)))
+    if options.engine == "ctranslate2":
+        search["length_penalty"] = "power"  # its own
+    title = None if options.sample else search_text(search)
     output: StreamedOutput | ResumableOutput
     if target.is_stream:
         output = StreamedOutput(target.path, total, title)

@@ -13,7 +13,7 @@ from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.commands.arguments.model_arguments import is_ensemble, load_translator
 from keras_transformer.commands.arguments.search_arguments import search_of
 from keras_transformer.commands.export_command import SEARCH as EXPORTED_SEARCH
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import CannotOpenExport, UserInputError
 from keras_transformer.files.checksum_list import check_files, has_checksums
 from keras_transformer.files.file_lock import file_lock
 from keras_transformer.files.json_files import read_record
@@ -81,8 +81,9 @@ def check_engine(options: argparse.Namespace) -> None:
 def load_engine(options: argparse.Namespace) -> "Engine":
     """The translator of `--engine`, from the run's export, which is made if it is missing.
 
-    It is also made anew if a file of it is damaged, if it is of other weights or, where the search
-    is part of it, of another search; the old one goes when the new one is there. Processes that use
+    It is also made anew if a file of it is damaged, if its engine cannot open it, if it is of other
+    weights or, where the search is part of it, of another search; the old one goes when the new one
+    is there. Processes that use
     one export take turns at this.
     """
     from keras_transformer.runs.run_directory import RunDirectory
@@ -95,7 +96,7 @@ def load_engine(options: argparse.Namespace) -> "Engine":
     with _alone(run, folder):
         try:
             _check_export(path, weights)
-            return engine.opened(path)
+            return _opened(engine, path)
         except _Unusable as error:
             tell(f"Making {path} for `--engine {options.engine}`: {error}.")
         with set_aside(path):
@@ -104,18 +105,31 @@ def load_engine(options: argparse.Namespace) -> "Engine":
 
 
 def _check_export(path: Path, weights: Path) -> None:
-    """Require a whole export of these weights."""
+    """Require an export of these weights, whose files are compared when it is opened."""
     if not path.exists():
         raise _Unusable("it is missing")
     if not has_checksums(path):
         raise _Unusable("it is damaged")
     try:
-        check_files(path)
         card = read_record(path / "model_card.json", _Card)
     except UserInputError as error:
         raise _Unusable("it is damaged") from error
     if [model.weights_sha256 for model in card.models] != [checksum(weights)]:
         raise _Unusable("it is of other weights")
+
+
+def _opened(engine: "_CTranslate2 | _LiteRT | _SavedModel", path: Path) -> "Engine":
+    """The translator of an export, unless the export is why it cannot be opened."""
+    try:
+        return engine.opened(path)
+    except CannotOpenExport as error:
+        raise _Unusable("it cannot be opened") from error
+    except UserInputError as error:
+        try:
+            check_files(path)
+        except UserInputError:
+            raise _Unusable("it is damaged") from error
+        raise
 
 
 @contextlib.contextmanager

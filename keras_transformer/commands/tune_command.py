@@ -56,7 +56,8 @@ def tune(options: argparse.Namespace) -> None:
     if options.reset:
         _reset(run)
         return
-    tell_search_taken(options)
+    several = {"beam_size": options.beam_sizes, "extra_length": options.extra_lengths}
+    tell_search_taken(options, ["alpha", *(name for name, values in several.items() if values)])
     tuning = _tuning(options, [run, *others])
     print(tuning_text(options, tuning))
     if not options.dry_run:

@@ -130,7 +130,12 @@ def check_sampling(
 
 
 def _check_uniforms(uniforms: Tensor, max_length: Any) -> None:
-    """Require a number for each token and EOS, where both sizes are known."""
+    """Require a number for each token and EOS of each output, where the sizes are known."""
+    if len(uniforms.shape) != 3:
+        raise ValueError(
+            "`uniforms` must have the shape (batch, num_samples, length). Received: uniforms of "
+            f"shape {tuple(uniforms.shape)}"
+        )
     length = uniforms.shape[2]
     if isinstance(length, int) and is_integer(max_length) and length <= max_length:
         raise ValueError(

@@ -111,7 +111,7 @@ def write_directory(
 
 @contextlib.contextmanager
 def scratch_directory(parent: PathLike) -> Iterator[Path]:
-    """Make an empty directory in `parent` that is removed behind the block.
+    """Make an empty directory in `parent` that is removed after the block.
 
     The leftovers of killed processes in `parent` are removed; what others are writing stays.
     """
@@ -128,7 +128,7 @@ def scratch_directory(parent: PathLike) -> Iterator[Path]:
 def set_aside(path: PathLike) -> Iterator[None]:
     """Free the name of a directory for the block, which writes a new one.
 
-    What was there is removed behind the block; if the block fails, it gets its name back.
+    What was there is removed after the block; if the block fails, it gets its name back.
     """
     path = Path(path)
     if not path.exists():

@@ -271,7 +271,7 @@ class Translator(SentenceTranslator):
     def batches(self, sentences: Iterable[str]) -> list[list[int]]:
         """The indices of sentences in the batches that `translate` makes of them, in its order.
 
-        Batches of a part of these sentences that begins and ends with one of them are the same.
+        Whole batches, one after another, are divided in the same way when they come alone.
 
         Args:
             sentences: the sentences to translate; an empty one is in no batch.

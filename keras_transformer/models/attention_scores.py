@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 import keras
 
-from keras_transformer.models import layer_names
 from keras_transformer.models.causal_stack import CausalStack
 from keras_transformer.models.decoder_stack import DecoderStack
-from keras_transformer.models.transformer_stacks import TransformerStacks
+from keras_transformer.models.ensemble import stacks_of
 from keras_transformer.types import Tensor
 
 
@@ -64,7 +63,7 @@ def attention_scores(
     Raises:
         ValueError: the model is of another kind, or lacks its source.
     """
-    stacks = attention_stacks(model)
+    stacks = stacks_of(model)
     if isinstance(stacks, CausalStack):
         decoder = _recorded(stacks.decoder_layers)
         DecoderStack(stacks.embedding, decoder, stacks.decoder_norm).decode(target_ids)
@@ -81,16 +80,6 @@ def attention_scores(
         [layer.scores[0] for layer in decoder],
         [layer.scores[1] for layer in decoder],
     )
-
-
-def attention_stacks(model: keras.Model) -> TransformerStacks | CausalStack:
-    """The layers of a model that `attention_scores` takes.
-
-    Raises:
-        ValueError: the model is of another kind.
-    """
-    has_source = layer_names.SOURCE_MASK in {layer.name for layer in model.layers}
-    return TransformerStacks.of(model) if has_source else CausalStack.of(model)
 
 
 def _recorded(layers: Sequence[keras.layers.Layer]) -> Any:

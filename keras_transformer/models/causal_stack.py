@@ -122,7 +122,7 @@ class CausalStack:
         if source_ids is not None:
             raise ValueError(
                 "`source_ids` must be None for a model without encoder. "
-                f"Received: source_ids of shape {_shape(source_ids)}"
+                f"Received: source_ids {_received(source_ids)}"
             )
         return self.decode(target_ids)
 
@@ -132,7 +132,7 @@ class CausalStack:
         """Raise a `ValueError`: such a model attends to itself alone."""
         raise ValueError(
             "A model without encoder has no attention to a source. "
-            f"Received: source_ids of shape {_shape(source_ids)}"
+            f"Received: source_ids {_received(source_ids)}"
         )
 
     def start(
@@ -183,5 +183,5 @@ class CausalStack:
         return DecoderStack(self.embedding, self.decoder_layers, self.decoder_norm)
 
 
-def _shape(ids: Tensor) -> tuple[int | None, ...]:
-    return tuple(ops.convert_to_tensor(ids).shape)
+def _received(ids: Tensor | None) -> str:
+    return "None" if ids is None else f"of shape {tuple(ops.convert_to_tensor(ids).shape)}"

@@ -143,12 +143,17 @@ def layers_of(
 ) -> TransformerStacks | CausalStack | TransformerEnsemble:
     """The layers of a model, or the ensemble of a list of models."""
     if not isinstance(model, (list, tuple)):
-        return _stacks_of(model)
-    members: Any = [_stacks_of(member) for member in model]
+        return stacks_of(model)
+    members: Any = [stacks_of(member) for member in model]
     return members[0] if len(members) == 1 else TransformerEnsemble(members)
 
 
-def _stacks_of(model: Member) -> TransformerStacks | CausalStack:
+def stacks_of(model: Member) -> TransformerStacks | CausalStack:
+    """The layers of one model.
+
+    Raises:
+        ValueError: the model is of another kind.
+    """
     if isinstance(model, (TransformerStacks, CausalStack)):
         return model
     names = {layer.name for layer in model.layers}

@@ -299,8 +299,9 @@ class SequenceGenerator:
         Raises:
             ValueError: the decoder has no such layer, or the model no encoder.
         """
-        source_ids, target_ids = map(ops.convert_to_tensor, (source_ids, target_ids))
-        return self.layers.cross_attention(source_ids, target_ids, layer)
+        if source_ids is not None:  # a model without encoder refuses any
+            source_ids = ops.convert_to_tensor(source_ids)
+        return self.layers.cross_attention(source_ids, ops.convert_to_tensor(target_ids), layer)
 
     def _start(
         self,

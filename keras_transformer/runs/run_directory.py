@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
@@ -211,7 +211,7 @@ class RunDirectory:
         remove_left_over(self.path)
         for path in (
             self.record_path,
-            *self._lasting_paths(),
+            *self._needed_paths(),
             self.metrics_path,
             self.validation_path,
             self.layers_path,
@@ -295,9 +295,9 @@ class RunDirectory:
             raise UserInputError(f"The run {self.path} holds no weights yet.")
         self.checksums.copy(path, self.weights_path)
 
-    def remove_results(self) -> None:
-        """Remove the final weights and their scores: the training goes on to others."""
-        for path in (self.scores_path, self.weights_path):
+    def remove_results(self, names: Iterable[str] = ()) -> None:
+        """Remove the final weights, their scores and further files: the training goes on."""
+        for path in (*(self.path / name for name in names), self.scores_path, self.weights_path):
             self.checksums.remove(path)
 
     def final_weights(self) -> Path | None:
@@ -306,10 +306,10 @@ class RunDirectory:
         return next((path for path in paths if path.is_file()), None)
 
     def needed_names(self) -> list[str]:
-        """Names of files that a run does not lose again once it has them."""
-        return [path.name for path in self._lasting_paths()]
+        """Names of files that must be there if they have a checksum."""
+        return [path.name for path in self._needed_paths()]
 
-    def _lasting_paths(self) -> tuple[Path, ...]:
+    def _needed_paths(self) -> tuple[Path, ...]:
         return (
             self.settings_path,
             self.model_path,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from keras_transformer.distribution import pip_install
-from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
+from keras_transformer.errors import SCORES_NOT_FINITE, CannotOpenExport, UserInputError
 from keras_transformer.inference.sentence_translator import SentenceTranslator
 from keras_transformer.search_options import (
     TRANSLATION,
@@ -266,7 +266,7 @@ def _opened(
         return engine(str(files.path), device="cpu", intra_threads=num_threads)
     except (RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())
-        raise UserInputError(f"CTranslate2 cannot open {files.path}: {reason}") from error
+        raise CannotOpenExport(f"CTranslate2 cannot open {files.path}: {reason}") from error
 
 
 def engine_class() -> type["ctranslate2.Translator"]:

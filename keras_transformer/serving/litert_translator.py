@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from keras_transformer.distribution import pip_install
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import CannotOpenExport, UserInputError
 from keras_transformer.serving.cpu_threads import cpu_threads
 from keras_transformer.serving.export_translator import ExportTranslator
 from keras_transformer.serving.litert_directory import TRANSLATE_IDS, LiteRTDirectory
@@ -39,7 +39,7 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
     Raises:
         ValueError: an argument breaks its rule.
         UserInputError: `ai-edge-litert` is not installed, or the directory holds no export, one of
-            a newer format, or one with missing or damaged files.
+            a newer format, or one with missing or damaged files, or that LiteRT cannot open.
 
     Example:
 
@@ -68,8 +68,12 @@ class LiteRTTranslator(ExportTranslator[list[int]]):
         self.settings = files.read_settings()
         self.source_tokenizer, self.tokenizer = files.load_tokenizers(self.settings)
         self._tags = TargetTags(self.source_tokenizer, target_language)
-        self._model = interpreter(model_path=str(files.model_path), num_threads=num_threads)
-        self._translate_ids = self._model.get_signature_runner(TRANSLATE_IDS)
+        try:
+            self._model = interpreter(model_path=str(files.model_path), num_threads=num_threads)
+            self._translate_ids = self._model.get_signature_runner(TRANSLATE_IDS)
+        except (RuntimeError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            raise CannotOpenExport(f"LiteRT cannot open {files.model_path}: {reason}") from error
         self._lock = threading.Lock()
 
     def _encode(

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from keras_transformer.distribution import pip_install
-from keras_transformer.errors import SentenceTooLong, UserInputError
+from keras_transformer.errors import CannotOpenExport, SentenceTooLong, UserInputError
 from keras_transformer.files.checksum_list import check_files
 from keras_transformer.files.json_files import read_record
 from keras_transformer.serving.export_translator import ExportTranslator
@@ -130,4 +130,4 @@ def _load(path: Path) -> Any:
         return tf.saved_model.load(path)
     except (OSError, ValueError, tf.errors.OpError) as error:
         reason = " ".join(str(error).split())
-        raise UserInputError(f"{path} cannot be loaded: {reason}. {_ADVICE}") from error
+        raise CannotOpenExport(f"{path} cannot be loaded: {reason}. {_ADVICE}") from error

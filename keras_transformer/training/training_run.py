@@ -83,6 +83,8 @@ class TrainingRun:
         device_tflops: TFLOP/s of one device. None: those of known devices.
         probe: whether to try the largest batch first.
         command: the command line that started the training, for the records of the run.
+        results: names of further files that its end writes into the run directory. As the final
+            weights and the scores they are removed when the training goes on.
 
     Attributes:
         directory: the `RunDirectory`.
@@ -151,6 +153,7 @@ class TrainingRun:
         device_tflops: float | None = None,
         probe: bool = True,
         command: str = "",
+        results: Sequence[str] = (),
     ) -> None:
         if steps is None and minutes is None:
             raise ValueError("One of `steps` and `minutes` must be given. Received: None for both")
@@ -178,6 +181,7 @@ class TrainingRun:
         self.device_tflops = device_tflops
         self.probe = probe
         self.command = command
+        self.results = results
         self._origin_path = origin
         self._started_devices = devices
         self._given_accumulate = accumulate
@@ -363,8 +367,8 @@ class TrainingRun:
         self._contexts.push(self._fit.break_off)
         self._fit.interrupt.__enter__()
         model.stop_training = self._fit.limit_reached is not None
-        if self.is_chief and self.state and not model.stop_training:
-            self.directory.remove_results()
+        if self.is_chief and not model.stop_training:
+            self.directory.remove_results(self.results)
         self._fit.list.validate_if_due(**self._validation)
         self._has_ended = model.stop_training
 

@@ -1,10 +1,13 @@
 """BLEU on the dev text during a translation training."""
 
 import itertools
+import warnings
+from collections.abc import Sequence
 
 import keras
 
 from keras_transformer import training
+from keras_transformer.errors import LongSentenceWarning
 from keras_transformer.inference.translator import Translator
 from keras_transformer.translation_training.settings import TranslationSettings
 from keras_transformer.translation_training.training_batches import TrainingBatches
@@ -46,9 +49,15 @@ def bleu_validators(
         list(itertools.chain(*batches_of_search[start : start + BATCHES_AT_ONCE]))
         for start in range(0, len(batches_of_search), BATCHES_AT_ONCE)
     ]
+
+    def translate(part: Sequence[str]) -> list[str]:
+        with warnings.catch_warnings():  # `batches` has warned, with the numbers of all sentences
+            warnings.simplefilter("ignore", LongSentenceWarning)
+            return translator.translate(part)
+
     return [
         training.BleuValidation(
-            translator.translate,
+            translate,
             list(sources),
             list(targets),
             path=run.directory.samples_path if run.is_chief else None,

@@ -15,7 +15,7 @@ from typing import Any
 from keras_transformer import RunDirectory, Translator
 from keras_transformer.data import ParallelText
 from keras_transformer.evaluation import bleu, chrf
-from keras_transformer.files import write_json, write_text
+from keras_transformer.files import say, write_json, write_text
 from keras_transformer.search_options import search_record, search_text
 from recipes.distilled.report import RESULT, TABLE, markdown_table
 from recipes.distilled.runtimes import RUNTIMES, Translate, runtimes_of
@@ -68,7 +68,7 @@ def compare(
     tokenize = str(student.settings().get("bleu_tokenize", "13a"))
     timed = sources[:: -(-len(sources) // MOST_TIMED)]
     systems = _systems(teacher, student)
-    print(f"\nComparing {len(systems)} systems on {text.name}", flush=True)
+    say(f"\nComparing {len(systems)} systems on {text.name}")
     results = [_quality(system, sources, references, tokenize) for system in systems]
     with tempfile.TemporaryDirectory(dir=student.path, prefix=".partial-exports-") as folder:
         found = _runtimes(systems, pathlib.Path(folder) if exports else None)
@@ -92,7 +92,7 @@ def compare(
     write_json(student.path / RESULT, content)
     table = markdown_table(content)
     write_text(student.path / TABLE, table)
-    print(f"\n{table}\nThe table is in {student.path / TABLE}, all figures in {RESULT}")
+    say(f"\n{table}\nThe table is in {student.path / TABLE}, all figures in {RESULT}")
     return content
 
 
@@ -147,18 +147,18 @@ def _runtimes(systems: Sequence[System], folder: pathlib.Path | None) -> list[di
     """The runtimes of each system; why one is missing is said once."""
     said: set[str] = set()
 
-    def say(line: str) -> None:
+    def say_once(line: str) -> None:
         if line not in said:
-            print(line, flush=True)
+            say(line)
         said.add(line)
 
     found = []
     for number, system in enumerate(systems):
         path = None if folder is None else folder / str(number)
         if path is not None:
-            print(f"Exporting {system.name}, {system.search}", flush=True)
+            say(f"Exporting {system.name}, {system.search}")
             path.mkdir()
-        found.append(runtimes_of(system.translator, path, say))
+        found.append(runtimes_of(system.translator, path, say_once))
     return found
 
 

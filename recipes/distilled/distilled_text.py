@@ -146,8 +146,9 @@ def _lost_translations(
         if "search" in names:
             undo = " (`keras-transformer tune TEACHER --reset` undoes what `tune` has changed)"
     return UserInputError(
-        f"{folder} lacks the translations that {student} has begun with{found}. Bring them or the "
-        f"teacher of then back{undo}, give the --distilled of then, or begin anew with --overwrite."
+        f"{folder} lacks the translations that {student} has begun with{found}. Put them back, or "
+        f"the teacher as it was{undo}; or name their folder with --distilled; or begin anew with "
+        "--overwrite."
     )
 
 

@@ -14,6 +14,7 @@ from keras_transformer.translation_training import (
 )
 from recipes.distilled.comparison import compare
 from recipes.distilled.distilled_text import distilled_data
+from recipes.distilled.report import RESULT, TABLE
 from recipes.distilled.student_options import student_options
 from recipes.distilled.teacher import Teacher
 
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
     """Translate, train, score and compare; `arguments` are those of the command line."""
     options, values = student_options(__doc__, arguments)
     settings = options.settings
-    with training.TrainingRun.of(options) as run:
+    with training.TrainingRun.of(options, results=[RESULT, TABLE]) as run:
         # Text
         original = text_of(values)
         teacher = Teacher.open(values.teacher, settings.teacher_beam_size)

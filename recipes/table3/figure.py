@@ -1,6 +1,7 @@
 """The figure of the table: how far each row is from base, here and in the paper."""
 
 import io
+import math
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -31,6 +32,7 @@ def write_figure(rows: Sequence[RowResult], path: pathlib.Path) -> str:
     Returns:
         A line that says where it is, or why there is none.
     """
+    rows = [row for row in rows if math.isfinite(row.perplexity)]  # others have diverged
     others = [row for row in rows if row.row != "base"]
     base = next((row for row in rows if row.row == "base"), None)
     if base is None or not others:

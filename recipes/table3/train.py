@@ -12,7 +12,7 @@ from keras_transformer.translation_training import (
     make_tokenizers,
     write_report,
 )
-from recipes.table3.row_result import check_dev_text, write_result
+from recipes.table3.row_result import RESULT, check_dev_text, write_result
 from recipes.table3.table_runs import RowRun, read_arguments, train_rows
 
 
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
 def train_row(row: RowRun) -> int | None:
     """Train and score a row, or go on with it; returns the exit code of a signal, else None."""
     settings = row.options.settings
-    with training.TrainingRun.of(row.options) as run:
+    with training.TrainingRun.of(row.options, results=[RESULT]) as run:
         # Text
         texts = row.read_text()
 

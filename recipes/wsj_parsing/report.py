@@ -22,7 +22,7 @@ from keras_transformer.training import TrainingRun, training_cost
 from recipes.wsj_parsing.settings import ParsingSettings
 from recipes.wsj_parsing.tree_data import TreeData
 
-GOLD, PARSED, REPAIRED = "dev.gold.mrg", "dev.parsed.mrg", "dev.repaired.mrg"
+TREES = GOLD, PARSED, REPAIRED = "dev.gold.mrg", "dev.parsed.mrg", "dev.repaired.mrg"
 EXAMPLES, EXAMPLE_WORDS = 3, 12
 
 
@@ -135,12 +135,6 @@ def check_dev_set(data: TreeData, model: keras.Model, settings: ParsingSettings)
         parser.check_lengths([tree.words() for tree in data.gold])
     except SentenceTooLong as error:
         raise UserInputError(f"Tree {error.index + 1} of the dev set {error.fault}") from error
-
-
-def remove_parses(run: RunDirectory) -> None:
-    """Remove the trees that an older run left in the directory."""
-    for name in (GOLD, PARSED, REPAIRED):
-        (run.path / name).unlink(missing_ok=True)
 
 
 def report(

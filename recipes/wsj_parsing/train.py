@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from keras_transformer import losses, metrics, models, optimizers, training
 from keras_transformer.command_line import run_command
 from recipes.recipe_options import recipe_options
-from recipes.wsj_parsing.report import check_dev_set, remove_parses, report
+from recipes.wsj_parsing.report import TREES, check_dev_set, report
 from recipes.wsj_parsing.settings import ParsingSettings
 from recipes.wsj_parsing.tree_data import make_batches
 from recipes.wsj_parsing.treebank import add_treebank_arguments, make_tokenizers, treebanks
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         fine_tuning=False,
     )
     settings = options.settings
-    with training.TrainingRun.of(options) as run:
+    with training.TrainingRun.of(options, results=TREES) as run:
         # Text
         train_texts, dev_text = treebanks(values)
 
@@ -56,8 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         run.begin(
             trainer, data.train, data.dev, tokenizer=tokenizer, source_tokenizer=source_tokenizer
         )
-        if run.is_chief and not run.state:
-            remove_parses(run.directory)
         trainer.fit(run.batches(data.train), callbacks=run.callbacks, **run.fit_options)
         if run.is_chief:
             # Average

@@ -103,9 +103,8 @@ def test_another_job_is_refused(tmp_path):
 
 
 def test_what_no_finished_block_depends_on_may_change(tmp_path):
-
-    def provisional(settings):
-        return ["long_lines"] if settings["long_lines"] == "refuse" else []
+    def provisional(begun, now):
+        return ["long_lines"] if begun["long_lines"] == "refuse" else []
 
     for value in ("refuse", "refuse", "cut", "cut"):
         with (

@@ -35,6 +35,12 @@ def sentences(tmp_path):
     return write_sentences(tmp_path / "many.en", 600)
 
 
+@pytest.fixture
+def few_sentences(tmp_path):
+    """A file of three blocks."""
+    return write_sentences(tmp_path / "few.en", 120)
+
+
 def write_sentences(path, number):
     generator = random.Random(1)
     lines = [" ".join(generator.choices(ENGLISH, k=generator.randint(1, 4))) for _ in range(number)]
@@ -45,7 +51,12 @@ def write_sentences(path, number):
 @pytest.fixture
 def expected(sentences, trained_run, tmp_path):
     """Their translations by one process."""
-    path = tmp_path / "expected"
+    return translations(sentences, trained_run, tmp_path)
+
+
+def translations(sentences, trained_run, folder):
+    """What one process translates."""
+    path = folder / "expected"
     arguments = ["--input", sentences, "--output", path, "--batch-size", "5"]
     assert call("translate", trained_run, *arguments) == 0
     return path.read_text()
@@ -80,6 +91,16 @@ def at_first_block(output, action):
     thread.join()
 
 
+@contextlib.contextmanager
+def driving(command):
+    """A process of the command line, which is killed if the block fails."""
+    with subprocess.Popen([sys.executable, "-m", "keras_transformer", *command]) as driver:
+        try:
+            yield driver
+        finally:
+            driver.kill()
+
+
 def wait_for_blocks(output, number):
     end = time.monotonic() + SECONDS
     while len(finished_blocks(output)) < number:
@@ -92,19 +113,21 @@ def finished_blocks(output):
 
 
 def test_many_files_of_every_kind_are_translated_in_order(
-    cluster, trained_run, sentences, expected, tmp_path, capfd
+    cluster, trained_run, few_sentences, tmp_path, capfd
 ):
+    expected = translations(few_sentences, trained_run, tmp_path)
     compressed, output = tmp_path / "more.en.gz", tmp_path / "out"
-    compressed.write_bytes(gzip.compress(sentences.read_bytes()))
-    command = on_cluster(cluster, trained_run, sentences, output)
+    compressed.write_bytes(gzip.compress(few_sentences.read_bytes()))
+    command = on_cluster(cluster, trained_run, few_sentences, output)
     command.insert(command.index("--output"), compressed)
+    capfd.readouterr()
     assert call(*command) == 0
-    assert (output / "many.en").read_text() == expected
+    assert (output / "few.en").read_text() == expected
     assert (output / "more.en").read_text() == expected
-    assert sorted(os.listdir(output)) == ["many.en", "more.en"]
+    assert sorted(os.listdir(output)) == ["few.en", "more.en"]
     assert capfd.readouterr().err == ""
     assert call(*command) == 2
-    assert "many.en exists. It is not overwritten." in capfd.readouterr().err
+    assert "few.en exists. It is not overwritten." in capfd.readouterr().err
 
 
 @pytest.mark.slow
@@ -196,30 +219,30 @@ def test_a_killed_driver_goes_on(cluster, trained_run, sentences, expected, tmp_
 
 
 def test_bad_lines_and_clusters_are_one_line_on_stderr(
-    cluster, trained_run, sentences, tmp_path, capfd
+    cluster, trained_run, few_sentences, tmp_path, capfd
 ):
-    with sentences.open("a") as file:
+    with few_sentences.open("a") as file:
         file.write("one " * 40 + "\n")
     output = tmp_path / "out"
     flags = ["--max-source-length", 30, "--workers", 1]
-    assert call(*on_cluster(cluster, trained_run, sentences, output, *flags)) == 2
+    assert call(*on_cluster(cluster, trained_run, few_sentences, output, *flags)) == 2
     error = capfd.readouterr().err.splitlines()
     assert len(error) == 1
-    assert f"Line 601 of {sentences} has" in error[0]
+    assert f"Line 121 of {few_sentences} has" in error[0]
     # The same with lines cut goes on, in blocks of the size that it began with.
     flags += ["--long-lines", "cut", "--block-lines", 7]
-    assert call(*on_cluster(cluster, trained_run, sentences, output, *flags)) == 0
+    assert call(*on_cluster(cluster, trained_run, few_sentences, output, *flags)) == 0
     printed = capfd.readouterr().err
     assert "blocks have 50 lines" in printed
-    assert re.search(r"going on behind \d+ of 601 lines", printed)
-    assert len((output / "many.en").read_text().splitlines()) == 601
+    assert re.search(r"going on behind \d+ of 121 lines", printed)
+    assert len((output / "few.en").read_text().splitlines()) == 121
     output = tmp_path / "other"
-    for_a_uri = on_cluster(cluster, trained_run, sentences, "s3://bucket/out")
+    for_a_uri = on_cluster(cluster, trained_run, few_sentences, "s3://bucket/out")
     assert call(*for_a_uri) == 2
     assert "not a URI. Received: s3://bucket/out" in capfd.readouterr().err
-    assert call(*on_cluster(cluster, trained_run, sentences, output, "--workers", 9)) == 2
+    assert call(*on_cluster(cluster, trained_run, few_sentences, output, "--workers", 9)) == 2
     assert "room for 2 workers of 1 CPUs. Received: 9 workers" in capfd.readouterr().err
-    cluster_of_none = [*on_cluster(cluster, trained_run, sentences, output), "--cluster", "no:1"]
+    cluster_of_none = on_cluster(cluster, trained_run, few_sentences, output, "--cluster", "no:1")
     assert call(*cluster_of_none) == 2
     assert "The Ray cluster no:1 cannot be joined" in capfd.readouterr().err
 
@@ -277,19 +300,19 @@ def test_twenty_thousand_sentences_survive_every_loss(cluster, trained_run, tmp_
     command = on_cluster(cluster, trained_run, sentences, output, *batches)
     command = [str(x) for x in command]
     node = cluster.add_node(num_cpus=1)
-    driver = subprocess.Popen([sys.executable, "-m", "keras_transformer", *command])
-    wait_for_blocks(output, 20)
-    os.kill(processes(cluster, WORKER)[0], signal.SIGKILL)
-    wait_for_blocks(output, 80)
-    cluster.remove_node(node, allow_graceful=False)
-    wait_for_blocks(output, 160)
-    driver.kill()
-    assert driver.wait(SECONDS) == -signal.SIGKILL
+    with driving(command) as driver:
+        wait_for_blocks(output, 20)
+        os.kill(processes(cluster, WORKER)[0], signal.SIGKILL)
+        wait_for_blocks(output, 80)
+        cluster.remove_node(node, allow_graceful=False)
+        wait_for_blocks(output, 160)
+        driver.kill()
+        assert driver.wait(SECONDS) == -signal.SIGKILL
     finished = {path.name: path.stat().st_mtime_ns for path in finished_blocks(output)}
     assert 160 <= len(finished) < 400
-    driver = subprocess.Popen([sys.executable, "-m", "keras_transformer", *command])
-    wait_for_blocks(output, len(finished) + 20)
-    again = {path.name: path.stat().st_mtime_ns for path in finished_blocks(output)}
-    assert finished.items() <= again.items()  # not repeated
-    assert driver.wait(10 * SECONDS) == 0
+    with driving(command) as driver:
+        wait_for_blocks(output, len(finished) + 20)
+        again = {path.name: path.stat().st_mtime_ns for path in finished_blocks(output)}
+        assert finished.items() <= again.items()  # not repeated
+        assert driver.wait(10 * SECONDS) == 0
     assert (output / "many.en").read_text() == expected.read_text()

@@ -3,6 +3,8 @@
 import os
 import random
 import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -65,21 +67,25 @@ def test_the_files_are_the_same(cluster, text, tokenizer, options, tmp_path, mon
 
 @pytest.mark.slow
 def test_a_killed_worker_costs_nothing(cluster, text, tokenizer, tmp_path):
-    killed = []
-
-    class Killing(RaySifter):
-        def __call__(self, *arguments):
-            for number, kept in enumerate(super().__call__(*arguments)):
-                yield kept
-                if not number:
-                    killed.append(processes(cluster, "^ray::(_sifted|IDLE)")[0])
-                    os.kill(killed[0], signal.SIGKILL)
-
     filters = PairFilters(duplicates=True)
     prepare_corpus(text, tokenizer, tmp_path / "one", filters=filters)
-    sift = Killing(cluster.address, window=2)
-    prepare_corpus(text, tokenizer, tmp_path / "many", filters=filters, sift=sift)
-    assert killed
+    done = threading.Event()
+
+    def kill_one():
+        while not done.wait(0.01):
+            if found := processes(cluster, "^ray::_sifted"):  # in the middle of its work
+                os.kill(found[0], signal.SIGKILL)
+                return found[0]
+        return None
+
+    with ThreadPoolExecutor(1) as thread:
+        killed = thread.submit(kill_one)
+        try:
+            sift = RaySifter(cluster.address, window=2)
+            prepare_corpus(text, tokenizer, tmp_path / "many", filters=filters, sift=sift)
+        finally:
+            done.set()
+    assert killed.result()
     assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
 
 

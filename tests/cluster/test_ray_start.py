@@ -18,7 +18,7 @@ from keras_transformer.cluster.ray_start import ray_cluster
 before = dict(os.environ)
 with ray_cluster("local") as ray:
     assert ray.get(ray.remote(lambda: 1).remote()) == 1
-    processes = psutil.Process().children(recursive=True)
+    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
     sockets = [one for process in processes for one in process.net_connections("inet")]
     listening = {one.laddr.ip for one in sockets if one.status == psutil.CONN_LISTEN}
     commands = [" ".join(process.cmdline()) for process in processes]
@@ -38,6 +38,7 @@ def test_it_listens_on_loopback_alone_without_telemetry():
     assert {address.removeprefix("::ffff:") for address in addresses} == {"127.0.0.1"}
     assert any("raylet" in command for command in commands)
     pages = [command for command in commands if "dashboard/dashboard.py" in command]
+    assert pages
     assert all("--disable-frontend" in command for command in pages)
     assert added["RAY_USAGE_STATS_ENABLED"] == "0"
     assert "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER" not in added

@@ -54,7 +54,8 @@ def test_other_work_is_told(capsys, monkeypatch):
     ray = types.SimpleNamespace(available_resources=lambda: {"CPU": 1.0, "memory": 9.0})
     tell_of_other_work(ray, Resources(2, 1, 0))
     assert capsys.readouterr().err == (
-        "The cluster has 1 free CPUs of the 2 that the workers need: waiting for its other work\n"
+        "The cluster has 1 free CPUs of the 2 that the workers need: waiting for its other work. "
+        "`--workers` asks for fewer\n"
     )
     tell_of_other_work(ray, Resources(1, 1, 0))
     assert capsys.readouterr().err == ""

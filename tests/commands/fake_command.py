@@ -5,16 +5,18 @@ import types
 
 from keras_transformer import backend_start, cli
 from keras_transformer.commands import translate_command
-from keras_transformer.commands.arguments import model_arguments, parallel_lines
+from keras_transformer.commands.arguments import model_arguments
+from keras_transformer.commands.lines import pair_lines
 from tests.commands.fake_translator import FakeTranslator
 
 
 def main():
     """Run the command as its own process would, without Keras."""
+    sys.modules["keras"] = None  # an import would take seconds, unseen
     sys.modules["keras_transformer.inference.translator"] = types.SimpleNamespace(
         Translator=FakeTranslator
     )
-    for module in (backend_start, model_arguments, parallel_lines, translate_command):
+    for module in (backend_start, model_arguments, pair_lines, translate_command):
         module.start_backend_quietly = lambda **_: None
     translate_command.model_digests = lambda _: [FakeTranslator.weights]
     FakeTranslator.calls = []

@@ -9,6 +9,7 @@ import pytest
 from keras_transformer import cli
 from keras_transformer.command_line import line_stream
 from keras_transformer.command_line.resumable_output import ResumableOutput
+from keras_transformer.commands import translate_command
 from keras_transformer.commands.arguments import model_arguments, search_arguments
 from keras_transformer.errors import UserInputError
 from tests.commands.fake_translator import FakeTranslator
@@ -193,12 +194,15 @@ class TestFiles:
         [
             (["--beam-size=5", "--alpha=1.4"], "\rbeam 5, alpha 1.4:   0%|"),
             (["--output=/dev/null"], "\rbeam 4, alpha 0.6:   0%|"),
+            (["--engine=ctranslate2"], "\rbeam 4, alpha 0.6 (power):   0%|"),
             (["--sample"], "\r  0%|"),
         ],
     )
     def test_the_bar_names_the_search(self, command, tmp_path, monkeypatch, flags, begins):
         (tmp_path / "in.txt").write_text("a\n")
         monkeypatch.setattr(sys, "stderr", Terminal())
+        load = FakeTranslator.load
+        monkeypatch.setattr(translate_command, "load_engine", lambda options: load(options.runs))
         assert self.translate(command, tmp_path, *flags)[0] == 0
         assert sys.stderr.getvalue().startswith(begins)
 

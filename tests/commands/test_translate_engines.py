@@ -18,6 +18,7 @@ from keras_transformer.commands.translate_engines import (
     _Unusable,
 )
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.file_lock import file_lock
 from keras_transformer.inference.translator import Translator
 from keras_transformer.serving.litert_translator import LiteRTTranslator
@@ -95,15 +96,15 @@ def test_a_saved_model_says_what_the_translator_says(run, translated):
     path = run / "engines" / "saved-model-float32" / "1"
     flags = ["--beam-size=2", "--extra-length=8", "--max-source-length=40"]
     expected = Translator.load(run, beam_size=2, extra_length=8).translate(TEXT.splitlines())
-    told = f"Making {path} for `--engine saved-model`: it is missing."
-    assert translated(run, "saved-model", *flags) == (0, expected, [told])
-    assert translated(run, "saved-model", *flags, "--batch-size=2") == (0, expected, [])
-    code, lines, (refusal,) = translated(run, "saved-model", *flags, text="one " * 100)
-    assert (code, lines) == (2, [])
-    assert "Line 1 of standard input has more than 40 tokens" in refusal
-    cut = translated(run, "saved-model", *flags, "--long-lines=cut", text="one " * 100)
-    assert (cut[0], len(cut[1])) == (0, 1)
-    assert "Line 1 of standard input has more than 40 tokens" in cut[2][0]
+    long = "one " * 100 + "\n"
+    code, lines, (told, refusal) = translated(run, "saved-model", *flags, text=TEXT + long)
+    assert (code, lines) == (2, expected)
+    assert told == f"Making {path} for `--engine saved-model`: it is missing."
+    assert "Line 6 of standard input has more than 40 tokens" in refusal
+    flags += ["--batch-size=2", "--long-lines=cut"]
+    code, lines, (cut,) = translated(run, "saved-model", *flags, text=long + TEXT)
+    assert (code, lines[1:]) == (0, expected)
+    assert "Line 1 of standard input has more than 40 tokens" in cut
     for flag in ("--n-best=2", "--target-language=deu", "--long-lines=split"):
         assert translated(run, "saved-model", flag)[0] == 2
 
@@ -158,6 +159,17 @@ def test_other_weights_and_damage_make_it_anew(run, translated):
     (path / "model.bin").write_bytes(b"damaged")
     assert translated(run, "ctranslate2") == (0, lines, told)
     assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_an_export_that_its_engine_refuses_is_made_anew(run, translated):
+    """As one of a version of CTranslate2 to come."""
+    path = run / "engines" / "ctranslate2-float32"
+    code, lines, _ = translated(run, "ctranslate2")
+    (path / "model.bin").write_bytes(b"\xff" * 99)
+    write_checksums(path)
+    told = [f"Making {path} for `--engine ctranslate2`: it cannot be opened."]
+    assert translated(run, "ctranslate2") == (code, lines, told)
+    assert translated(run, "ctranslate2") == (0, lines, [])
 
 
 def test_a_good_export_stays_whatever_else_is_wrong(run, translated, monkeypatch):

@@ -109,12 +109,17 @@ def test_equals_the_enumeration_of_all_outputs_when_the_beam_holds_them_all():
     np.testing.assert_allclose(scores[0], sorted(outputs.values(), reverse=True), atol=1e-5)
 
 
+# JAX compiles each search: there three of a kind are in `make test`.
 @pytest.mark.parametrize(
     ("seed", "length_penalty", "ending"),
     [
-        *((seed, "gnmt", "any") for seed in range(8)),
-        *((seed, "power", "any") for seed in range(8, 12)),
-        *((seed, "power", "transformers") for seed in range(12, 20)),
+        pytest.param(seed, form, ending, marks=[] if rank < 3 else pytest.mark.slow(backend="jax"))
+        for seeds, form, ending in (
+            (range(8), "gnmt", "any"),
+            (range(8, 12), "power", "any"),
+            (range(12, 20), "power", "transformers"),
+        )
+        for rank, seed in enumerate(seeds)
     ],
 )
 def test_equals_a_reference(seed, length_penalty, ending):
@@ -166,13 +171,6 @@ def test_a_sentence_alone_and_among_others():
         )
         assert ids[row].tolist() == alone_ids[0].tolist()
         np.testing.assert_allclose(scores[row], alone_scores[0], atol=1e-5)
-
-
-def test_padding_and_bos_are_never_produced_and_keep_their_probability():
-    step = chain_step({BOS: {TOKENS.pad: 0.5, BOS: 0.3, A: 0.2}, A: {TOKENS.pad: 0.6, EOS: 0.4}})
-    ids, scores = search(step, beam_size=1)
-    assert without_padding(ids[0, 0]) == (A, EOS)
-    np.testing.assert_allclose(scores[0, 0], math.log(0.2 * 0.4), rtol=1e-5)
 
 
 def test_special_ids_come_from_the_record():

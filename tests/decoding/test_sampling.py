@@ -172,6 +172,21 @@ def test_refuses_too_few_numbers():
         )
 
 
+def test_refuses_numbers_of_another_shape():
+    message = r"`uniforms` must have the shape \(batch, num_samples, length\). .*\(1, 2\)$"
+    with pytest.raises(ValueError, match=message):
+        sample(
+            ONE_TOKEN,
+            (),
+            np.zeros((1, 2)),
+            batch_size=1,
+            num_samples=1,
+            limits=[1],
+            special_tokens=TOKENS,
+            max_length=1,
+        )
+
+
 def test_logits_that_are_no_numbers_end_at_the_limit():
     def step(tokens, index, state):
         return ops.full((1, 2, 7), float("nan"), dtype="float32"), state

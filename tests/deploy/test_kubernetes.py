@@ -151,7 +151,7 @@ def test_a_training_goes_on_after_a_restart(name):
 
 
 @pytest.mark.parametrize("name", [*TRAININGS, ("export", "Job")], ids="-".join)
-def test_its_program_hears_sigterm(name):
+def test_its_program_is_not_process_1_which_would_hear_no_sigterm(name):
     assert PODS[name]["shareProcessNamespace"]
 
 

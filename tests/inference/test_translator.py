@@ -83,7 +83,7 @@ def test_parts_of_whole_batches_are_computed_as_all_sentences_are(translator, mo
 def test_a_sentence_alone_and_among_others(tokenizer):
     # In float64: a random model has ties that the rounding of float32 decides by batch size.
     model = build(tokenizer, dtype="float64")
-    lines = sentences(200, seed=2)
+    lines = sentences(100, seed=2)
     translator = Translator(model, tokenizer, extra_length=4)
     for line, n_best in zip(lines, translator.translate_nbest(lines, 4), strict=True):
         (alone,) = translator.translate_nbest([line], 4)

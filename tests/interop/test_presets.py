@@ -39,7 +39,15 @@ def assert_same(found, expected):
         found.models[0].get_weights(), expected.models[0].get_weights(), strict=True
     ):
         np.testing.assert_array_equal(one, other)
+    ids = {name: np.array([[5, 6, 7, 0]]) for name in ("source_ids", "target_ids")}
+    logits = [one.models[0](ids) for one in (found, expected)]
+    np.testing.assert_array_equal(*logits)
     assert found.search_options == expected.search_options
+    for side in ("source_tokenizer", "tokenizer"):
+        assert getattr(found, side).fingerprint == getattr(expected, side).fingerprint
+
+
+def assert_same_translations(found, expected):
     assert found.translate_nbest(SENTENCES, 2) == expected.translate_nbest(SENTENCES, 2)
 
 
@@ -57,6 +65,7 @@ def test_a_preset_is_read_as_it_was_written(translator, tmp_path, name, weights)
     assert path == tmp_path / name
     found = Translator.from_preset(path)
     assert_same(found, translator)
+    assert_same_translations(found, translator)
     assert len(found.origins) == (name == "preset")
     assert Translator.from_preset(path, beam_size=1).beam_size == 1
 
@@ -65,6 +74,7 @@ def test_a_folder_is_a_run(translator, tmp_path):
     path = translator.save_to_preset(tmp_path / "run", weights="safetensors")
     found = Translator.load(path)
     assert_same(found, translator)
+    assert_same_translations(found, translator)
     assert_same(Translator.from_preset(found.save_to_preset(tmp_path / "again")), translator)
     content = bytearray((path / "model.safetensors").read_bytes())
     content[-3] ^= 1

@@ -20,7 +20,7 @@ def folder(tmp_path_factory):
 def test_the_argument_is_the_tag_in_the_text(folder):
     options = {"extra_length": 4, "beam_size": 2}
     french = Translator.from_preset(folder, target_language="fra", **options)
-    plain = Translator.from_preset(folder, **options)
+    plain = french.into(None)
     tagged = [f">>fra<< {line}" for line in ENGLISH[:4]]
     assert french.translate_nbest(ENGLISH[:4], 2) == plain.translate_nbest(tagged, 2)
     assert french.score(ENGLISH[:2], ["das Haus"] * 2) == plain.score(tagged[:2], ["das Haus"] * 2)
@@ -34,7 +34,7 @@ def test_every_part_of_a_long_sentence_has_the_tag(folder):
     options |= {"long_sentences": "split"}
     text = ". ".join(["The old house is small", "The river is green", "A stone lies there"]) + "."
     plain = Translator.from_preset(folder, **options)
-    french = Translator.from_preset(folder, target_language="fra", **options)
+    french = plain.into("fra")
     with pytest.warns(match="split"):
         by_tag = plain.translate([f">>fra<< {text}"])
     with pytest.warns(match="split"):
@@ -57,7 +57,7 @@ def test_another_language_shares_the_compiled_search(folder):
 
 def test_the_argument_is_no_word_of_an_alignment(folder):
     french = Translator.from_preset(folder, target_language="fra")
-    plain = Translator.from_preset(folder)
+    plain = french.into(None)
     sources, targets = ["the old tree", ">>fra<< the tree", ""], ["das Haus", "der Baum", "ja"]
     by_tag = plain.align([f">>fra<< {sources[0]}", *sources[1:]], targets)
     by_argument = french.align(sources, targets)
@@ -97,7 +97,7 @@ def test_the_flag(folder, tmp_path, capsys):
     import_marian_run(folder, tmp_path / "run")
     (tmp_path / "in.txt").write_text("the tree\na house\n")
     (tmp_path / "tagged.txt").write_text(">>deu<< the tree\n>>deu<< a house\n")
-    command = ["translate", str(tmp_path / "run"), "--beam-size", "2"]
+    command = ["translate", str(tmp_path / "run"), "--beam-size", "1"]
     for name, flags in (("in", ["--target-language", "deu"]), ("tagged", [])):
         files = ["--input", str(tmp_path / f"{name}.txt"), "--output", str(tmp_path / name)]
         assert cli.main([*command, *files, *flags]) == 0
@@ -106,7 +106,7 @@ def test_the_flag(folder, tmp_path, capsys):
     evaluate = [
         "evaluate",
         str(tmp_path / "run"),
-        "--beam-size=2",
+        "--beam-size=1",
         f"--reference={tmp_path}/reference",
     ]
     texts = [f"--source={tmp_path}/in.txt", f"--output={tmp_path}/evaluated"]

@@ -290,6 +290,8 @@ def test_what_needs_an_encoder_is_refused(model):
         generator.search(PROMPTS, PROMPTS)
     with pytest.raises(ValueError, match=r"has no attention to a source. Received: .*\(3, 3\)"):
         generator.alignment(PROMPTS, PROMPTS)
+    with pytest.raises(ValueError, match="has no attention to a source. Received: source_ids None"):
+        generator.alignment(None, PROMPTS)
     with pytest.raises(ValueError, match=r"`source_ids` must be None .*Received: .*\(3, 3\)"):
         generator.score(PROMPTS, PROMPTS, PROMPTS)
 

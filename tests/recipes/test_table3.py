@@ -269,7 +269,12 @@ def test_the_figure_is_a_picture_of_the_rows_against_base(tmp_path):
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("rows", [[RESULT], [B1]], ids=["base alone", "no base"])
+DIVERGED = dataclasses.replace(B1, perplexity=float("inf"))
+
+
+@pytest.mark.parametrize(
+    "rows", [[RESULT], [B1], [RESULT, DIVERGED]], ids=["base alone", "no base", "diverged"]
+)
 def test_without_rows_to_compare_there_is_no_figure(tmp_path, rows):
     assert write_figure(rows, tmp_path / "table3.png").startswith("No figure: it compares rows")
     assert not (tmp_path / "table3.png").exists()

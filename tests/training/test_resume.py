@@ -1,4 +1,4 @@
-"""A training that is killed, damaged or out of disk anywhere goes on as if nothing had happened."""
+"""A training that is killed, stopped, damaged or out of disk goes on as if nothing had happened."""
 
 import random
 import shutil
@@ -23,6 +23,26 @@ def test_killed_at_random_moments(trainings, whole, tmp_path, random_seed):
     code, errors = run(tmp_path / "run", ema=True)
     assert (code, "damaged" in errors) == (0, False)
     assert_equal_runs(tmp_path / "run", whole)
+
+
+def test_stopped_in_an_epoch_in_a_validation_and_between_them(trainings, whole, tmp_path):
+    """The other ways to stop are in test_stops.py."""
+    run = trainings().run
+    path = tmp_path / "run"
+    code, errors = run(path, ema=True, at=["train_batch_end", 6, "SIGTERM"])
+    assert code == 143
+    assert "Terminated. The weights are saved: " in errors
+    assert "step-00000006.weights.h5. The same command with --resume goes on." in errors
+    assert place(path) == (6, False)
+    assert run(path, ema=True, at=["test_batch_end", 2, "SIGTERM"])[0] == 143
+    assert place(path) == (8, True)
+    assert run(path, ema=True, at=["train_batch_end", 4, "SIGINT"])[0] == 130
+    assert place(path) == (12, True)
+    # So late that its checkpoint would be among the last at the end.
+    assert run(path, ema=True, at=["train_batch_end", 6, "SIGTERM"])[0] == 143
+    assert place(path) == (18, False)
+    assert run(path, ema=True)[0] == 0
+    assert_equal_runs(path, whole)
 
 
 @pytest.mark.slow

@@ -10,25 +10,6 @@ from keras_transformer.training.callbacks.interruption import StopOnInterrupt
 from tests.training.equal_runs import assert_equal_runs, place, rows
 
 
-def test_stopped_in_an_epoch_in_a_validation_and_between_them(trainings, whole, tmp_path):
-    run = trainings().run
-    path = tmp_path / "run"
-    code, errors = run(path, ema=True, at=["train_batch_end", 6, "SIGTERM"])
-    assert code == 143
-    assert "Terminated. The weights are saved: " in errors
-    assert "step-00000006.weights.h5. The same command with --resume goes on." in errors
-    assert place(path) == (6, False)
-    assert run(path, ema=True, at=["test_batch_end", 2, "SIGTERM"])[0] == 143
-    assert place(path) == (8, True)
-    assert run(path, ema=True, at=["train_batch_end", 4, "SIGINT"])[0] == 130
-    assert place(path) == (12, True)
-    # So late that its checkpoint would be among the last at the end.
-    assert run(path, ema=True, at=["train_batch_end", 6, "SIGTERM"])[0] == 143
-    assert place(path) == (18, False)
-    assert run(path, ema=True)[0] == 0
-    assert_equal_runs(path, whole)
-
-
 @pytest.mark.slow
 def test_a_closed_terminal_leaves_a_state(trainings, whole, tmp_path):
     """Nothing can be written to stderr from then on."""

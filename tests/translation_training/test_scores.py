@@ -14,6 +14,7 @@ from keras_transformer.search_options import SearchOptions
 from keras_transformer.training import DeviceSpeed, FitRecord
 from keras_transformer.translation_training import TranslationData, TranslationSettings
 from keras_transformer.translation_training.scores import write_report, write_scores
+from tests.training.cost.recorded_runs import RECORD
 
 
 @pytest.fixture
@@ -52,13 +53,6 @@ def test_scores_hold_the_work_and_the_cost_of_the_training(run):
     }
 
 
-RECORD = {
-    "format": "keras_transformer run",
-    "format_version": 1,
-    "tokenizer_fingerprint": "0" * 64,
-    "vocabulary_size": 9,
-    "versions": {},
-}
 REFERENCES = ["Der E-Mail-Server ist neu .", "Das ist der alte Server ."]
 HYPOTHESES = ["Der E-Post-Server ist neu .", "Das ist der alte Server ."]
 

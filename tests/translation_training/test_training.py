@@ -15,13 +15,15 @@ from tests.translation_training.number_text import SMALL, flags, write_pairs
 
 pytestmark = pytest.mark.tensorflow
 
+FEW = {**SMALL, "choose_average": False}
+
 
 def train(tmp_path, *arguments, run="run", **settings):
     """Train on numbers of four digits; return the exit code and the run."""
     source, target = write_pairs(tmp_path, "train")
     path = tmp_path / "runs" / run
     command = ["train", "--source", source, "--target", target, "--run", str(path), *arguments]
-    code = cli.main([*command, *flags(**{**SMALL, **settings})])
+    code = cli.main([*command, *flags(**{**FEW, **settings})])
     return code, RunDirectory(path)
 
 
@@ -77,18 +79,14 @@ def probed(monkeypatch):
 def test_a_training_from_a_run_goes_on_and_frozen_parts_stay(learned, tmp_path, probed):
     source, target = write_pairs(tmp_path, "train")
     command = ["train", "--source", source, "--target", target, "--from", str(learned.path)]
-    few = flags(steps=4, freeze="encoder decoder_layer_1", bleu_every=0)
-    assert cli.main([*command, "--run", str(tmp_path / "run"), *few]) == 0
+    few = {"steps": 4, "freeze": "encoder decoder_layer_1", "bleu_every": 0}
+    few["choose_average"] = False
+    assert cli.main([*command, "--run", str(tmp_path / "run"), *flags(**few)]) == 0
     assert probed == [{"device_tokens": None, "fixed": ("precision",)}]
     run = RunDirectory(tmp_path / "run")
     assert run.record().origin == str(learned.path)
     assert run.record().tokenizer_fingerprint == learned.record().tokenizer_fingerprint
-    assert run.settings() == {
-        **learned.settings(),
-        "steps": 4,
-        "freeze": "encoder decoder_layer_1",
-        "bleu_every": 0,
-    }
+    assert run.settings() == {**learned.settings(), **few}
     old, new = learned.load_model(), run.load_model("step-00000004")
     for layer in old.layers:
         for before, after in zip(
@@ -210,7 +208,7 @@ def test_text_that_a_model_of_the_other_direction_translated_is_mixed_in(learned
     path = tmp_path / "runs" / "run"
     command = ["train", "--source", german, "--target", english, "--run", str(path)]
     mix = ["--mix", str(translated), str(mono), "0.5"]
-    assert cli.main([*command, *mix, *flags(**{**SMALL, "steps": 2, "bleu_every": 0})]) == 0
+    assert cli.main([*command, *mix, *flags(**{**FEW, "steps": 2, "bleu_every": 0})]) == 0
     run = RunDirectory(path)
     scores = json.loads(run.scores_path.read_text())
     assert scores["training_pairs"] == 625 - 20 + 2

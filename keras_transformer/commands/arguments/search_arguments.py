@@ -2,7 +2,7 @@
 
 import argparse
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, cast
 
 from keras_transformer.command_line.command_errors import (
@@ -64,10 +64,14 @@ def search_of(options: argparse.Namespace, run: PathLike) -> SearchKeywords:
     return cast(SearchKeywords, search_over(defaults, given_search(options)))
 
 
-def tell_search_taken(options: argparse.Namespace) -> None:
+def tell_search_taken(options: argparse.Namespace, tried: Collection[str] = ()) -> None:
     """Say which search an ensemble takes, where its runs differ in what no flag gives.
 
     It is the first one's. Where a path has no run, opening it is what refuses it.
+
+    Args:
+        options: the parsed command line.
+        tried: fields of `SearchOptions` that take several values.
     """
     from keras_transformer.runs.run_directory import RunDirectory
 
@@ -79,7 +83,7 @@ def tell_search_taken(options: argparse.Namespace) -> None:
     taken = [
         f"{name.replace('_', ' ')} {value}"
         for name, value in first.items()
-        if name not in given and any(other[name] != value for other in others)
+        if name not in {*given, *tried} and any(other[name] != value for other in others)
     ]
     if taken:
         tell(f"The runs' own searches differ: taking {', '.join(taken)} of {runs[0].path}.")

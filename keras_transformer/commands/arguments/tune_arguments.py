@@ -88,6 +88,10 @@ def check_files_given(options: argparse.Namespace) -> None:
 
 def check_one_model(options: argparse.Namespace) -> None:
     """Refuse to write the search of an ensemble, which has no run of its own."""
+    if is_ensemble(options) and options.reset:
+        raise UserInputError(
+            f"`--reset` takes one RUN, without `--checkpoint`. Received: {' '.join(options.runs)}"
+        )
     if is_ensemble(options) and not options.dry_run:
         raise UserInputError(
             "An ensemble has no run to write its search into: tune it with `--dry-run`, and give "

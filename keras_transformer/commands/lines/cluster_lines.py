@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keras_transformer.backend_start import backend_name
 from keras_transformer.command_line.line_stream import next_piece
 from keras_transformer.commands.arguments.cluster_arguments import LINE_JOB, column_of
 from keras_transformer.commands.arguments.long_lines import Line, told_by_line
@@ -12,6 +13,7 @@ from keras_transformer.commands.arguments.model_arguments import lines_a_piece, 
 from keras_transformer.commands.arguments.search_arguments import settle_search
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import tell
+from keras_transformer.search_options import TRANSLATION
 
 if TYPE_CHECKING:
     from keras_transformer.cluster.line_job import LineWork
@@ -31,11 +33,6 @@ def run_on_cluster(
         sides: for each input of the verb the names of its files' and its column's option, such as
             `("source", "source_column")`.
     """
-    from keras_transformer.backend_start import start_backend_quietly
-
-    start_backend_quietly(devices=False)
-    import keras
-
     from keras_transformer.cluster.block_folder import BlockFolder, begun_block_lines
     from keras_transformer.cluster.input_files import is_uri
     from keras_transformer.cluster.line_job import run_lines, scan_inputs
@@ -58,7 +55,7 @@ def run_on_cluster(
         for name, value in vars(options).items()
         if name not in CHANGE_NO_LINE and name not in names
     }
-    settings["backend"] = keras.backend.backend()
+    settings["backend"] = backend_name()
     settings["model_digests"] = model_digests(options)
     block_lines = options.block_lines or lines_a_piece(options)
     if (begun := begun_block_lines(options.output) or block_lines) != block_lines:
@@ -74,17 +71,27 @@ def run_on_cluster(
             run_lines(ray, work, inputs, folder, workers)
 
 
-def provisional(settings: Mapping[str, Any]) -> set[str]:
-    """The settings that no finished block of a job depends on, given those that it began with."""
+def provisional(begun: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
+    """The settings that no finished block of a job depends on.
+
+    Args:
+        begun: the settings that the job began with.
+        now: those that it would go on with.
+    """
     names = set()
     # A line that is too long has ended the job; `score` and `align` can do nothing else with it.
-    if settings.get("long_lines", "refuse") == "refuse":
+    # Under a smaller limit, lines of finished blocks may be too long.
+    if begun.get("long_lines", "refuse") == "refuse" and _most_tokens(now) >= _most_tokens(begun):
         names |= {"long_lines", "max_source_length"}
-    if settings.get("long_lines") != "split":
+    if begun.get("long_lines") != "split":
         names.add("source_language")
-    if "backend" not in settings:  # begun by an older version
+    if "backend" not in begun:  # by an older version
         names.add("backend")
     return names
+
+
+def _most_tokens(settings: Mapping[str, Any]) -> int:
+    return settings.get("max_source_length") or TRANSLATION.max_source_length
 
 
 def answer_in_pieces(

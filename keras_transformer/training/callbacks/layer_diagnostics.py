@@ -11,7 +11,8 @@ from keras_transformer.files.output_files import write_all
 from keras_transformer.files.whole_files import writing
 from keras_transformer.layers.attention.windowed_attention import Window
 from keras_transformer.models import layer_names
-from keras_transformer.models.attention_scores import attention_scores, attention_stacks
+from keras_transformer.models.attention_scores import attention_scores
+from keras_transformer.models.ensemble import stacks_of
 from keras_transformer.models.model_parts import model_parts
 from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
 from keras_transformer.types import PathLike, Tensor
@@ -204,7 +205,7 @@ def relative_entropies(
 def _has_attention_scores(model: keras.Model) -> bool:
     """Whether `attention_scores` takes a model."""
     try:
-        attention_stacks(model)
+        stacks_of(model)
     except ValueError:
         return False
     return True

@@ -29,6 +29,7 @@ _Count = Annotated[int, msgspec.Meta(ge=1, lt=10**15)]
 _Text = Annotated[str, msgspec.Meta(max_length=1000)]
 
 _HEAD = ("Runs", "BLEU", "FLOPs, paper's way", "FLOPs counted", "time", "devices", "scored on")
+_OTHERS_BEFORE = "its devices were others before a break"
 _NUMBERS = range(1, 5)  # the columns of `_HEAD` that are aligned at the right
 
 
@@ -133,8 +134,15 @@ def run_cost(path: PathLike, device_tflops: float | None = None) -> RunCost:
         counted_flops=cost["counted_flops"],
         sustained_flops_per_device=sustained,
         sustained_from=source,
-        note=None if origin is None else f"without the training of {origin}, where it started",
+        note=_note(origin, others_before=cost.get("device_seconds", 0) is None),
     )
+
+
+def _note(origin: str | None, *, others_before: bool) -> str | None:
+    notes = [_OTHERS_BEFORE] if others_before else []
+    if origin is not None:
+        notes.append(f"without the training of {origin}, where it started")
+    return "; ".join(notes) or None
 
 
 def costs_text(costs: Sequence[RunCost]) -> str:
@@ -144,7 +152,7 @@ def costs_text(costs: Sequence[RunCost]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [*paper_lines(), *("  ".join(_aligned(row, widths)).rstrip() for row in rows)]
     lines += [f"{cost.run}: {cost.note}" for cost in costs if cost.note]
-    if any(cost.paper_flops is None for cost in known):
+    if any(cost.paper_flops is None and _OTHERS_BEFORE not in (cost.note or "") for cost in known):
         lines.append(
             "The paper's way is time x devices x what one device sustains: --device-tflops gives "
             "what is not known."

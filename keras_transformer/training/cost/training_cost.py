@@ -113,12 +113,14 @@ def flops_cell(value: float | None) -> str:
 
 def _by_paper(cost: dict[str, Any]) -> str:
     devices = f"{cost['devices']} x {cost['device']}"
-    if cost["device_seconds"] is None:
+    if cost.get("device_seconds", 0) is None:  # an older record has none
         return f"not known, for the devices were others before {devices}"
     if cost["paper_flops"] is None:
         return f"not known, for what {devices} sustains is not (--device-tflops gives it)"
-    time = f"{cost['device_seconds'] / 3600:,.1f} device hours"
-    sustained = f"{cost['sustained_flops_per_device'] / 1e12:g} TFLOP/s of {cost['device']}"
+    flops_a_second = cost["sustained_flops_per_device"]
+    seconds = cost.get("device_seconds", cost["paper_flops"] / flops_a_second)
+    time = f"{seconds / 3600:,.1f} device hours"
+    sustained = f"{flops_a_second / 1e12:g} TFLOP/s of {cost['device']}"
     flops = flops_cell(cost["paper_flops"])
     return f"{flops}, {time} x {sustained} ({cost['sustained_from']})"
 

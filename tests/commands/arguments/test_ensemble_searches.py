@@ -104,7 +104,7 @@ def test_tune_finds_the_search_of_an_ensemble_and_writes_it_nowhere(tune, runs, 
     scores = tmp_path / "scores.json"
     # Two words more than with a beam of 4.
     code, out, err = tune(*runs, "--dry-run", "--alphas=0.5,0.75,1", f"--json={scores}")
-    assert (code, err) == (0, SAYS.format(runs[0]))
+    assert (code, err) == (0, "")  # all alphas are tried
     assert out.splitlines()[-1] == (
         "The flags of an ensemble that searches so: --alpha 0.75 --beam-size 6 --extra-length 50"
     )
@@ -115,16 +115,21 @@ def test_tune_finds_the_search_of_an_ensemble_and_writes_it_nowhere(tune, runs, 
     assert WordTranslator.loaded[:2] == ([runs[0]], ["a", "b"])
 
 
+def test_tune_says_which_search_it_takes_where_it_tries_no_other(tune, runs):
+    RunDirectory(runs[1]).write_search_defaults({"alpha": 1.4, "beam_size": 7})
+    said = f"The runs' own searches differ: taking beam size 6 of {runs[0]}.\n"
+    assert tune(*runs, "--dry-run")[2] == said
+    assert tune(*runs, "--dry-run", "--beam-sizes=4,6")[2] == ""
+
+
 def test_an_ensemble_without_a_dry_run_is_refused(tune, runs):
     before = RunDirectory(runs[0]).record_path.read_bytes()
-    for arguments, files in (
-        (runs, {}),
-        ([runs[0], "--checkpoint=a", "--checkpoint=b"], {}),
-        ([*runs, "--reset"], {"files": []}),
-    ):
-        code, out, err = tune(*arguments, **files)
+    for arguments in (runs, [runs[0], "--checkpoint=a", "--checkpoint=b"]):
+        code, out, err = tune(*arguments)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert "An ensemble has no run to write its search into: tune it with `--dry-run`" in err
+    said = f"error: `--reset` takes one RUN, without `--checkpoint`. Received: {' '.join(runs)}\n"
+    assert tune(*runs, "--reset", files=[]) == (2, "", said)
     assert RunDirectory(runs[0]).record_path.read_bytes() == before
 
 

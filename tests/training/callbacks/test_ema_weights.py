@@ -4,8 +4,10 @@ import math
 
 import keras
 import numpy as np
+import pytest
 
 from keras_transformer.optimizers import transformer_adam
+from tests.training.equal_runs import rows
 from tests.training.small_training import batches, small_model, train
 
 
@@ -14,9 +16,12 @@ def test_before_the_first_update_the_weights_are_validated_and_saved(tmp_path):
     adam = transformer_adam(8, 5, 0.1, use_ema=True)
     optimizer = keras.optimizers.LossScaleOptimizer(adam, initial_scale=math.inf)
     model = small_model(optimizer)
-    before = model.get_weights()
-    run, _ = train(tmp_path / "run", model, steps=1, save_every=1, validation=next(batches()))
+    before, batch = model.get_weights(), next(batches())
+    expected = model.evaluate((one for one in [batch]), verbose=0, return_dict=True)
+    run, _ = train(tmp_path / "run", model, steps=1, save_every=1, validation=batch)
     assert int(adam.iterations.numpy()) == 0
     saved = run.directory.load_model("step-00000001").get_weights()
     for ours, theirs in zip(before, saved, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+    (row,) = rows(run.directory.validation_path)
+    assert float(row["val_perplexity"]) == pytest.approx(expected["perplexity"], rel=1e-6)

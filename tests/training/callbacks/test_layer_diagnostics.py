@@ -283,8 +283,8 @@ def test_rows_are_appended_and_other_models_refused(tmp_path):
 @pytest.mark.slow(backend="jax")
 def test_without_a_file_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    batch = pairs()
-    compiled(small_transformer()).fit(
+    batch = next(batches())
+    own_trainer().fit(
         (batch for _ in range(1)),
         steps_per_epoch=1,
         verbose=0,

@@ -31,17 +31,19 @@ OF_CPU = {
 }
 
 
+RECORD = {
+    "format": "keras_transformer run",
+    "format_version": 1,
+    "tokenizer_fingerprint": "0" * 64,
+    "vocabulary_size": 9,
+    "versions": {},
+}
+
+
 def write_run(path, scores=None, *, origin=None, metrics=True):
     """Write the records of a run into a new directory; returns its path as a string."""
     path.mkdir()
-    record = {
-        "format": "keras_transformer run",
-        "format_version": 1,
-        "tokenizer_fingerprint": "0" * 64,
-        "vocabulary_size": 9,
-        "versions": {},
-    }
-    write_json(path / "run.json", record if origin is None else {**record, "from": origin})
+    write_json(path / "run.json", RECORD if origin is None else {**RECORD, "from": origin})
     if scores is not None:
         write_json(path / "scores.json", scores)
     if metrics:

@@ -62,7 +62,12 @@ def test_the_speed_of_a_device_gives_the_papers_way(tmp_path):
 def test_devices_that_changed_count_with_the_time_of_each(tmp_path, device_seconds, paper_flops):
     cost = {**OF_CPU["training_cost"], "device_seconds": device_seconds}
     path = write_run(tmp_path / "run", {**OF_CPU, "training_cost": cost})
-    assert run_cost(path, device_tflops=0.5).paper_flops == paper_flops
+    found = run_cost(path, device_tflops=0.5)
+    assert found.paper_flops == paper_flops
+    if device_seconds is None:
+        assert found.note == "its devices were others before a break"
+        assert "--device-tflops" not in costs_text([found])
+        assert "--device-tflops" in costs_text([found, run_cost(write_run(tmp_path / "2", OF_CPU))])
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,17 @@ def test_results_of_the_end_go_when_the_training_goes_on(tmp_path):
     path = tmp_path / "run"
     run = train(path, steps=4, save_every=4)[0].directory
     finish(run)
-    train(path, steps=4, save_every=4, resume=True)
+    table = path / "table.md"
+    table.write_text("| system |\n")
+    train(path, steps=4, save_every=4, resume=True, results=["table.md"])
     assert run.weights_path.is_file()
     assert run.scores_path.is_file()
-    train(path, steps=12, save_every=4, resume=True, callbacks=[at_step(2, terminate)])
+    assert table.is_file()
+    options = {"results": ["table.md", "another.md"], "callbacks": [at_step(2, terminate)]}
+    train(path, steps=12, save_every=4, resume=True, **options)
     assert run.find_weights() == run.checkpoints.path_of(6)
     assert not run.scores_path.exists()
+    assert not table.exists()
     run.checksums.check_files(run.needed_names())
 
 
@@ -93,9 +98,10 @@ def test_the_time_of_devices_is_that_of_each_number(monkeypatch):
     assert (back.seconds, back.changed) == (None, True)
 
 
-def test_states_of_older_versions_know_no_devices():
+def test_states_of_older_versions_know_no_devices(monkeypatch):
+    monkeypatch.setattr(running_clock, "time", Clock())
     time = DeviceTime(Devices("CPU", replicas=3), elapsed=10.0)
-    assert time.seconds == pytest.approx(30, abs=1)
+    assert time.seconds == 30
     assert not time.changed
     with pytest.raises(TypeError):
         time.progress = {"device": "CPU", "number": 3, "seconds": "30"}
@@ -111,7 +117,7 @@ def test_the_record_leaves_out_what_is_of_other_devices(tmp_path):
         records.append(run.record)
     for record in records[:2]:
         assert record.flop_utilisation > 0
-        assert record.device_seconds == pytest.approx(record.seconds, rel=1e-2)
+        assert record.device_seconds > 0
     assert (records[2].flop_utilisation, records[2].device_seconds) == (None, None)
     assert records[2].flops == 9 * 10**6
 
