@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
     corpus.add_argument("--pairs", type=positive_int, default=2_000_000)
     corpus.set_defaults(verb=measure_corpus)
     lines = verbs.add_parser("lines", help="`translate` both ways: equal lines, time")
-    lines.add_argument("model", metavar="RUN")
+    lines.add_argument("models", metavar="RUN", nargs="+")
     lines.add_argument("--input", type=pathlib.Path, required=True)
     lines.add_argument("--rounds", type=positive_int, default=3)
     lines.add_argument("--worker-cpus", type=positive_int, default=psutil.cpu_count() or 1)
@@ -114,7 +114,8 @@ def prepare_one(options: argparse.Namespace) -> None:
 
 def measure_lines(options: argparse.Namespace) -> int:
     """Translate with and without Ray in turn; exit code 1 if the lines differ."""
-    program = ["-m", "keras_transformer", "translate", options.model, "--input", str(options.input)]
+    program = ["-m", "keras_transformer", "translate", *options.models]
+    program += ["--input", str(options.input)]
     ratios, same = [], True
     with tempfile.TemporaryDirectory() as name:
         for turn in range(options.rounds):

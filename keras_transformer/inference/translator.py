@@ -271,7 +271,8 @@ class Translator(SentenceTranslator):
     def batches(self, sentences: Iterable[str]) -> list[list[int]]:
         """The indices of sentences in the batches that `translate` makes of them, in its order.
 
-        Whole batches, one after another, are divided in the same way when they come alone.
+        If whole batches, one after another, are translated by themselves, they are divided in the
+        same way.
 
         Args:
             sentences: the sentences to translate; an empty one is in no batch.

@@ -36,7 +36,7 @@ def test_every_command_of_a_recipe_is_understood(recipe, arguments, monkeypatch)
     class Understood(Exception):
         pass
 
-    def stop(options):
+    def stop(options, **arguments):
         raise Understood
 
     training = importlib.import_module(f"recipes.{recipe}.train")

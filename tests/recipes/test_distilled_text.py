@@ -89,7 +89,10 @@ def test_a_resumed_student_is_not_given_translations_of_a_changed_teacher(studen
         weights.write(b"of a longer training")
     message = message_of(student.resume, run=changed)
     assert f" lacks the translations that {student.path} has begun with; " in message
-    assert f"those in {folder} are of other weights. Bring them or the teacher of then" in message
+    assert (
+        f"those in {folder} are of other weights. Put them back, or the teacher as it was"
+        in message
+    )
     message = message_of(student.resume, beam_size=3)
     assert f"those in {folder} are of other search. " in message
     assert "`keras-transformer tune TEACHER --reset` undoes what `tune` has changed" in message
@@ -101,7 +104,7 @@ def test_a_student_without_a_state_translates_again_and_one_with_a_state_does_no
     student.begin()
     shutil.rmtree(student.folder)
     message = message_of(student.resume)
-    assert f" lacks the translations that {student.path} has begun with. Bring them" in message
+    assert f" lacks the translations that {student.path} has begun with. Put them back" in message
     assert student.translated == 1
     assert student.begin() == ["eins", "drei"]
     assert student.translated == 2
