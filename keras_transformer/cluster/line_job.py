@@ -12,10 +12,7 @@ from keras_transformer.backend_start import CORES, THREADS, backend_name
 from keras_transformer.cluster.attempts import MOST, start_attempts
 from keras_transformer.cluster.block_folder import BlockFolder, BlockName
 from keras_transformer.cluster.input_files import FilePart, InputFile, scan_file
-from keras_transformer.cluster.worker_resources import (
-    Workers,
-    resources_of,
-)
+from keras_transformer.cluster.worker_resources import Workers, resources_of
 from keras_transformer.command_line.line_stream import line_bar
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import tell

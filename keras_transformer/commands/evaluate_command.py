@@ -141,11 +141,13 @@ def evaluate(options: argparse.Namespace) -> None:
         }
     if options.output is not None:
         write_translations(options.output, translations)
-    if options.json:
-        for found in scores.values():
-            if found["perplexity"] == math.inf:  # JSON has no such number
-                found["perplexity"] = None
-    print(json.dumps(card, indent=2, ensure_ascii=False) if options.json else scorecard_text(card))
+    if not options.json:
+        print(scorecard_text(card))
+        return
+    for found in scores.values():
+        if found["perplexity"] == math.inf:  # JSON has no such number
+            found["perplexity"] = None
+    print(json.dumps(card, indent=2, ensure_ascii=False))
 
 
 def checked_input(

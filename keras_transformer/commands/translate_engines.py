@@ -83,8 +83,7 @@ def load_engine(options: argparse.Namespace) -> "Engine":
 
     It is also made anew if a file of it is damaged, if its engine cannot open it, if it is of other
     weights or, where the search is part of it, of another search; the old one goes when the new one
-    is there. Processes that use
-    one export take turns at this.
+    is there. Processes that use one export take turns at this.
     """
     from keras_transformer.runs.run_directory import RunDirectory
 
