@@ -21,7 +21,7 @@ _BUFFER_BYTES = 1 << 20
 
 
 class FilePart(NamedTuple):
-    """Blocks of a file, as a task reads them.
+    """Blocks of a file, as they are read.
 
     Args:
         path, column: as of `InputFile`.

@@ -9,7 +9,6 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
 from keras_transformer.distribution import pip_install
@@ -52,21 +51,16 @@ def ray_cluster(address: str) -> Iterator[ModuleType]:
     on_loopback = _on_loopback() if address == LOCAL else contextlib.nullcontext()
     with on_loopback, _without_native_messages():
         try:
-            with ThreadPoolExecutor(1) as thread:
-                data = thread.submit(_import, "ray.data")  # meanwhile
-                context = ray.init(
-                    address=address,
-                    log_to_driver=False,
-                    logging_level=logging.ERROR,
-                    **({"include_dashboard": False} if address == LOCAL else {}),
-                )
+            context = ray.init(
+                address=address,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                **({"include_dashboard": False} if address == LOCAL else {}),
+            )
         except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise UserInputError(f"The Ray cluster {address} cannot be joined: {reason}") from error
         try:
-            data.result()
-            # Ray Data sets up its log when it is imported.
-            logging.getLogger("ray.data").setLevel(logging.ERROR)
             # Ray prints the log of a lost machine on standard output.
             with contextlib.redirect_stdout(sys.stderr):
                 yield ray

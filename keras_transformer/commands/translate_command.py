@@ -45,7 +45,7 @@ from keras_transformer.files.output_files import find_output
 from keras_transformer.search_options import SearchOptions, search_record, search_text
 
 if TYPE_CHECKING:
-    from keras_transformer.cluster.line_job import AnswerLines
+    from keras_transformer.cluster.line_workers import AnswerLines
     from keras_transformer.inference.translator import Translator
 
 

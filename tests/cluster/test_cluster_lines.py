@@ -26,7 +26,7 @@ from tests.translation_training.number_text import ENGLISH
 pytestmark = pytest.mark.tensorflow
 
 SECONDS = 120
-WORKER = "ray::MapWorker"
+WORKER = "ray::_LineWorker"
 
 
 @pytest.fixture
@@ -185,7 +185,9 @@ def test_other_backends_and_engines_answer_as_well(
 
 
 @pytest.mark.slow
-def test_a_killed_worker_costs_its_block(cluster, trained_run, sentences, expected, tmp_path):
+def test_a_killed_worker_costs_its_block(
+    cluster, trained_run, sentences, expected, tmp_path, capfd
+):
     output, killed = tmp_path / "out", []
 
     def kill():
@@ -196,6 +198,10 @@ def test_a_killed_worker_costs_its_block(cluster, trained_run, sentences, expect
         assert call(*on_cluster(cluster, trained_run, sentences, output)) == 0
     assert killed
     assert (output / "many.en").read_text() == expected
+    assert re.search(
+        rf"A worker was lost with lines \d+ to \d+ of {sentences}: another one answers them\n",
+        capfd.readouterr().err,
+    )
 
 
 @pytest.mark.slow
@@ -264,7 +270,10 @@ class Deadly:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("line 30", "Lines 26 to 30 of {path} ended 4 workers, as happens where memory runs out"),
+        (
+            "line 30",
+            "4 workers were lost with lines 26 to 30 of {path}, as happens where memory runs out",
+        ),
         (None, "Loading the model ended workers again and again"),
     ],
 )

@@ -16,7 +16,7 @@ from keras_transformer.files.standard_streams import tell
 from keras_transformer.search_options import TRANSLATION
 
 if TYPE_CHECKING:
-    from keras_transformer.cluster.line_job import LineWork
+    from keras_transformer.cluster.line_workers import LineWork
 
 # Of the parsed command line.
 CHANGE_NO_LINE = ("arguments", "batch_size", "cluster", "output", "verb", *LINE_JOB)

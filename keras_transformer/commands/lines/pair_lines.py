@@ -15,7 +15,7 @@ from keras_transformer.commands.lines.cluster_lines import answer_in_pieces, run
 from keras_transformer.files.input_files import is_read_once
 
 if TYPE_CHECKING:
-    from keras_transformer.cluster.line_job import AnswerLines
+    from keras_transformer.cluster.line_workers import AnswerLines
     from keras_transformer.inference.translator import Translator
 
 
