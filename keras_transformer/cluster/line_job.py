@@ -68,7 +68,8 @@ def run_lines(
         tell(f"{folder.path}: going on behind {folder.lines_done:,} of {total:,} lines")
     if not missing:
         return
-    line_workers = LineWorkers(ray, work, resources_of(ray, workers))
+    # A machine may have been lost since the workers were asked for.
+    line_workers = LineWorkers(ray, work, resources_of(ray, workers, or_fewer=True))
     answers = line_workers.answers(_missing_blocks(inputs, folder), missing)
     with line_bar(total, folder.lines_done) as bar, contextlib.closing(answers):
         for block, lines in answers:

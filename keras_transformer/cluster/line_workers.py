@@ -2,20 +2,24 @@
 
 import collections
 import contextlib
+import enum
 import io
 import os
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from types import ModuleType
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from keras_transformer.backend_start import CORES, THREADS, backend_name
 from keras_transformer.cluster.block_folder import BlockName
-from keras_transformer.cluster.worker_resources import Resources
+from keras_transformer.cluster.ray_start import last_line
+from keras_transformer.cluster.worker_resources import Resources, has_room
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import tell
 
 MOST_LOSSES = 4  # Spark's default
+_PATIENCE_SECONDS = 60
 
 
 class LineWork(Protocol):
@@ -44,11 +48,16 @@ class Block(NamedTuple):
     lines: list[Any]
 
 
-class _Call(NamedTuple):
-    """What a worker is at: a block, or without one loading its model."""
+class _Task(enum.Enum):
+    """What a worker is at, other than a block."""
 
+    LOAD = enum.auto()  # its model
+    PING = enum.auto()  # whether it is still there
+
+
+class _Call(NamedTuple):
     worker: Any
-    block: Block | None
+    task: Block | _Task
 
 
 class _Answer(NamedTuple):
@@ -63,8 +72,8 @@ class LineWorkers:
     """Workers that share the blocks of a job: each gets one when it is free.
 
     In place of a worker that dies another one starts as soon as the cluster has room for it, and
-    whichever worker is free next gets its block. What workers say on their standard error appears
-    on this process's.
+    whichever worker is free next gets its block. So it is where an error ends a block, which may be
+    of one machine alone. What workers say on their standard error appears on this process's.
 
     Args:
         ray: the module, connected.
@@ -74,15 +83,18 @@ class LineWorkers:
 
     def __init__(self, ray: ModuleType, work: LineWork, resources: Resources) -> None:
         self._ray = ray
-        self._number = resources.number
+        self._resources = resources
         options = {"num_cpus": resources.num_cpus, "num_gpus": resources.num_gpus}
         self._actor = ray.remote(**options)(_LineWorker)
         self._arguments = (work, resources.num_cpus, os.getcwd(), backend_name())
         self._calls: dict[Any, _Call] = {}  # by the reference of their answer
         self._free: list[Any] = []
         self._again: collections.deque[Block] = collections.deque()
+        self._left = 0  # blocks without an answer
         self._losses: collections.Counter[BlockName] = collections.Counter()
-        self._lost_loads = 0  # since a worker loaded its model
+        self._lost_loads = 0  # since a worker last loaded its model or answered
+        self._most_lost_loads = 0
+        self._told_of_room = False
 
     def answers(
         self, blocks: Iterable[Block], number: int
@@ -94,24 +106,30 @@ class LineWorkers:
             number: of the blocks.
 
         Raises:
-            UserInputError: a worker's, such as of a line that is too long; or loading the model or
-                the same block ended workers `MOST_LOSSES` times.
+            UserInputError: a worker's, such as of a line that is too long; or a worker cannot
+                start, or loading the model or the same block ended workers `MOST_LOSSES` times.
         """
-        with _read_ahead(iter(blocks)) as coming:
-            try:
-                for _ in range(min(self._number, number)):
-                    self._start()
-                for _ in range(number):
-                    answered = self._next_answer(coming)
+        coming = _read_ahead(iter(blocks))
+        workers = min(self._resources.number, number)
+        self._most_lost_loads = MOST_LOSSES * workers
+        try:
+            for _ in range(workers):
+                self._start()
+            for self._left in range(number, 0, -1):
+                answered = self._next_answer(coming)
+                try:
                     self._give(coming)  # before the caller takes its time
+                except UserInputError:  # of reading the next one: this one is answered
                     yield answered
-            finally:
-                for worker in [*self._free, *(call.worker for call in self._calls.values())]:
-                    self._ray.kill(worker)
+                    raise
+                yield answered
+        finally:
+            for worker in [*self._free, *(call.worker for call in self._calls.values())]:
+                self._ray.kill(worker)
 
     def _start(self) -> None:
         worker = self._actor.remote(*self._arguments)
-        self._calls[worker.load.remote()] = _Call(worker, None)
+        self._calls[worker.load.remote()] = _Call(worker, _Task.LOAD)
 
     def _give(self, coming: Iterator[Block]) -> None:
         """Give each free worker a block while there are some."""
@@ -126,43 +144,73 @@ class LineWorkers:
         """Wait until a block is answered."""
         while True:
             self._give(coming)
-            (done,), _ = self._ray.wait(list(self._calls), num_returns=1)
-            worker, block = self._calls.pop(done)
+            done = self._next_done()
+            worker, task = self._calls.pop(done)
             try:
                 answer: _Answer = self._ray.get(done)
-            except self._ray.exceptions.RayTaskError:  # an error of the code
-                raise
             except self._ray.exceptions.RayError as error:
-                self._ray.kill(worker)  # it may only be out of reach
-                self._count_loss(block, error)
-                self._start()
+                self._replace(worker, task, error)
                 continue
             self._free.append(worker)
             if answer.messages:
                 tell(answer.messages.rstrip("\n"))
             if answer.error is not None:
                 raise UserInputError(answer.error)
-            if block is not None:
-                return block, answer.lines
-            self._lost_loads = 0
+            if task is not _Task.PING:
+                self._lost_loads = 0
+            if isinstance(task, Block):
+                return task, answer.lines
 
-    def _count_loss(self, block: Block | None, error: Exception) -> None:
-        """Note that a worker was lost; raise an error if that happens again and again."""
-        if block is None:
-            if getattr(error, "actor_init_failed", False):  # an error of the code
-                raise error
-            self._lost_loads += 1
-            if self._lost_loads == MOST_LOSSES * self._number:
-                _give_up("Loading the model ended workers again and again", error)
-            tell("A worker was lost as it loaded its model: another one is started")
-            return
+    def _next_done(self) -> Any:
+        """Wait for one of the calls; tell if no machine is left that could answer."""
+        one = self._resources._replace(number=1)
+        while True:
+            done, _ = self._ray.wait(list(self._calls), num_returns=1, timeout=_PATIENCE_SECONDS)
+            if done:
+                return done[0]
+            if not self._told_of_room and not has_room(self._ray, one):
+                tell("The cluster has no machine left for a worker: waiting for one")
+                self._told_of_room = True
+
+    def _replace(self, worker: Any, task: Block | _Task, error: Exception) -> None:
+        """Go on without a worker; raise an error if that happens again and again."""
+        self._ray.kill(worker)  # it may only be out of reach
+        if isinstance(task, Block):
+            self._count_loss(task, error)
+            self._again.append(task)
+        elif task is _Task.LOAD:
+            self._count_lost_load(error)
+        if len(self._calls) + len(self._free) < self._left:
+            self._start()
+        # Others may be lost with their machine: only a living one gets a block.
+        for free in self._free:
+            self._calls[free.ping.remote()] = _Call(free, _Task.PING)
+        self._free.clear()
+
+    def _count_lost_load(self, error: Exception) -> None:
+        if isinstance(error, self._ray.exceptions.RayTaskError):  # an error of the code
+            raise error
+        if getattr(error, "actor_init_failed", False):
+            raise UserInputError(
+                f"A worker cannot start: {last_line(error)}. All machines of a cluster need the "
+                "same versions of Python, Ray and this package"
+            ) from error
+        self._lost_loads += 1
+        if self._lost_loads == self._most_lost_loads:
+            _give_up("Loading the model ended workers again and again", error)
+        tell("A worker was lost as it loaded its model: another one is started")
+
+    def _count_loss(self, block: Block, error: Exception) -> None:
         first, last = block.first_index + 1, block.first_index + len(block.lines)
         lines = f"lines {first:,} to {last:,} of {block.paths[0]}"
+        is_raised = isinstance(error, self._ray.exceptions.RayTaskError)
         self._losses[block.name] += 1
         if self._losses[block.name] == MOST_LOSSES:
+            if is_raised:
+                raise error
             _give_up(f"{MOST_LOSSES} workers were lost with {lines}", error)
-        tell(f"A worker was lost with {lines}: another one answers them")
-        self._again.append(block)
+        reason = f" ({last_line(error)})" if is_raised else ""
+        tell(f"A worker was lost with {lines}{reason}: another one answers them")
 
 
 class _LineWorker:
@@ -181,6 +229,10 @@ class _LineWorker:
     def load(self) -> _Answer:
         """Load the model."""
         return _answer(self._load)
+
+    def ping(self) -> _Answer:
+        """Answer nothing."""
+        return _answer(list)
 
     def answer(self, block: Block) -> _Answer:
         """Answer a block."""
@@ -202,18 +254,28 @@ def _answer(lines_of: Callable[[], list[str]]) -> _Answer:
     return _Answer(lines, messages.getvalue(), error)
 
 
-@contextlib.contextmanager
-def _read_ahead(blocks: Iterator[Block]) -> Iterator[Iterator[Block]]:
-    """Read blocks in a thread, each while the one before it is at work."""
-    with ThreadPoolExecutor(1) as thread:
+def _read_ahead(blocks: Iterator[Block]) -> Iterator[Block]:
+    """Read blocks in a thread, each while the one before it is at work.
 
-        def read() -> Iterator[Block]:
-            coming = thread.submit(next, blocks, None)
-            while (block := coming.result()) is not None:
-                coming = thread.submit(next, blocks, None)
-                yield block
+    Nothing waits for the thread: to reach a block may mean to read hours of others.
+    """
 
-        yield read()
+    def read() -> "Future[Block | None]":
+        coming: Future[Block | None] = Future()
+
+        def run() -> None:
+            try:
+                coming.set_result(next(blocks, None))
+            except BaseException as error:  # raised where it is waited for
+                coming.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        return coming
+
+    coming = read()
+    while (block := coming.result()) is not None:
+        coming = read()
+        yield block
 
 
 def _give_up(what: str, error: Exception) -> NoReturn:

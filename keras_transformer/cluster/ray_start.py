@@ -93,6 +93,11 @@ def said_by_ray(error: Exception) -> str:
     return " ".join(str(error).split())[:300]
 
 
+def last_line(error: Exception) -> str:
+    """The end of an error of Ray's, which is that of a traceback: what went wrong."""
+    return str(error).strip().rpartition("\n")[2].strip()[:300]
+
+
 @contextlib.contextmanager
 def _on_loopback() -> Iterator[None]:
     """Let what Ray starts listen on the loopback interface alone."""

@@ -78,17 +78,16 @@ def wait_for_other_work(ray: ModuleType, resources: Resources) -> None:
     Returns at once when machines are lost, so that too little is left for them.
     """
     tell_of_other_work(ray, resources)
-    while _lacking(ray, resources) and _fits(ray, resources):
+    while _lacking(ray, resources) and has_room(ray, resources):
         time.sleep(_POLL_SECONDS)
 
 
-def _fits(ray: ModuleType, resources: Resources) -> bool:
+def has_room(ray: ModuleType, resources: Resources) -> bool:
     """Whether the cluster, without other work, still has what the workers need."""
     try:
-        resources_of(ray, Workers(resources.number, resources.num_cpus))
+        return resources_of(ray, Workers(resources.number, resources.num_cpus)) == resources
     except UserInputError:
         return False
-    return True
 
 
 def _lacking(ray: ModuleType, resources: Resources) -> list[str]:

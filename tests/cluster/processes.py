@@ -3,11 +3,14 @@
 import subprocess
 
 
-def processes(cluster, pattern):
-    """Numbers of the processes that the cluster's raylets have started, by their command line."""
+def processes(cluster, pattern, *nodes):
+    """Numbers of the processes that raylets have started, by their command line.
+
+    The raylets are those of the nodes, or of the whole cluster.
+    """
     raylets = [
         str(info.process.pid)
-        for node in cluster.list_all_nodes()
+        for node in nodes or cluster.list_all_nodes()
         for info in node.all_processes["raylet"]
     ]
     command = ["pgrep", "--parent", ",".join(raylets), "--full", pattern]

@@ -15,6 +15,7 @@ import time
 import pytest
 
 from keras_transformer import cli
+from keras_transformer.cluster import line_workers
 from keras_transformer.cluster.block_folder import BlockFolder, BlockName
 from keras_transformer.cluster.line_job import run_lines, scan_inputs
 from keras_transformer.cluster.ray_start import ray_cluster
@@ -26,7 +27,7 @@ from tests.translation_training.number_text import ENGLISH
 pytestmark = pytest.mark.tensorflow
 
 SECONDS = 120
-WORKER = "ray::_LineWorker"
+WORKER = "ray::_LineWorker.answer"  # one that is at a block
 
 
 @pytest.fixture
@@ -102,9 +103,13 @@ def driving(command):
 
 
 def wait_for_blocks(output, number):
+    wait_until(lambda: len(finished_blocks(output)) >= number)
+
+
+def wait_until(is_so):
     end = time.monotonic() + SECONDS
-    while len(finished_blocks(output)) < number:
-        assert time.monotonic() < end, f"not {number} blocks within {SECONDS} seconds"
+    while not is_so():
+        assert time.monotonic() < end, f"not within {SECONDS} seconds"
         time.sleep(0.05)
 
 
@@ -163,7 +168,13 @@ def test_a_line_that_is_too_long_for_a_score_waits_for_a_larger_limit(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("backend", "flags"), [("jax", []), ("tensorflow", ["--engine", "ctranslate2"])]
+    ("backend", "flags"),
+    [
+        ("jax", []),
+        ("tensorflow", ["--engine", "ctranslate2"]),
+        ("tensorflow", ["--engine", "saved-model"]),
+        ("tensorflow", ["--engine", "litert"]),
+    ],
 )
 def test_other_backends_and_engines_answer_as_well(
     cluster, trained_run, sentences, tmp_path, backend, flags
@@ -253,6 +264,28 @@ def test_bad_lines_and_clusters_are_one_line_on_stderr(
     assert "The Ray cluster no:1 cannot be joined" in capfd.readouterr().err
 
 
+class BackendName:
+    """Work that answers each line with the backend of its worker."""
+
+    def load(self):
+        import keras
+
+        return lambda lines, paths, first_index: [keras.backend.backend() for _ in lines]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_workers_have_the_backend_of_the_command(cluster, tmp_path, monkeypatch, backend):
+    path = tmp_path / "lines.en"
+    path.write_text("a\nb\n")
+    monkeypatch.setattr(line_workers, "backend_name", lambda: backend)
+    with ray_cluster(cluster.address) as ray:
+        inputs = scan_inputs(ray, [[(str(path), "text")]], 5)
+        with BlockFolder(tmp_path / "out", inputs, {}) as folder:
+            run_lines(ray, BackendName(), inputs, folder, Workers(1, 1))
+    assert (tmp_path / "out" / "lines.en").read_text() == f"{backend}\n" * 2
+
+
 class Deadly:
     """Work that ends its worker, at loading or at a line."""
 
@@ -295,8 +328,15 @@ def test_what_ends_every_worker_ends_the_job(cluster, tmp_path, line, message):
 def test_a_lost_node_costs_its_blocks(cluster, trained_run, sentences, expected, tmp_path):
     output = tmp_path / "out"
     node = cluster.add_node(num_cpus=1)
-    with at_first_block(output, lambda: cluster.remove_node(node, allow_graceful=False)):
+    at_work = []
+
+    def remove():
+        wait_until(lambda: at_work.extend(processes(cluster, WORKER, node)) or at_work)
+        cluster.remove_node(node, allow_graceful=False)
+
+    with at_first_block(output, remove):
         assert call(*on_cluster(cluster, trained_run, sentences, output)) == 0
+    assert at_work
     assert (output / "many.en").read_text() == expected
 
 

@@ -13,6 +13,7 @@ import pytest
 from keras_transformer.cli import make_parser
 from keras_transformer.distribution import __version__
 from tests.external_data import ROOT
+from tests.pages.page import Page
 
 DOCKERFILE = ROOT / "deploy" / "docker" / "Dockerfile"
 # `pip` of a test: it shows its arguments, and runs with those of the test added.
@@ -106,6 +107,12 @@ def test_the_commands_that_it_shows_are_understood():
     assert "--interactive" in flags.split()  # it reads standard input
     arguments = [dict(re.findall(r"--build-arg (\w+)=(\w+)", line)) for line in text.splitlines()]
     assert [argument for argument in arguments if argument] == [{"DEVICE": "gpu"}]
+
+
+def test_the_page_shows_the_same_commands():
+    (block,) = (block for block in Page("docs/scaling.md").blocks("sh") if "docker " in block)
+    shown = re.findall(r"^#   (docker .+)", DOCKERFILE.read_text("utf-8"), re.MULTILINE)
+    assert block.strip().splitlines() == shown
 
 
 def test_its_python_is_that_of_the_constraints():

@@ -131,7 +131,6 @@ def machines(tmp_path):
         "HOME": str(tmp_path),  # where the token is
         "RAY_AUTH_MODE": commands_with("RAY_AUTH_MODE")[0].split()[1].partition("=")[2],
         "RAY_worker_niceness": "0",
-        "RAY_USAGE_STATS_ENABLED": "0",
     }
     program = tmp_path / "bin" / "ray"
     ray = pathlib.Path(sys.executable).with_name("ray")
