@@ -1,4 +1,4 @@
-"""Adam that keeps the norm of the gradients."""
+"""Adam that keeps the norm of the gradients, and whose learning rate may fall to 0 at the end."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transformer.argument_checks import check_rate, python_number
 from keras_transformer.types import Tensor
 
 
@@ -20,10 +21,15 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
 
     Args:
         learning_rate: float or schedule.
+        cooldown: share of all updates, at their end, in which the learning rate falls linearly to
+            0; at least 0 and below 1. 0: none.
         **kwargs: other arguments of `keras.optimizers.Adam`, but `gradient_accumulation_steps`.
 
     Attributes:
         gradient_norm: variable, a float32 scalar; None until the optimizer is built.
+        last_update: variable, a float32 scalar: the number of all updates, which the cooldown ends
+            with; None without one, 0 while it is unknown. `training.TrainingRun` sets it from its
+            limits, before each epoch.
         gradients_are_summed: whether `apply` gets gradients that have been summed over replicas.
             `training.training_model` sums them earlier for a `keras.optimizers.LossScaleOptimizer`,
             which would otherwise look for overflow in one replica's gradients only.
@@ -37,9 +43,13 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
         >>> optimizer.apply([ops.convert_to_tensor([3.0, 4.0])], [weight])
         >>> float(optimizer.gradient_norm)
         5.0
+
+    Reference:
+        The cooldown is that of [Scaling Laws and Compute-Optimal Training Beyond Fixed Training
+        Durations](https://arxiv.org/abs/2405.18392), Hägele et al., 2024.
     """
 
-    def __init__(self, learning_rate: Any = 0.001, **kwargs: Any) -> None:
+    def __init__(self, learning_rate: Any = 0.001, *, cooldown: float = 0.0, **kwargs: Any) -> None:
         if kwargs.get("gradient_accumulation_steps") is not None:
             raise ValueError(
                 "`gradient_accumulation_steps` must be None: `training.training_model` accumulates "
@@ -47,7 +57,10 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
                 f"gradient_accumulation_steps={kwargs['gradient_accumulation_steps']}"
             )
         super().__init__(learning_rate, **kwargs)
+        check_rate("cooldown", cooldown)
+        self.cooldown = python_number(cooldown)
         self.gradient_norm: Any = None
+        self.last_update: Any = None
         self.gradients_are_summed = False
         self.fused_update: Callable[..., None] | None = None
 
@@ -58,6 +71,34 @@ class AdamWithGradientNorm(keras.optimizers.Adam):
         self.gradient_norm = self.add_variable(
             (), dtype="float32", aggregation="only_first_replica", name="gradient_norm"
         )
+        if self.cooldown:
+            self.last_update = self.add_variable(
+                (), dtype="float32", aggregation="only_first_replica", name="last_update"
+            )
+
+    def cooldown_factor(self, step: Tensor) -> Tensor:
+        """The share of the learning rate that the cooldown leaves.
+
+        Args:
+            step: number of earlier updates, an integer scalar.
+
+        Returns:
+            A float32 scalar, from 1 to 0.
+        """
+        if self.last_update is None:
+            return ops.ones((), "float32")
+        end = ops.convert_to_tensor(self.last_update)
+        left = (end - ops.cast(step, "float32")) / ops.maximum(self.cooldown * end, 1.0)
+        return ops.where(end > 0, ops.clip(left, 0.0, 1.0), 1.0)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "cooldown": self.cooldown}
+
+    def _get_current_learning_rate(self) -> Tensor:
+        rate = super()._get_current_learning_rate()
+        if self.last_update is None:
+            return rate
+        return ops.convert_to_tensor(rate) * self.cooldown_factor(self.iterations)
 
     def update_step(self, gradient: Tensor, variable: Any, learning_rate: Tensor) -> None:
         if self.fused_update is None or self.amsgrad:

@@ -24,8 +24,8 @@ def transformer_adam(
         dtype: dtype policy or compute dtype of the model's layers. "mixed_float16" and "float16"
             turn on loss scaling, without which small gradients would be 0. (Keras turns it on only
             if the policy is the model's own.)
-        **overrides: arguments of `keras.optimizers.Adam`, such as `global_clipnorm`; they replace
-            the paper's.
+        **overrides: arguments of `AdamWithGradientNorm`, such as `global_clipnorm` or `cooldown`;
+            they replace the paper's.
 
     Returns:
         An `AdamWithGradientNorm`, for float16 inside a `keras.optimizers.LossScaleOptimizer`.

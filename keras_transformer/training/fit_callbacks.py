@@ -13,6 +13,7 @@ from keras_transformer.errors import CannotWrite
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.training.callbacks.bleu_validation import BleuValidation
 from keras_transformer.training.callbacks.compiled_shapes import CompiledShapes
+from keras_transformer.training.callbacks.cooldown import Cooldown, has_cooldown
 from keras_transformer.training.callbacks.ema_weights import EMAWeights, keeps_average
 from keras_transformer.training.callbacks.interruption import StopOnInterrupt
 from keras_transformer.training.callbacks.layer_diagnostics import LayerDiagnostics
@@ -99,6 +100,11 @@ class FitCallbacks:
         measuring: list[keras.callbacks.Callback]
         measuring = [StopOnNaN(self.checkpoints.last_good), self.meter]
         measuring += [*([average] if average else []), *validators]
+        if has_cooldown(model.optimizer):
+            if not model.optimizer.built:  # by `fit`, but after the first epoch has begun
+                with run.scope():
+                    model.optimizer.build(model.trainable_variables)
+            measuring.append(Cooldown(run.steps, run.minutes, lambda: self.progress.seconds, agree))
         diagnostics: list[keras.callbacks.Callback] = []
         if run.layer_diagnostics:  # after the checkpoints, which it must not hold up
             path = run.directory.layers_path if run.is_chief else None

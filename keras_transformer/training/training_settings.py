@@ -144,6 +144,13 @@ class TrainingSettings(Settings):
     learning_rate_scale: float = setting(
         1.0, "factor of the paper's schedule; less for small batches", minimum=1e-6
     )
+    cooldown: float = setting(
+        0.0,
+        "share of the training, at its end, in which the learning rate falls linearly to 0, such "
+        "as 0.3; 0: never, as in the paper",
+        minimum=0,
+        below=1,
+    )
     r_drop: float = setting(
         0.0,
         "R-Drop's coefficient, such as 5 for little text: takes twice the time",
@@ -305,6 +312,7 @@ class TrainingSettings(Settings):
             "warmup_steps": self.warmup_steps,
             "scale": self.learning_rate_scale,
             "global_clipnorm": self.global_clipnorm,
+            "cooldown": self.cooldown,
         }
 
     def search_options(self) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def test_a_clipped_update_is_of_gradients_scaled_together():
 
 def test_its_config_gives_an_equal_optimizer():
     schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
-    optimizer = AdamWithGradientNorm(schedule, beta_2=0.98, global_clipnorm=1.0)
+    optimizer = AdamWithGradientNorm(schedule, beta_2=0.98, global_clipnorm=1.0, cooldown=0.3)
     config = keras.saving.serialize_keras_object(optimizer)
     restored = keras.saving.deserialize_keras_object(config)
     assert isinstance(restored, AdamWithGradientNorm)
@@ -139,3 +139,45 @@ def test_of_replicas_norm_and_clipping_are_of_the_sum():
 def test_keras_does_not_accumulate_for_it():
     with pytest.raises(ValueError, match="`gradient_accumulation_steps` must be None"):
         AdamWithGradientNorm(1.0, gradient_accumulation_steps=2)
+
+
+def test_a_cooldown_ends_with_the_last_update():
+    adam = AdamWithGradientNorm(2.0, cooldown=0.25)
+    adam.build([keras.Variable([0.0])])
+
+    def factors():
+        return [float(adam.cooldown_factor(step)) for step in (0, 14, 15, 16, 19, 20, 30)]
+
+    assert factors() == [1.0] * 7  # before it is known when the training ends
+    adam.last_update.assign(20)
+    np.testing.assert_allclose(factors(), [1, 1, 1, 0.8, 0.2, 0, 0], rtol=1e-6)
+
+
+def test_a_cooldown_scales_the_updates():
+    adam = AdamWithGradientNorm(1.0, cooldown=0.5, beta_1=0.0, beta_2=0.0, epsilon=1.0)
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, use_bias=False)])
+    model.set_weights([np.zeros((1, 1))])
+    model.compile(adam, "mae")
+    adam.build(model.trainable_variables)
+    adam.last_update.assign(4)
+    found = []
+    for _ in range(5):
+        model.fit(np.ones((1, 1)), np.full((1, 1), 9.0), verbose=0)
+        found.append(float(model.get_weights()[0][0, 0]))
+    # The gradient is -1 and a step without momentum g / (|g| + 1), scaled by 1, 1, 1, 1/2 and 0.
+    np.testing.assert_allclose(found, [0.5, 1.0, 1.5, 1.75, 1.75], rtol=1e-6)
+    assert float(adam.learning_rate) == 0.0
+
+
+def test_without_a_cooldown_it_has_the_variables_that_it_had():
+    weight = keras.Variable([0.0])
+    ours, theirs = AdamWithGradientNorm(), keras.optimizers.Adam()
+    for optimizer in (ours, theirs):
+        optimizer.build([weight])
+    assert len(ours.variables) == len(theirs.variables) + 1  # the norm
+    assert ours.last_update is None
+
+
+def test_a_cooldown_is_a_share():
+    with pytest.raises(ValueError, match=r"`cooldown` must be a number in \[0, 1\)"):
+        AdamWithGradientNorm(cooldown=1.0)

@@ -133,7 +133,7 @@ def make_model(ema, loss_scale):
         "tiny", vocabulary_size=12, hidden_dim=8, intermediate_dim=16, num_heads=2,
         num_decoder_layers=1, dropout=0.2,
     )  # fmt: skip
-    average = {"use_ema": True, "ema_momentum": 0.75} if ema else {}
+    average = {"use_ema": True, "ema_momentum": 0.75, "cooldown": 0.5} if ema else {}
     optimizer = transformer_adam(8, 5, 0.5, **average)
     if loss_scale:
         # The first steps overflow, and update nothing.

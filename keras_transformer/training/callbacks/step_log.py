@@ -7,6 +7,7 @@ import keras
 
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.optimizers import inner_optimizer
+from keras_transformer.training.callbacks.cooldown import has_cooldown
 from keras_transformer.training.callbacks.step_callback import Logs, StepCallback, StepTotals
 from keras_transformer.training.cost.step_work import StepWork
 
@@ -84,9 +85,15 @@ class StepLog(StepCallback, abc.ABC):
 
 def learning_rate_function(optimizer: keras.optimizers.Optimizer) -> Callable[[int], float]:
     """Return a function from a zero-based step to the optimizer's learning rate."""
-    rate = inner_optimizer(optimizer).get_config()["learning_rate"]
+    inner = inner_optimizer(optimizer)
+    rate = inner.get_config()["learning_rate"]
     if isinstance(rate, dict):
         rate = keras.optimizers.schedules.deserialize(rate)
-    if not callable(rate):
-        return lambda step: float(rate)
-    return lambda step: float(keras.ops.convert_to_numpy(rate(step)))
+
+    def learning_rate(step: int) -> float:
+        value = rate(step) if callable(rate) else rate
+        if has_cooldown(inner):
+            value = value * inner.cooldown_factor(step)
+        return float(keras.ops.convert_to_numpy(value))
+
+    return learning_rate

@@ -1,0 +1,65 @@
+"""When a training ends, as its optimizer is told, and the learning rates that follow."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from keras_transformer.optimizers import transformer_adam
+from keras_transformer.training.callbacks.cooldown import Cooldown
+from tests.training.small_training import small_model, train
+
+
+def cooling_model(warmup_steps=5, cooldown=0.5):
+    return small_model(transformer_adam(8, warmup_steps, 0.1, cooldown=cooldown))
+
+
+def told(callback, step):
+    """What a callback tells the optimizer before an epoch that begins after some updates."""
+    model = cooling_model()
+    model.optimizer.build(model.trainable_variables)
+    callback.set_model(model)
+    callback.on_train_begin({"steps_done": step})
+    callback.on_epoch_begin(0)
+    return float(model.optimizer.last_update)
+
+
+@pytest.mark.parametrize(
+    ("steps", "minutes", "seconds", "done", "last"),
+    [
+        (40, None, 7.0, 0, 40),
+        (40, None, 7.0, 10, 40),
+        (None, 2, 7.0, 0, 0),  # no pace yet
+        (None, 2, 30.0, 100, 400),  # 0.3 s an update
+        (300, 2, 30.0, 100, 300),
+        (500, 2, 30.0, 100, 400),
+        (500, 2, 30.0, 0, 500),
+    ],
+)
+def test_the_end_follows_from_the_limits_and_the_pace(steps, minutes, seconds, done, last):
+    assert told(Cooldown(steps, minutes, lambda: seconds), done) == last
+
+
+def test_machines_agree_on_it():
+    assert told(Cooldown(None, 2, lambda: 30.0, agree=lambda updates: updates + 5), 100) == 405
+
+
+def test_logged_learning_rates_fall_to_zero(tmp_path):
+    train(tmp_path / "run", cooling_model(), steps=20, save_every=8, log_every=1)
+    with open(tmp_path / "run" / "metrics.csv", newline="") as file:
+        rates = [float(row["learning_rate"]) for row in csv.DictReader(file)]
+    updates = np.arange(1, 21)
+    paper = 0.1 * 8**-0.5 * np.minimum(updates**-0.5, updates * 5**-1.5)
+    left = np.minimum((20 - (updates - 1)) / 10, 1)
+    np.testing.assert_allclose(rates, paper * left, rtol=1e-5)
+
+
+def test_minutes_end_with_small_updates(tmp_path):
+    """The weights move less and less, though nobody knew how many updates there would be."""
+    run, model = train(
+        tmp_path / "run", cooling_model(cooldown=0.9), minutes=0.05, save_every=10, log_every=1
+    )
+    end = float(model.optimizer.last_update)
+    assert run.record.stopped_because == "minutes"
+    assert end >= run.record.steps - 10
+    assert float(model.optimizer.learning_rate) < 0.1 * 8**-0.5 * run.record.steps**-0.5
