@@ -1,1 +1,5 @@
 """A training's directory on disk: its files, their checksums and its lock."""
+
+from keras_transformer.runs.run_lock import run_lock
+
+__all__ = ["run_lock"]

@@ -21,7 +21,7 @@ from keras_transformer.runs.run_checkpoints import RunCheckpoints
 from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
 from keras_transformer.runs.run_lock import LOCK_NAME
 from keras_transformer.runs.run_records import FORMAT_VERSION, RUN_FORMAT, RunRecord, new_record
-from keras_transformer.runs.search_defaults import checked_search, with_search
+from keras_transformer.runs.search_defaults import checked_search, with_search, without_tuning
 from keras_transformer.search_options import SearchKeywords, SearchOptions, search_over
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER, save_tokenizers
@@ -251,7 +251,9 @@ class RunDirectory:
         """
         return checked_search(self.record().search, self.record_path)
 
-    def write_search_defaults(self, options: SearchKeywords | None) -> None:
+    def write_search_defaults(
+        self, options: SearchKeywords | None, in_training: bool = False
+    ) -> None:
         """Write what `search_defaults` returns; all else in run.json stays as it is.
 
         A training holds the directory by `run_lock`; others take that lock around this call.
@@ -259,6 +261,7 @@ class RunDirectory:
         Args:
             options: the fields of `SearchOptions` to set; the others stay, but for `num_results`,
                 which gives way to a smaller beam. None: those of before the first call return.
+            in_training: whether the run's own training has tuned them, see `undo_tuning`.
 
         Raises:
             UserInputError: the record is damaged, an option breaks its rule, or the file cannot be
@@ -267,9 +270,30 @@ class RunDirectory:
         search: Any = search_over(self.search_defaults(), options or {})
         SearchOptions(**search)  # checks them
         path = self.record_path
-        content = with_search(parse_json(path, self.checksums.read(path), ADVICE), options)
+        present = parse_json(path, self.checksums.read(path), ADVICE)
+        content = with_search(present, options, in_training)
         checked_search(content.get("search"), path)
         self.checksums.write_json(path, content)
+
+    def undo_tuning(self, own: SearchKeywords) -> None:
+        """Undo what the training's own tuning wrote: it goes on, or ends without tuning.
+
+        What was tuned since, as by `keras-transformer tune`, stays. The training holds the
+        directory by `run_lock`.
+
+        Args:
+            own: the fields of `SearchOptions` that the training's settings decide. They outrank
+                those of the run that it started from.
+
+        Raises:
+            UserInputError: the record is damaged, an option breaks its rule, or the file cannot be
+                written.
+        """
+        self.record()  # checks its types
+        path = self.record_path
+        present = parse_json(path, self.checksums.read(path), ADVICE)
+        if (content := without_tuning(present, own, path)) != present:
+            self.checksums.write_json(path, content)
 
     def settings(self) -> dict[str, Any]:
         """Return the content of settings.json.

@@ -23,7 +23,8 @@ class RunRecord(msgspec.Struct, kw_only=True):
     `tokenizer_fingerprint` is the SHA-256 of the target's tokenizer. `versions` has those of Python
     and the packages, and Keras's backend. `origin`, "from" in the file, is what the weights started
     from, such as another run's path. `search` has fields of `SearchOptions`, which this model's
-    searches have where none are given; `untuned_search` those of before `search` was tuned.
+    searches have where none are given; `untuned_search` those of before `search` was tuned, and
+    `tuned_in_training` says that the run's own training did that last.
     """
 
     format: _RunFormat
@@ -37,6 +38,7 @@ class RunRecord(msgspec.Struct, kw_only=True):
     origin: str | None = msgspec.field(name="from", default=None)
     search: dict[str, bool | int | float | str | None] | None = None
     untuned_search: dict[str, bool | int | float | str | None] | None = None
+    tuned_in_training: bool | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the record as a JSON-compatible dictionary, leaving out None values."""

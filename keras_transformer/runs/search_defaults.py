@@ -17,13 +17,16 @@ def checked_search(found: Mapping[str, Any] | None, place: object) -> SearchKeyw
     return search
 
 
-def with_search(record: Mapping[str, Any], options: SearchKeywords | None) -> dict[str, Any]:
+def with_search(
+    record: Mapping[str, Any], options: SearchKeywords | None, in_training: bool = False
+) -> dict[str, Any]:
     """Return the content of `run.json` with other defaults of the search.
 
     Args:
         record: the content; names that this version does not know stay.
         options: the fields to set. The first time, those of before are kept as `untuned_search`.
             None: those of before return.
+        in_training: whether the run's own training has tuned them.
 
     Returns:
         The new content.
@@ -35,12 +38,42 @@ def with_search(record: Mapping[str, Any], options: SearchKeywords | None) -> di
         >>> with_search(tuned, None)
         {'search': {'beam_size': 6}}
     """
-    others = {
-        name: value for name, value in record.items() if name not in ("search", "untuned_search")
-    }
+    names = ("search", "untuned_search", "tuned_in_training")
+    others = {name: value for name, value in record.items() if name not in names}
     present, untuned = record.get("search"), record.get("untuned_search")
     if options is None:
         search = present if untuned is None else untuned
         return {**others, "search": search} if search else others
+    if in_training:
+        others["tuned_in_training"] = True
     before = (present or {}) if untuned is None else untuned
     return {**others, "search": search_over(present or {}, options), "untuned_search": before}
+
+
+def without_tuning(record: Mapping[str, Any], own: SearchKeywords, place: object) -> dict[str, Any]:
+    """Return the content of `run.json` without the search that the run's own training has tuned.
+
+    Args:
+        record: the content.
+        own: the fields that the settings of the training decide; they outrank those that came from
+            the run to start from.
+        place: the record's file, in errors.
+
+    Returns:
+        The content; unchanged where the search was tuned after the training.
+
+    Example:
+        >>> tuned = with_search({"search": {"beam_size": 6}}, {"alpha": 1.1}, in_training=True)
+        >>> without_tuning(tuned, {"beam_size": 4, "alpha": 0.6}, "run.json")
+        {'search': {'beam_size': 4, 'alpha': 0.6}}
+        >>> tuned = with_search({}, {"alpha": 1.1}, in_training=True)
+        >>> without_tuning(tuned, {"alpha": 0.6}, "run.json")
+        {}
+    """
+    if record.get("untuned_search") is not None and not record.get("tuned_in_training"):
+        return dict(record)
+    content = with_search(record, None)
+    if before := checked_search(content.get("search"), place):
+        content["search"] = search_over(before, own)
+        SearchOptions(**content["search"])  # checks that they go together
+    return content

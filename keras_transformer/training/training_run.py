@@ -22,7 +22,7 @@ from keras_transformer.data.batches.batch_rows import Batch
 from keras_transformer.files.standard_streams import say
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_lock import run_lock
-from keras_transformer.search_options import SearchOptions, search_over
+from keras_transformer.search_options import SearchKeywords, SearchOptions, search_over
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.training.cost.device_speed import DeviceSpeed, model_precision
 from keras_transformer.training.cost.step_work import StepWork
@@ -84,7 +84,8 @@ class TrainingRun:
         probe: whether to try the largest batch first.
         command: the command line that started the training, for the records of the run.
         results: names of further files that its end writes into the run directory. As the final
-            weights and the scores they are removed when the training goes on.
+            weights, the scores and the search that was tuned for them, they are removed when the
+            training goes on.
 
     Attributes:
         directory: the `RunDirectory`.
@@ -368,6 +369,7 @@ class TrainingRun:
         self._fit.interrupt.__enter__()
         model.stop_training = self._fit.limit_reached is not None
         if self.is_chief and not model.stop_training:
+            self.directory.undo_tuning(self._own_search())
             self.directory.remove_results(self.results)
         self._fit.list.validate_if_due(**self._validation)
         self._has_ended = model.stop_training
@@ -411,10 +413,13 @@ class TrainingRun:
 
     @property
     def diagnostic_batch(self) -> Batch:
-        """The first batch of the dev text, or of the training text, for `LayerDiagnostics`."""
+        """The batch of the dev text, or of the training text, that `LayerDiagnostics` measures.
+
+        It is the middle one of an epoch: a dev text has its shortest sentences first.
+        """
         for reader in (self._validation_text, self._train):
             if isinstance(reader, BatchReader):
-                return reader.batch(0)
+                return reader.batch(reader.plan.steps_per_epoch // 2)
         raise ValueError("`layer_diagnostics` needs a `BatchReader` in `begin`. Received: none")
 
     def _begun(self, name: str) -> FitCallbacks:
@@ -460,13 +465,17 @@ class TrainingRun:
             search=self._search_of_origin(),
         )
 
+    def _own_search(self) -> SearchKeywords:
+        """The fields of `SearchOptions` that the settings decide."""
+        own: Any = {name: self.settings[name] for name in SEARCH_SETTINGS if name in self.settings}
+        return own
+
     def _search_of_origin(self) -> dict[str, Any] | None:
         """The search of the run to start from, where it has one, with that of the settings."""
         search = {} if self.origin is None else self.origin.search_defaults()
         if not search:
             return None
-        own = {name: self.settings[name] for name in SEARCH_SETTINGS if name in self.settings}
-        both = search_over(search, own)
+        both = search_over(search, self._own_search())
         SearchOptions(**both)  # checks that they go together
         return both
 

@@ -19,6 +19,8 @@ def tune_alpha(
 ) -> tuple[SearchKeywords, dict[str, Any]]:
     """Choose alpha by BLEU on the dev text, and write it into the run with the rest of its search.
 
+    It goes when the training goes on, see `RunDirectory.undo_tuning`.
+
     Args:
         settings: the search to tune, and how BLEU is counted.
         batches: the texts; at most 1,000 sentences, spread over the dev text, are translated.
@@ -43,7 +45,7 @@ def tune_alpha(
         progress=sys.stderr.isatty(),
     )
     best, default = tuning.best, tuning.default
-    run.directory.write_search_defaults(best.options)
+    run.directory.write_search_defaults(best.options, in_training=True)
     say(
         f"\nalpha {best.alpha:g}, chosen on {len(sources):,} dev sentences (`--tune-alpha`): BLEU "
         f"{best.score:.2f}, length ratio {best.length_ratio:.3f}; {default.score:.2f} and "

@@ -67,9 +67,9 @@ def write_report(
 ) -> None:
     """Translate the test text (without one: the dev text); write and print scores and examples.
 
-    With `tune_alpha` the length penalty is chosen on the dev text first, and written into the run.
-    All translations are written to `samples.txt`. The cost of the training is printed beside the
-    paper's Table 2.
+    With `tune_alpha` the length penalty is chosen on the dev text first, and written into the run;
+    without, what an earlier end of the training has chosen is undone. All translations are written
+    to `samples.txt`. The cost of the training is printed beside the paper's Table 2.
 
     Args:
         settings: settings of the search and of the scores.
@@ -85,6 +85,8 @@ def write_report(
     search: Any = settings.search_options()
     if settings.tune_alpha:
         search, results["tuned_on"] = tune_alpha(settings, batches, run)
+    else:
+        run.directory.undo_tuning(search)
     translator = Translator.load(path, long_sentences="cut", **search)
     hypotheses = translator.translate(sources, progress=sys.stderr.isatty())
     # A model with byte pieces can produce line breaks.

@@ -7,7 +7,6 @@ import datetime
 import itertools
 import pathlib
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -15,11 +14,11 @@ from typing import Any
 from keras_transformer import RunDirectory, Translator
 from keras_transformer.data import ParallelText
 from keras_transformer.evaluation import bleu, chrf
-from keras_transformer.files import say, write_json, write_text
-from keras_transformer.search_options import search_record, search_text
+from keras_transformer.files import say, scratch_directory, write_json, write_text
+from keras_transformer.search_options import SearchKeywords, search_record, search_text
 from recipes.distilled.report import RESULT, TABLE, markdown_table
 from recipes.distilled.runtimes import RUNTIMES, Translate, runtimes_of
-from recipes.distilled.teacher import Teacher
+from recipes.distilled.teacher import SEARCH, Teacher, given_search
 
 MOST_TIMED = 1000  # sentences
 ROUNDS = 3  # in each of which every system translates all timed sentences
@@ -48,12 +47,13 @@ def compare(
 ) -> dict[str, Any]:
     """Measure a student beside its teacher on a test text, and print a table.
 
-    Writes `distilled.json` and `distilled.md` into the student's run. Each run of the teacher, all
-    of them together and the student are measured with the searches of their trainings' scores, and
-    the first run and the student with greedy search too. Speeds are of the same sentences. The
-    systems take turns in `ROUNDS` rounds; a ratio is the median over the rounds of the first
-    system's time by that of another in the same round, so that other work on the machine counts
-    for both.
+    Writes `distilled.json` and `distilled.md` into the student's run, whose lock the caller holds.
+    Each run of the teacher, all of them together and the student are measured with the searches of
+    their trainings' scores, and the first run and the student with greedy search too. The teacher
+    as a whole has the alpha and the extra length that the student's settings give it. Speeds are of
+    the same sentences. The systems take turns in `ROUNDS` rounds; a ratio is the median over the
+    rounds of the first system's time by that of another in the same round, so that other work on
+    the machine counts for both.
 
     Args:
         teacher: the teacher.
@@ -70,8 +70,8 @@ def compare(
     systems = _systems(teacher, student)
     say(f"\nComparing {len(systems)} systems on {text.name}")
     results = [_quality(system, sources, references, tokenize) for system in systems]
-    with tempfile.TemporaryDirectory(dir=student.path, prefix=".partial-exports-") as folder:
-        found = _runtimes(systems, pathlib.Path(folder) if exports else None)
+    with scratch_directory(student.path) as folder:
+        found = _runtimes(systems, folder if exports else None)
         for name in RUNTIMES:
             translates = [runtimes[name].translate for runtimes in found if name in runtimes]
             if len(translates) < len(systems):
@@ -98,13 +98,19 @@ def compare(
 
 def _systems(teacher: Teacher, student: RunDirectory) -> list[System]:
     """The systems to compare; the first one is what the others are measured against."""
-    runs = teacher.runs
-    one = len(runs) == 1
-    systems = [
-        System("teacher" if one else f"teacher {run.path.name}", _translator([run])) for run in runs
-    ]
-    if not one:
-        systems.append(System(f"ensemble of {len(runs)}", _translator(runs)))
+    runs, given = teacher.runs, given_search(student.settings())
+    given.pop("beam_size", None)  # for the n best that the student has learned from
+    if len(runs) == 1:
+        systems = [System("teacher", _translator(runs, given))]
+    else:
+        systems = [System(f"teacher {run.path.name}", _translator([run])) for run in runs]
+        ensemble = System(f"ensemble of {len(runs)}", _translator(runs, given))
+        systems.append(ensemble)
+        flags = "--teacher-alpha and --teacher-extra-length"
+        say(
+            f"The {ensemble.name} searches with {ensemble.search}: what the student's {flags} do "
+            f"not give is of {runs[0].path}"
+        )
     learned = System("student", _translator([student]))
     systems.append(learned)
     systems += [
@@ -115,12 +121,12 @@ def _systems(teacher: Teacher, student: RunDirectory) -> list[System]:
     return systems
 
 
-def _translator(runs: Sequence[RunDirectory]) -> Translator:
-    """The translator of runs, with the search that scored the first one."""
+def _translator(runs: Sequence[RunDirectory], given: SearchKeywords | None = None) -> Translator:
+    """The translator of runs, with the search that scored the first one, but for what is given."""
     recorded = runs[0].settings()
-    names = {"beam_size", "alpha", "extra_length"} & recorded.keys()
-    search: Any = {name: recorded[name] for name in names}
+    search: Any = {name: recorded[name] for name in SEARCH if name in recorded}
     search |= runs[0].search_defaults()  # what `--tune-alpha` found
+    search |= given or {}
     return Translator.load([run.path for run in runs], long_sentences="cut", **search)
 
 

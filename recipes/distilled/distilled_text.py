@@ -23,6 +23,7 @@ from recipes.distilled.nbest_lists import (
 from recipes.distilled.settings import BEST, BY_BLEU, DistilledSettings
 from recipes.distilled.teacher import Teacher
 
+SHARED = "distilled"  # the folder of all translations, and of the recipe's default runs
 RECORD = "made_by.json"
 
 
@@ -71,7 +72,8 @@ def distilled_data(
         settings: which translations the student reads, and how often the original pairs.
         run: the student's training.
         folder: the translations, which are made where they are missing. None: a folder for each
-            teacher, text and search in `distilled/` beside the run.
+            teacher, text and search in `distilled/` beside the run, or beside a run in
+            `distilled/`, where the runs without a name of their own are.
 
     Raises:
         UserInputError: the folder has translations of another teacher, text or search, or damaged
@@ -88,7 +90,8 @@ def distilled_data(
     made_by = {**teacher.record(), "text": text.fingerprint()}
     if folder is None:
         digest = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()
-        folder = run.directory.path.parent / "distilled" / digest[:16]
+        beside = run.directory.path.parent
+        folder = (beside if beside.name == SHARED else beside / SHARED) / digest[:16]
     _check_folder(folder, made_by)
     paths = {way: folder / _file_name(way, settings.bleu_tokenize) for way in settings.ways}
     missing = [way for way, path in paths.items() if not path.is_file()]
@@ -102,7 +105,7 @@ def distilled_data(
     if missing:
         _make(missing, text, teacher, settings, run, folder, made_by)
     else:
-        run.say(f"The teacher's translations are in {folder}")
+        run.say(f"The teacher's translations ({teacher.told_search}) are in {folder}")
     for path in paths.values():
         check_lines(text, path)
     distilled: list[ParallelText] = [DistilledText(text, paths[way], way) for way in paths]
@@ -127,6 +130,18 @@ def _differences(path: pathlib.Path, made_by: dict[str, object]) -> list[str]:
         ) from error
 
 
+def _others(
+    folder: pathlib.Path, made_by: dict[str, object]
+) -> list[tuple[list[str], pathlib.Path]]:
+    """The folders of other translations beside one, and what each record has otherwise."""
+    others = []
+    for path in sorted(folder.parent.glob(f"*/{RECORD}")):
+        with contextlib.suppress(UserInputError):  # a damaged one, which need not be this text's
+            if names := _differences(path, made_by):
+                others.append((names, path.parent))
+    return others
+
+
 def _lost_translations(
     student: pathlib.Path, folder: pathlib.Path, made_by: dict[str, object]
 ) -> UserInputError:
@@ -134,13 +149,8 @@ def _lost_translations(
 
     It could not go on with other translations, and names what the nearest ones differ in.
     """
-    others: list[tuple[list[str], pathlib.Path]] = []
-    for path in sorted(folder.parent.glob(f"*/{RECORD}")):
-        with contextlib.suppress(UserInputError):  # a damaged one, which need not be this text's
-            if names := _differences(path, made_by):
-                others.append((names, path.parent))
     found = undo = ""
-    if others:
+    if others := _others(folder, made_by):
         names, path = min(others, key=lambda other: len(other[0]))
         found = f"; those in {path} are of other {' and '.join(names)}"
         if "search" in names:
@@ -166,7 +176,14 @@ def _make(
     if not nbest.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / RECORD, made_by)
-        run.say(f"The teacher translates {text.num_pairs:,} sentences into {folder}")
+        for names, path in _others(folder, made_by):
+            if names == ["search"]:
+                unfinished = "" if (path / NBEST).is_file() else "unfinished "
+                run.say(f"{path} has {unfinished}translations of another search: they stay there")
+        run.say(
+            f"The teacher translates {text.num_pairs:,} sentences into {folder}: "
+            f"{teacher.told_search}"
+        )
         write_nbest(text, teacher, nbest, made_by, run.say)
         # The teacher drew random numbers: a student is the same with translations of before.
         training.make_reproducible(settings.seed, settings.deterministic)

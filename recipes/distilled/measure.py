@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from keras_transformer import RunDirectory
 from keras_transformer.command_line import CommandParser, run_command
 from keras_transformer.data import ParallelFiles
+from keras_transformer.runs import run_lock
 from recipes.distilled.comparison import compare
 from recipes.distilled.student_options import add_comparison_arguments
 from recipes.distilled.teacher import Teacher
@@ -23,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     values = parser.parse_args(arguments)
     student = RunDirectory.open(values.student)
     text = ParallelFiles(values.test_source, values.test_target)
-    compare(Teacher.open(values.teacher), student, text, exports=values.exports)
+    with run_lock(student.path):
+        compare(Teacher.open(values.teacher), student, text, exports=values.exports)
 
 
 if __name__ == "__main__":

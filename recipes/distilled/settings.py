@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from keras_transformer.search_options import END_OF_ALPHA
 from keras_transformer.settings import setting
 from recipes.multi30k_en_de.settings import Multi30kSettings
 
@@ -15,7 +16,20 @@ class DistilledSettings(Multi30kSettings):
     # What the student reads
     teacher_beam_size: int | None = setting(
         None,
-        "hypotheses of the teacher's search, which are its n best; none: as its run translates",
+        "hypotheses of the teacher's search, which are its n best; none: as its first run "
+        "translates",
+        minimum=1,
+    )
+    teacher_alpha: float | None = setting(
+        None,
+        "exponent of the length penalty in that search; none: as its first run translates",
+        minimum=0,
+        below=END_OF_ALPHA,
+    )
+    teacher_extra_length: int | None = setting(
+        None,
+        "most output tokens beyond the source's own in that search; none: as its first run "
+        "translates",
         minimum=1,
     )
     from_nbest: str = setting(
@@ -29,6 +43,24 @@ class DistilledSettings(Multi30kSettings):
         "times an epoch reads the original pairs too; 0: never, as in Kim and Rush's plain form",
         minimum=0,
         below=1e6,
+    )
+
+    # Filters and scoring: those of the teacher's first run, see `student_options.OF_TEACHER`
+    max_tokens: int | None = setting(
+        None, "drop pairs with a longer side; not given: the teacher's value"
+    )
+    max_ratio: float | None = setting(
+        None, "drop pairs with one side this many times longer; not given: the teacher's value"
+    )
+    drop_duplicates: bool = setting(
+        False, "drop repeated pairs; not given: if the teacher's training did"
+    )
+    drop_copies: bool = setting(
+        False, "drop pairs with equal sides; not given: if the teacher's training did"
+    )
+    bleu_tokenize: str = setting("none", "sacrebleu's tokenizer; not given: the teacher's")
+    language: str | None = setting(
+        None, "of the target: BLEU with compounds split too; not given: the teacher's"
     )
 
     # The student

@@ -8,9 +8,20 @@ from collections.abc import Sequence
 from keras_transformer import RunDirectory
 from keras_transformer.command_line import TrainingOptions
 from keras_transformer.errors import UserInputError
+from keras_transformer.settings import read_settings_file
 from keras_transformer.translation_training import add_text_arguments
 from recipes.distilled.settings import DistilledSettings
 from recipes.recipe_options import recipe_options
+
+# Settings that are the teacher's unless others are given, as its tokenizers are.
+OF_TEACHER = (
+    "max_tokens",
+    "max_ratio",
+    "drop_duplicates",
+    "drop_copies",
+    "bleu_tokenize",
+    "language",
+)
 
 
 def student_options(
@@ -23,8 +34,9 @@ def student_options(
         arguments: the command line. None: that of the process.
 
     Returns:
-        `(options, values)`: the options of the student's training, with the teacher's tokenizers
-        among its settings; and the namespace with the texts and the recipe's own flags.
+        `(options, values)`: the options of the student's training, with the teacher's tokenizers,
+        filters and scoring among its settings, unless it is given others; and the namespace with
+        the texts and the recipe's own flags.
 
     Raises:
         UserInputError: there is no dev text, or the student would replace its teacher.
@@ -45,15 +57,22 @@ def student_options(
         if path.resolve() == pathlib.Path(options.run).resolve():
             raise UserInputError(f"A student cannot replace its teacher: {path}")
     settings = options.settings
-    if settings.tokenizer is None:
-        teacher = RunDirectory(values.teacher[0])
-        source = teacher.source_tokenizer_path
-        settings = dataclasses.replace(
-            settings,
-            tokenizer=str(teacher.tokenizer_path),
-            source_tokenizer=str(source) if source.is_file() else None,
-        )
+    if not (options.resume and RunDirectory(options.run).is_run()):  # which has its own
+        settings = _as_the_teacher(settings, values)
     return dataclasses.replace(options, settings=settings), values
+
+
+def _as_the_teacher(settings: DistilledSettings, values: argparse.Namespace) -> DistilledSettings:
+    """The settings with what is the teacher's where neither a flag nor a file says otherwise."""
+    teacher = RunDirectory(values.teacher[0])
+    given = vars(values).keys() | (read_settings_file(values.settings) if values.settings else {})
+    recorded = teacher.settings() if teacher.is_run() else {}  # what is none is refused later
+    taken = {name: recorded[name] for name in OF_TEACHER if name in recorded.keys() - given}
+    if settings.tokenizer is None:
+        source = teacher.source_tokenizer_path
+        taken["tokenizer"] = str(teacher.tokenizer_path)
+        taken["source_tokenizer"] = str(source) if source.is_file() else None
+    return dataclasses.replace(settings, **taken)
 
 
 def add_comparison_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,5 +102,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         type=pathlib.Path,
         metavar="DIR",
         help="folder of the teacher's translations, which are made where they are missing "
-        "(default: a folder for each teacher, text and search in distilled/ beside the run)",
+        "(default: a folder for each teacher, text and search in distilled/ beside the run, or "
+        "beside a run in distilled/)",
     )

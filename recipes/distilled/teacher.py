@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_transformer import (
@@ -17,8 +17,17 @@ from keras_transformer import (
 )
 from keras_transformer.data import ParallelText
 from keras_transformer.errors import UserInputError
-from keras_transformer.search_options import search_over
+from keras_transformer.search_options import SearchKeywords, search_over, search_text
 from keras_transformer.translation_training import TranslationSettings, make_tokenizers
+
+SEARCH = ("beam_size", "alpha", "extra_length")  # what settings decide of a search
+
+
+def given_search(settings: Mapping[str, Any]) -> SearchKeywords:
+    """The fields of `SearchOptions` that a student's settings give its teacher."""
+    values = {name: settings.get(f"teacher_{name}") for name in SEARCH}
+    given: Any = {name: value for name, value in values.items() if value is not None}
+    return given
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,19 +36,20 @@ class Teacher:
 
     Args:
         runs: the runs.
-        search: fields of `SearchOptions` of their search: those of the first run.
+        search: fields of `SearchOptions` of their search.
     """
 
     runs: list[RunDirectory]
     search: dict[str, Any]
 
     @classmethod
-    def open(cls, paths: Sequence[pathlib.Path], beam_size: int | None = None) -> Teacher:
+    def open(cls, paths: Sequence[pathlib.Path], given: SearchKeywords | None = None) -> Teacher:
         """The teacher in some run directories.
 
         Args:
             paths: the run directories.
-            beam_size: of its search. None: as the first run translates.
+            given: fields of `SearchOptions` of its search; the others are as the first run
+                translates.
 
         Raises:
             UserInputError: there is no run, it has no weights or does not translate, or the runs
@@ -54,9 +64,16 @@ class Teacher:
                     f"{runs[0].path} and {run.path}"
                 )
             run.find_weights()  # fails now, not after the text was read
-        given = {} if beam_size is None else {"beam_size": beam_size}
-        search = search_over(runs[0].search_defaults(), given)
+        search = search_over(runs[0].search_defaults(), given or {})
         return cls(runs, dataclasses.asdict(SearchOptions(**search)))
+
+    @property
+    def told_search(self) -> str:
+        """Its search in words, and for an ensemble the run that it is of."""
+        text = f"{search_text(self.search)}, extra length {self.search['extra_length']}"
+        if len(self.runs) == 1:
+            return text
+        return f"{text}; what no flag gives is of {self.runs[0].path}"
 
     def load(self) -> Translator:
         """The translator of all runs together. Long sentences are cut: few texts have any."""

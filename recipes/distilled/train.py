@@ -16,7 +16,7 @@ from recipes.distilled.comparison import compare
 from recipes.distilled.distilled_text import distilled_data
 from recipes.distilled.report import RESULT, TABLE
 from recipes.distilled.student_options import student_options
-from recipes.distilled.teacher import Teacher
+from recipes.distilled.teacher import Teacher, given_search
 
 
 def main(arguments: Sequence[str] | None = None) -> int | None:
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
     with training.TrainingRun.of(options, results=[RESULT, TABLE]) as run:
         # Text
         original = text_of(values)
-        teacher = Teacher.open(values.teacher, settings.teacher_beam_size)
+        teacher = Teacher.open(values.teacher, given_search(settings.to_dict()))
 
         # Tokenizer: the teacher's
         source_tokenizer, tokenizer = teacher.tokenizers(settings, original.train, run)

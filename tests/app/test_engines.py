@@ -1,10 +1,12 @@
 """Runs at work: which engine a run gets, and the searches that requests may ask for."""
 
+import shutil
+
 import pytest
 
 from keras_transformer.app.answers import refusal
 from keras_transformer.app.engine import Work
-from keras_transformer.app.engine_loading import loaded_engines, run_names
+from keras_transformer.app.engine_loading import _load, loaded_engines, run_names
 from keras_transformer.app.limits import AppLimits
 from keras_transformer.app.translation_engine import TranslationEngine
 from keras_transformer.app.work_queue import Job, QueueClosed
@@ -34,12 +36,21 @@ def test_each_run_does_what_it_was_trained_for(trained_run, parser_run):
         assert found == [("run", "translation"), ("trees", "parsing"), ("run (2)", "translation")]
         for engine in engines:
             assert engine.search_options.max_source_length == 50
-        own = RunDirectory.open(trained_run).search_defaults()
-        assert own.items() <= vars(engines[0].search_options).items()
         (parse,) = engines[1].compute(Work("parse", engines[1].search_options), ["a b"])
         assert parse.tree.words() == ["a", "b"]
     with pytest.raises(QueueClosed):
         engines[0].queue.submit(Job("work", ["one"], print))
+
+
+def test_the_search_that_a_run_was_tuned_to_is_the_engines(trained_run, tmp_path):
+    run = RunDirectory.open(shutil.copytree(trained_run, tmp_path / "run"))
+    run.write_search_defaults({"beam_size": 3, "alpha": 1.25})
+    engine = _load(run, "digits", AppLimits(tokens=50))
+    try:
+        assert (engine.search({}).beam_size, engine.search({}).alpha) == (3, 1.25)
+        assert engine.search({"beam_size": 2}).alpha == 1.25
+    finally:
+        engine.queue.close()
 
 
 def test_names_are_those_of_the_command_line(tmp_path):

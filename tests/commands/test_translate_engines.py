@@ -21,6 +21,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.file_lock import file_lock
 from keras_transformer.inference.translator import Translator
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.serving.litert_translator import LiteRTTranslator
 from tests.commands.fake_translator import FakeTranslator
 from tests.litert_exports import LIMITS, litert_export
@@ -143,6 +144,17 @@ def test_litert_says_what_the_translator_says(run, translated):
             code, lines, told = translated(run, "litert", *flags)
             assert (code, lines) == (0, expected)
             assert sum(line.startswith("Making ") for line in told) == number_of_lines
+
+
+def test_engines_have_the_search_that_the_run_was_tuned_to(run):
+    own = {"beam_size": 3, "alpha": 1.25, "extra_length": 8}
+    RunDirectory(run).write_search_defaults(own)
+    options = argparse.Namespace(
+        runs=[run], batch_size=None, long_lines="refuse", source_language="en", target_language=None
+    )
+    assert _CTranslate2(options)._keywords.items() >= own.items()
+    for engine in (_LiteRT, _SavedModel):
+        assert engine(options)._search.items() >= own.items()
 
 
 def test_other_weights_and_damage_make_it_anew(run, translated):

@@ -14,6 +14,7 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_lock import run_lock
 from keras_transformer.search_options import SearchOptions
+from keras_transformer.serving.litert_translator import LiteRTTranslator
 from tests.commands.fake_translator import FakeTranslator
 
 pytestmark = pytest.mark.tensorflow
@@ -286,17 +287,20 @@ def test_every_verb_and_export_takes_it(tune, run, files, tmp_path, capsys, monk
 
     sentences = ["one two three", "nothing that it has seen", "five fifty-five"]
     source = "".join(f"{line}\n" for line in sentences).encode()
+
+    def translate(*flags):
+        stdin = types.SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(source)))
+        monkeypatch.setattr(sys, "stdin", stdin)
+        capsys.readouterr()
+        assert cli.main(["translate", str(run.path), *flags]) == 0
+        return capsys.readouterr().out.splitlines()
+
     code, out, _ = tune("--alphas=9.5", "--beam-sizes=3")
     assert code == 0
     assert "chosen: alpha 9.5, beam size 3" in out
     expected = Translator.load(run.path, beam_size=3, alpha=9.5).translate(sentences)
     assert expected != Translator.load(run.path, beam_size=4, alpha=0.6).translate(sentences)
-    monkeypatch.setattr(
-        sys, "stdin", types.SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(source)))
-    )
-    capsys.readouterr()
-    assert cli.main(["translate", str(run.path)]) == 0
-    assert capsys.readouterr().out.splitlines() == expected
+    assert translate() == translate("--engine=litert") == expected
     assert cli.main(["evaluate", str(run.path), *files, "--json"]) == 0
     card = json.loads(capsys.readouterr().out)
     assert (card["alpha"], card["beam_size"]) == (9.5, 3)
@@ -307,6 +311,8 @@ def test_every_verb_and_export_takes_it(tune, run, files, tmp_path, capsys, monk
     assert [text.decode() for text in outputs.numpy().ravel()] == expected
     card = json.loads((tmp_path / "digits" / "1" / "model_card.json").read_text("utf-8"))
     assert (card["options"]["alpha"], card["options"]["beam_size"]) == (9.5, 3)
+    assert cli.main(["export", "litert", str(run.path), str(tmp_path / "litert")]) == 0
+    assert LiteRTTranslator(tmp_path / "litert").translate(sentences) == expected
     preset = Translator.load(run.path).save_to_preset(tmp_path / "preset")
     assert RunDirectory.open(preset).search_defaults()["alpha"] == 9.5
 

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from keras_transformer import Translator, cli
+from keras_transformer import RunDirectory, Translator, cli
 from keras_transformer.errors import UserInputError
 from keras_transformer.export import export_ctranslate2, export_litert, export_marian
 from keras_transformer.models import build_transformer
@@ -103,6 +103,14 @@ def test_the_search_goes_out_and_comes_in_again(tmp_path):
     # `generate` counts the decoder's first input.
     assert (found["min_length"], found["no_repeat_ngram_size"], found["max_length"]) == (4, 2, 700)
     assert Translator.from_preset(folder).search_options == translator.search_options
+
+
+def test_the_search_that_a_run_was_tuned_to_goes_out(tmp_path):
+    run = RunDirectory.open(ours().save_to_preset(tmp_path / "run"))
+    run.write_search_defaults({"beam_size": 3, "alpha": 1.25})
+    assert cli.main(["export", "marian", str(run.path), str(tmp_path / "out")]) == 0
+    found = json.loads((tmp_path / "out" / "generation_config.json").read_text())
+    assert (found["num_beams"], found["length_penalty"]) == (3, 1.25)
 
 
 def ours(*, separate=False, extra_length=50, vocabulary_size=60, **options):

@@ -22,7 +22,9 @@ from recipes.distilled.distilled_text import DistilledText, distilled_data
 from recipes.distilled.nbest_lists import nearest_by_sentence_bleu
 from recipes.distilled.report import markdown_table
 from recipes.distilled.settings import DistilledSettings
+from recipes.distilled.student_options import OF_TEACHER, student_options
 from recipes.distilled.teacher import Teacher
+from tests.training.cost.recorded_runs import write_run
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
 pytestmark = pytest.mark.tensorflow
@@ -41,6 +43,8 @@ SETTINGS = {
     "tune_alpha": False,
     "probe": False,
     "precision": "float32",
+    "bleu_tokenize": "none",
+    "drop_duplicates": False,
 }
 
 
@@ -178,7 +182,8 @@ def data_of(student, run, folder, text=None, beam_size=2, **settings):
         state=None,
     )
     settings = DistilledSettings(**settings)
-    return distilled_data(data, Teacher.open([run], beam_size), settings, training, folder)
+    given = {} if beam_size is None else {"beam_size": beam_size}
+    return distilled_data(data, Teacher.open([run], given), settings, training, folder)
 
 
 def test_another_student_reads_the_same_translations(student, trained_run, monkeypatch):
@@ -235,7 +240,7 @@ def test_several_machines_do_not_translate(student, trained_run, monkeypatch):
         state=None,
     )
     with pytest.raises(UserInputError, match="which one machine makes: begin there alone"):
-        distilled_data(data, Teacher.open([trained_run], None), DistilledSettings(), run)
+        distilled_data(data, Teacher.open([trained_run]), DistilledSettings(), run)
 
 
 def test_other_translations_are_another_text(tmp_path):
@@ -301,6 +306,32 @@ def test_what_cannot_be_a_student_is_refused_in_one_line(trained_run, tmp_path, 
         parser / "run.json", json.loads((parser / "run.json").read_text()) | {"output": "trees"}
     )
     refused("are trees, not", parser)
+
+
+def test_filters_and_scoring_are_the_teachers_unless_others_are_given(trained_run, tmp_path):
+    teacher = RunDirectory(shutil.copytree(trained_run, tmp_path / "teacher"))
+    changed = {**teacher.settings(), "max_tokens": 99, "language": "de"}
+    teacher.checksums.write_json(teacher.settings_path, changed)
+    student = tmp_path / "student"
+    texts = [f"--{name}=file" for name in ("source", "target", "dev-source", "dev-target")]
+
+    def read(*arguments):
+        flags = ["--teacher", str(teacher.path), *texts, "--run", str(student), *arguments]
+        settings = student_options("", flags)[0].settings
+        return {name: getattr(settings, name) for name in OF_TEACHER}
+
+    of_teacher = {
+        "max_tokens": 99, "max_ratio": 4.0, "drop_duplicates": True, "drop_copies": True,
+        "bleu_tokenize": "13a", "language": "de",
+    }  # fmt: skip
+    assert read() == of_teacher
+    (tmp_path / "some.toml").write_text("max_ratio = 3.0")
+    given = ["--no-drop-copies", "--language=none", "--settings", str(tmp_path / "some.toml")]
+    others = {"max_ratio": 3.0, "drop_copies": False, "language": None}
+    assert read(*given) == {**of_teacher, **others}
+    write_run(student, metrics=False)
+    write_json(student / "settings.json", DistilledSettings().to_dict())
+    assert read("--resume")["bleu_tokenize"] == "none"  # as it began
 
 
 def test_the_table_puts_quality_first():
@@ -388,4 +419,4 @@ def test_exports_are_compared_too(student, trained_run):
         assert list(system["runtimes"]) == ["Translator", "SavedModel", "LiteRT"]
         sizes = [runtime["bytes"] for runtime in system["runtimes"].values()]
         assert all(size > 4 * system["parameters"] for size in sizes)
-    assert list(student.glob(".partial-exports-*")) == []
+    assert list(student.glob(".partial-*")) == []

@@ -14,7 +14,7 @@ from keras_transformer.translation_training import TranslationData
 from recipes.distilled import distilled_text
 from recipes.distilled.distilled_text import distilled_data
 from recipes.distilled.settings import DistilledSettings
-from recipes.distilled.teacher import Teacher
+from recipes.distilled.teacher import Teacher, given_search
 
 pytestmark = pytest.mark.tensorflow
 
@@ -37,7 +37,7 @@ class Student:
     def begin(self, state=None, beam_size=2, run=None, **settings):
         """The targets that it reads."""
         data = TranslationData([SentencePairs(SOURCES, REFERENCES)])
-        teacher = Teacher.open([run or self.run], beam_size)
+        teacher = Teacher.open([run or self.run], {"beam_size": beam_size})
         training = types.SimpleNamespace(
             directory=RunDirectory(self.path), devices=Devices("CPU"), say=print, state=state
         )
@@ -73,9 +73,55 @@ def message_of(call, **settings):
 def test_a_teachers_smaller_beam_outranks_its_results(trained_run, tmp_path):
     run = RunDirectory(shutil.copytree(trained_run, tmp_path / "run"))
     run.write_search_defaults({"beam_size": 6, "num_results": 6})
-    search = Teacher.open([run.path], 2).search
+    search = Teacher.open([run.path], {"beam_size": 2}).search
     assert (search["beam_size"], search["num_results"]) == (2, None)
     assert Teacher.open([run.path]).search["num_results"] == 6
+
+
+def test_the_settings_give_an_ensemble_its_own_search(trained_run, tmp_path):
+    runs = [shutil.copytree(trained_run, tmp_path / name) for name in ("one", "two")]
+    RunDirectory(runs[0]).write_search_defaults({"alpha": 1.5, "beam_size": 5})
+    settings = DistilledSettings(teacher_alpha=1.25, teacher_extra_length=9)
+    given = given_search(settings.to_dict())
+    assert given == {"alpha": 1.25, "extra_length": 9}
+    teacher = Teacher.open(runs, given)
+    own = {"beam_size": 5, "alpha": 1.25, "extra_length": 9}
+    assert teacher.search.items() >= own.items()
+    assert teacher.record()["search"] == teacher.search
+    assert teacher.told_search == (
+        f"beam 5, alpha 1.25, extra length 9; what no flag gives is of {runs[0]}"
+    )
+    assert Teacher.open(runs[:1]).told_search == "beam 5, alpha 1.5, extra length 50"
+    with pytest.raises(UserInputError, match="`teacher_alpha` must be "):
+        DistilledSettings(teacher_alpha=10)
+
+
+@pytest.mark.parametrize("name", ["distilled", "runs"])
+def test_students_with_and_without_a_name_share_a_folder(student, name):
+    """Those without one lie in runs/distilled."""
+    runs = student.path.parent
+    student.path = runs / name / "student" if name == "distilled" else runs / "student"
+    student.begin()
+    (folder,) = (runs / "distilled").iterdir()
+    assert (folder / "nbest.jsonl").is_file()
+
+
+def test_translations_of_another_search_are_told_of(student, capsys):
+    student.begin()
+    of_two = student.folder
+    assert "another search" not in capsys.readouterr().out
+    student.begin(beam_size=3)
+    told = capsys.readouterr().out
+    assert f"{of_two} has translations of another search: they stay there\n" in told
+    assert "The teacher translates 2 sentences into " in told
+    assert "beam 3, alpha 0.6, extra length 50\n" in told
+    (of_two / "nbest.jsonl").unlink()
+    student.begin(beam_size=4)
+    told = capsys.readouterr().out
+    assert f"{of_two} has unfinished translations of another search" in told
+    student.begin(beam_size=4)
+    told = capsys.readouterr().out
+    assert told.startswith("The teacher's translations (beam 4, alpha 0.6, extra length 50) are in")
 
 
 def test_a_resumed_student_is_not_given_translations_of_a_changed_teacher(student, tmp_path):

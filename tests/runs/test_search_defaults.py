@@ -63,6 +63,37 @@ def test_results_of_a_larger_beam_give_way(run):
     assert run.search_defaults() == own
 
 
+def test_what_the_training_has_tuned_goes_and_what_was_tuned_since_stays(run):
+    own, settings = {"ending": "transformers"}, {"beam_size": 4, "alpha": 0.6}
+    tuned = {"beam_size": 5, "alpha": 1.4}
+    before = content_of(run)
+    run.undo_tuning(settings)
+    run.write_search_defaults(tuned, in_training=True)
+    assert content_of(run) == {
+        **before, "search": tuned, "untuned_search": {}, "tuned_in_training": True
+    }  # fmt: skip
+    run.undo_tuning(settings)
+    assert content_of(run) == before
+    run.write_search_defaults(tuned, in_training=True)
+    run.write_search_defaults({"alpha": 1.2})
+    run.undo_tuning(settings)
+    assert run.search_defaults() == {**tuned, "alpha": 1.2}
+    run.write_search_defaults(tuned, in_training=True)
+    run.write_search_defaults(None)
+    assert content_of(run) == before
+
+    change(run, search=own)  # of the run that the training started from
+    run.write_search_defaults(tuned, in_training=True)
+    run.undo_tuning(settings)
+    assert content_of(run) == {**before, "search": {**own, **settings}}
+    run.undo_tuning({"alpha": 0.8})
+    assert run.search_defaults() == {**own, **settings, "alpha": 0.8}
+    change(run, search={"length_penalty": "power"})
+    with pytest.raises(UserInputError, match="`alpha` must be less than 9 with"):
+        run.undo_tuning({"alpha": 9.5})
+    assert run.search_defaults() == {"length_penalty": "power"}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -85,6 +116,11 @@ def test_a_hostile_record_is_refused_and_not_written(run, untuned):
     before = run.record_path.read_bytes()
     with pytest.raises(UserInputError, match=r"run\.json"):
         run.write_search_defaults(None)
+    assert run.record_path.read_bytes() == before
+    change(run, untuned_search=untuned, tuned_in_training=True)
+    before = run.record_path.read_bytes()
+    with pytest.raises(UserInputError, match=r"run\.json"):
+        run.undo_tuning({})
     assert run.record_path.read_bytes() == before
 
 

@@ -12,12 +12,15 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transformer.data import BatchPlan, BatchReader
 from keras_transformer.errors import TrainingDiverged
 from keras_transformer.optimizers import transformer_adam
+from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.training import BleuValidation, StepWork, TrainingRun
 from keras_transformer.training.callbacks import running_clock
+from tests.data.corpora import corpus_of
 from tests.training.event_files import events
-from tests.training.small_training import TOKENS, batches, small_model, train
+from tests.training.small_training import TOKENS, TokenizerStub, batches, small_model, train
 
 # A step of a million operations on devices that could do a million million in a second.
 KNOWN_WORK = StepWork(
@@ -171,6 +174,19 @@ def test_batches_are_those_of_a_training_that_has_begun(tmp_path):
         pytest.raises(RuntimeError, match="`begin` must be called before `batches`"),
     ):
         run.batches(None)
+
+
+def test_diagnostics_measure_the_middle_of_the_dev_text(tmp_path):
+    sentences = [[5] * length for length in range(1, 30)]
+    corpus = corpus_of(sentences, sentences)
+    plan = BatchPlan.of(corpus, batch_tokens=64, seed=1, shuffle=False)
+    dev = BatchReader(corpus, plan, SpecialTokens())
+    options = {"steps": 1, "show_progress": False, "tensorboard": False}
+    with TrainingRun(tmp_path / "run", **options) as run:
+        run.begin(small_model(), validation=dev, tokenizer=TokenizerStub(), work=KNOWN_WORK)
+        _, labels, _ = run.diagnostic_batch
+    first, last = (dev.batch(step)[1].shape[1] for step in (0, plan.steps_per_epoch - 1))
+    assert first + 5 < labels.shape[1] < last - 5
 
 
 class Bleu(keras.callbacks.Callback):

@@ -1,5 +1,6 @@
 """What `scores.json` holds of a training."""
 
+import dataclasses
 import json
 import os
 import sys
@@ -70,6 +71,7 @@ def test_bleu_with_compounds_split_is_measured_where_the_language_is_known(
         )
 
     monkeypatch.setattr(Translator, "load", load)
+    run.directory.checksums.write_json(run.directory.record_path, RECORD)
     text = SentencePairs(["the mail server is new", "that is the old one"], REFERENCES)
     batches = types.SimpleNamespace(texts=TranslationData([text], dev=text), record={})
     search = {"beam_size": 3, "alpha": 0.9, "extra_length": 7}
@@ -144,17 +146,24 @@ def test_a_tuned_alpha_is_chosen_on_the_dev_text_and_written(run, monkeypatch, c
     said = "alpha 1, chosen on 1,000 dev sentences (`--tune-alpha`): BLEU 100.00, length ratio 1.0"
     assert said in capsys.readouterr().out
 
+    # The same training ends once more, without tuning.
+    write_report(dataclasses.replace(settings, tune_alpha=False), batches, run)
+    scores = json.loads(run.directory.scores_path.read_text())
+    assert scores.items() >= before.items()
+    assert run.directory.search_defaults() == {**before, "num_results": None}
+
 
 def test_without_tuning_the_run_stays_as_it_was(run, monkeypatch):
     monkeypatch.setattr(Translator, "load", WordTranslator.load)
     monkeypatch.setattr(WordTranslator, "loaded", [])
+    run.directory.checksums.write_json(run.directory.record_path, RECORD)
     text = SentencePairs(["one two three"], ["ONE TWO THREE"])
     batches = types.SimpleNamespace(texts=TranslationData([text], dev=text), record={})
     write_report(TranslationSettings(alpha=0.9), batches, run)
     scores = json.loads(run.directory.scores_path.read_text())
     assert (scores["alpha"], scores["beam_size"]) == (0.9, 4)
     assert "tuned_on" not in scores
-    assert not run.directory.record_path.exists()
+    assert json.loads(run.directory.record_path.read_text()) == RECORD
 
 
 def test_scores_are_written_though_the_terminal_is_gone(run, monkeypatch):

@@ -267,9 +267,15 @@ def test_help_tells_every_setting_with_its_reason(capsys):
 def test_a_run_goes_on_with_more_steps_and_with_its_own_settings_alone(tmp_path, capsys, probed):
     # The same command begins the run, and goes on with it.
     few = {"dropout": 0.1, "bleu_every": 0}
-    assert train(tmp_path, "--resume", **few, device_tokens=512)[0] == 0
-    code, run = train(tmp_path, "--resume", **few, steps=14, accumulate=2)
+    code, run = train(tmp_path, "--resume", **few, device_tokens=512, tune_alpha=True)
     assert code == 0
+    scores, search = json.loads(run.scores_path.read_text()), run.search_defaults()
+    assert scores["tuned_on"]["sentences"] == 20
+    assert (search["alpha"], search["beam_size"]) == (scores["alpha"], scores["beam_size"])
+    code, _ = train(tmp_path, "--resume", **few, steps=14, accumulate=2, tune_alpha=False)
+    assert code == 0
+    assert json.loads(run.scores_path.read_text())["alpha"] == 0.6
+    assert run.search_defaults() == {}
     assert probed == [
         {"device_tokens": 512, "fixed": ()},
         {"device_tokens": None, "fixed": ("batch_tokens", "precision")},

@@ -50,6 +50,23 @@ def test_results_of_the_end_go_when_the_training_goes_on(tmp_path):
     run.checksums.check_files(run.needed_names())
 
 
+def test_a_tuned_search_goes_when_the_training_goes_on(tmp_path):
+    path, tuned = tmp_path / "run", {"alpha": 1.5, "beam_size": 4}
+    options = {"save_every": 4, "resume": True, "may_change": ["alpha"]}
+    settings = {"beam_size": 4, "alpha": 0.6}
+    run = train(path, steps=4, settings=settings, **options)[0].directory
+    before = run.record_path.read_bytes()
+    run.write_search_defaults(tuned, in_training=True)
+    train(path, steps=4, settings=settings, **options)
+    assert run.search_defaults() == tuned
+    train(path, steps=8, settings={**settings, "alpha": 0.9}, **options)
+    assert run.record_path.read_bytes() == before
+    run.checksums.check_files(run.needed_names())
+    run.write_search_defaults({"alpha": 1.2})  # as `keras-transformer tune` does
+    train(path, steps=12, settings=settings, **options)
+    assert run.search_defaults() == {"alpha": 1.2}
+
+
 def test_a_file_whose_removal_is_broken_off_stays_whole(tmp_path, monkeypatch):
     run = RunDirectory(tmp_path)
     run.checksums.write_json(run.scores_path, {"bleu": 1.0})
