@@ -72,8 +72,9 @@ class LineWorkers:
     """Workers that share the blocks of a job: each gets one when it is free.
 
     In place of a worker that dies another one starts as soon as the cluster has room for it, and
-    whichever worker is free next gets its block. So it is where an error ends a block, which may be
-    of one machine alone. What workers say on their standard error appears on this process's.
+    whichever worker is free next gets its block. A worker that raises another error than a
+    `UserInputError` is replaced too: the fault may be that of its machine. What workers say on
+    their standard error appears on this process's.
 
     Args:
         ray: the module, connected.
