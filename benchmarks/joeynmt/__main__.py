@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from benchmarks.joeynmt.peer_settings import PeerSettings
 from benchmarks.peers.machine import ROOT
@@ -28,6 +28,17 @@ if TYPE_CHECKING:
 
 PYTHON = ROOT / ".venv-joeynmt" / "bin" / "python"
 SETTINGS = ROOT / "recipes" / "translate_text" / "one_hour.toml"
+SIZES = (  # those of `SETTINGS` are JoeyNMT's too, in config.yaml
+    "preset",
+    "num_layers",
+    "num_encoder_layers",
+    "num_decoder_layers",
+    "hidden_dim",
+    "intermediate_dim",
+    "num_heads",
+    "key_dim",
+    "value_dim",
+)
 ALPHAS = (0.0, 0.6, 1.0, 1.4)  # JoeyNMT has no search over several in one pass
 
 
@@ -75,8 +86,17 @@ def _measurements(
     from benchmarks.joeynmt.prepare import prepare_text
     from keras_transformer.translation_training import TranslationSettings
 
-    values: Any = read_settings_file(options.settings)
-    settings = TranslationSettings(**values)
+    settings, usual = (
+        TranslationSettings.from_dict(read_settings_file(path))
+        for path in (options.settings, SETTINGS)
+    )
+    for name in SIZES:
+        size, expected = getattr(settings, name), getattr(usual, name)
+        if size != expected:
+            raise UserInputError(
+                f"`{name}` must be that of {SETTINGS.name} in --settings, as JoeyNMT's model has "
+                f"its sizes: {expected!r}. Received: {size!r}"
+            )
     work = options.work.absolute()  # the programs run in the project's folder
     text = prepare_text(options.data, work / "text", settings, options.pairs)
     if python is not None:

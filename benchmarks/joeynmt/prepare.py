@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 from keras_transformer.data import find_text, read_parallel_text
 from keras_transformer.errors import UserInputError
@@ -62,7 +63,7 @@ def prepare_text(
     prepared = PreparedText(directory)
     origin = {
         "files": {name: checksum(path) for name, path in _text_files(data).items()},
-        "vocabulary_size": settings.vocabulary_size,
+        "vocabulary": _vocabulary_of(settings),
         "most_pairs": most_pairs,
     }
     record_path = directory / PREPARED
@@ -73,9 +74,19 @@ def prepare_text(
     elif json.loads(record_path.read_text(encoding="utf-8"))["origin"] != origin:
         raise UserInputError(
             f"--work must be a new folder for other data. Received: {directory.parent}, "
-            "where other data, or another size of vocabulary, were prepared before"
+            "where other data, or another vocabulary, were prepared before"
         )
     return prepared
+
+
+def _vocabulary_of(settings: TranslationSettings) -> dict[str, Any]:
+    """Arguments of `SentencePieceTokenizer.train`."""
+    return {
+        "vocabulary_size": settings.vocabulary_size,
+        "model_type": settings.vocabulary_type,
+        "byte_fallback": settings.byte_fallback,
+        "normalization": settings.normalization,
+    }
 
 
 def _text_files(data: Path) -> dict[str, Path]:
@@ -101,10 +112,7 @@ def _write(
     tokenizer = SentencePieceTokenizer.train(
         itertools.chain.from_iterable(train),
         prepared.tokenizer,
-        vocabulary_size=settings.vocabulary_size,
-        model_type=settings.vocabulary_type,
-        byte_fallback=settings.byte_fallback,
-        normalization=settings.normalization,
+        **_vocabulary_of(settings),
     )
     pieces = tokenizer.pieces(range(tokenizer.vocabulary_size))
     write_text(prepared.vocabulary, "\n".join(pieces) + "\n")

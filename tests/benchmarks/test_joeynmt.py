@@ -1,5 +1,6 @@
 """The comparison with JoeyNMT: its text, its settings, its clock, its choices, its table."""
 
+import dataclasses
 import gzip
 import json
 import re
@@ -104,6 +105,8 @@ def test_a_text_is_prepared_once_and_never_for_other_data(data, text):
     assert text.tokenizer.stat().st_mtime_ns == before
     with pytest.raises(UserInputError, match="--work must be a new folder for other data"):
         prepare_text(data, text.directory, SETTINGS, most_pairs=3)
+    with pytest.raises(UserInputError, match="or another vocabulary, were prepared before"):
+        prepare_text(data, text.directory, dataclasses.replace(SETTINGS, byte_fallback=False))
 
 
 def test_a_text_of_the_same_name_and_size_may_be_another(data, tmp_path):
@@ -338,13 +341,25 @@ def test_a_wrong_flag_is_one_line(flags, message, tmp_path, capsys):
     assert message in line
 
 
+def test_settings_with_other_sizes_than_joeynmt_are_refused(tmp_path, capsys):
+    settings = tmp_path / "settings.toml"
+    settings.write_text('preset = "small"\nintermediate_dim = 1024\n')
+    flags = ["--data", str(tmp_path), "--only", "ours", "--settings", str(settings)]
+    assert run_command(lambda: program.main([*flags, "--work", str(tmp_path / "work")])) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "`intermediate_dim` must be that of one_hour.toml" in line
+    assert line.endswith(": 512. Received: 1024")
+    assert not (tmp_path / "work").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_joeynmt_trains_stops_and_translates(data, tmp_path, capsys):
     if not program.PYTHON.is_file():
         pytest.skip(f"no {program.PYTHON}: `make .venv-joeynmt/installed` makes it")
     settings = tmp_path / "settings.json"
-    settings.write_text('{"vocabulary_size": 300}')
+    sizes = '"preset": "small", "intermediate_dim": 512'
+    settings.write_text(f'{{{sizes}, "vocabulary_size": 300}}')
     flags = ["--minutes", "0.02", "--validate-every", "2", "--dev-sentences", "1"]
     flags += ["--only", "joeynmt", "--settings", str(settings), "--alphas", "0.6"]
     program.main(["--data", str(data), "--work", str(tmp_path / "work"), *flags])
