@@ -4,6 +4,9 @@ import csv
 import gzip
 import itertools
 import json
+import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -15,6 +18,7 @@ from tests.translation_training.number_text import flags
 
 pytestmark = pytest.mark.tensorflow
 
+ROOT = pathlib.Path(__file__).parents[2]
 WORDS = {"a": "ein", "dog": "hund", "man": "mann", "runs": "läuft", "sits": "sitzt", "here": "hier"}
 SMALL = flags(
     vocabulary_size=40,
@@ -101,6 +105,28 @@ def test_a_run_leaves_what_the_readme_promises(train, tmp_path, capsys):
     weights = {f"step-{step:08d}.weights.h5" for step in (8, 10, 12)}
     assert kept == weights | {f"step-{step:08d}.state.npz" for step in (10, 12)}
     assert (run / "model.weights.h5").is_file()
+
+
+@pytest.mark.slow
+def test_two_replicas_diagnose_what_one_device_does(data, tmp_path):
+    once = flags(steps=4, dropout=0, bleu_every=0, choose_average=False, tune_alpha=False)
+    once += flags(batch_tokens=2000)  # half of it, a device's part, holds the same dev batches
+    layers = []
+    for replicas in ("1", "2"):
+        run = tmp_path / replicas
+        command = [sys.executable, "-m", "recipes.multi30k_en_de.train", "--data", str(data)]
+        command += ["--run", str(run), *SMALL, *once, "--beam-size", "1", "--no-test"]
+        command += ["--layer-diagnostics", "--replicas", replicas]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        with open(run / "layers.csv", encoding="utf-8") as file:
+            layers.append(list(csv.DictReader(file)))
+    one, two = layers
+    assert [row["part"] for row in two] == [row["part"] for row in one]
+    for column in ("weight_norm", "gradient_norm", "update", "attention_entropy"):
+        found, expected = ([float(row[column] or 0) for row in rows] for rows in (two, one))
+        assert found == pytest.approx(expected, rel=1e-3)
+        assert max(expected) > 0
 
 
 def test_the_test_set_stays_unread(train, data, tmp_path):
