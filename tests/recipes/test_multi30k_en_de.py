@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import itertools
 import json
 import pathlib
 import subprocess
@@ -14,29 +13,12 @@ from keras_transformer.command_line.command_errors import run_command
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from recipes.multi30k_en_de.train import main
+from tests.recipes.captions import SMALL, captions
 from tests.translation_training.number_text import flags
 
 pytestmark = pytest.mark.tensorflow
 
 ROOT = pathlib.Path(__file__).parents[2]
-WORDS = {"a": "ein", "dog": "hund", "man": "mann", "runs": "läuft", "sits": "sitzt", "here": "hier"}
-SMALL = flags(
-    vocabulary_size=40,
-    batch_tokens=300,
-    save_every=2,
-    log_every=4,
-    num_layers=1,
-    hidden_dim=32,
-    intermediate_dim=64,
-    num_heads=2,
-    bleu_sentences=4,
-    tensorboard=False,
-)
-
-
-def captions(number):
-    sources = [" ".join(words) for words in itertools.product(WORDS, repeat=4)][:number]
-    return sources, [" ".join(WORDS[word] for word in source.split()) for source in sources]
 
 
 @pytest.fixture
