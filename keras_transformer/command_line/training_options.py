@@ -101,8 +101,8 @@ def add_training_arguments(
     either.add_argument(
         "--resume",
         action="store_true",
-        help="resume the run in DIR from its last checkpoint, to the last bit; needs --run. "
-        "Without a run in DIR the training begins",
+        help="resume the run in DIR from its last checkpoint, with --deterministic to the last "
+        "bit; needs --run. Without a run in DIR the training begins",
     )
     add(
         "--minutes",

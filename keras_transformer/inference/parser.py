@@ -83,7 +83,7 @@ class Parser(HasSearchOptions):
     Example:
 
     ```python
-    parser = Parser.load("runs/wsj_parsing/latest")
+    parser = Parser.load("runs/wsj")
     print(parser.parse(["The dog barks ."])[0])
     # (S (NP (XX The) (XX dog)) (VP (XX barks)) (XX .))
     ```

@@ -77,7 +77,7 @@ class Translator(SentenceTranslator):
     Example:
 
     ```python
-    translator = Translator.load("runs/number_words/latest")
+    translator = Translator.load("runs/en_de")
     translator.translate(["forty-two", ""])  # ["zweiundvierzig", ""]
     ```
     """

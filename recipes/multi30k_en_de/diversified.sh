@@ -34,7 +34,7 @@ train() { # RECIPE RUN FLAG...
 mkdir -p "$runs"
 train multi30k_en_de "$runs/forward" --data "$data" --no-test "${flags[@]}"
 train translate_text "$runs/backward" --settings "$runs/forward/settings.json" \
-  --source "$german" --target "$english" --dev-source "$dev_german" --dev-target "$dev_english"
+  --source "$german" --target "$english" --dev-source "$dev_german" --dev-target "$dev_english" "${flags[@]}"
 if [[ ! -e $runs/synthetic.en ]]; then
   "$python" -m keras_transformer translate "$runs/backward" \
     --input "$german" --output "$runs/synthetic.en"

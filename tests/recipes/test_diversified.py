@@ -81,6 +81,7 @@ def test_every_part_is_trained_once_also_after_a_break(script, tmp_path):
     assert value(forward, "--steps") == "7"
     assert pathlib.Path(value(backward, "--source")).name == "train.de"
     assert pathlib.Path(value(backward, "--dev-target")).name == "val.en"
+    assert value(backward, "--steps") == "7"
     assert value(backward, "--settings") == str(runs / "forward" / "settings.json")
     assert translation[2:4] == ["translate", str(runs / "backward")]
     assert mixed[-4:] == ["--steps", "7", "--steps", "9"]  # the last one counts

@@ -36,8 +36,8 @@ def add_translate_arguments(parser: argparse.ArgumentParser) -> None:
         choices=ENGINES,
         default=ENGINES[0],
         help="what computes: this package's own search, or an export that is made once, in the "
-        "run's engines/. ctranslate2 is the fastest to start and on a CPU; its length penalty "
-        "differs: it divides by the length to the power of --alpha (default: own)",
+        "run's engines/. ctranslate2 starts quickest, and is the fastest for one sentence; its "
+        "length penalty differs: it divides by the length to the power of --alpha (default: own)",
     )
     _add_search_arguments(parser)
     _add_long_line_arguments(parser.add_argument_group("long lines"))
