@@ -3,7 +3,7 @@
 import argparse
 from typing import Literal
 
-from keras_transformer.data import TfdsPairs
+from keras_transformer.data import TfdsPairs, one_line
 from keras_transformer.files import write_text
 from keras_transformer.training import TrainingRun
 from keras_transformer.translation_training import TranslationData
@@ -59,5 +59,5 @@ def write_newstest(texts: TranslationData, run: TrainingRun) -> None:
     for name, text in (("newstest2013", texts.dev), ("newstest2014", texts.test)):
         if isinstance(text, TfdsPairs):
             for language, sentences in zip(text.languages, zip(*text, strict=True), strict=True):
-                lines = (" ".join(sentence.splitlines()) + "\n" for sentence in sentences)
+                lines = (one_line(sentence) + "\n" for sentence in sentences)
                 write_text(run.directory.path / f"{name}.{language}", "".join(lines))

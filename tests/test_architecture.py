@@ -173,6 +173,22 @@ def test_a_private_import_is_found(source, expected):
     assert private_imports(source) == expected
 
 
+def test_only_tell_prints_to_standard_error():
+    """A plain `print` raises where standard error has been closed, in the middle of a training."""
+    found = []
+    for module, source in sources().items():
+        if not module.startswith("keras_transformer") or module.endswith(".standard_streams"):
+            continue
+        found += [
+            f"{module}:{node.lineno}"
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.Call)
+            and ast.unparse(node.func) == "print"
+            and any(ast.unparse(each.value) == "sys.stderr" for each in node.keywords)
+        ]
+    assert found == []
+
+
 def test_no_folder_is_crowded():
     tops = ("keras_transformer", "recipes", "benchmarks", "tests", "docs")
     folders = [ROOT / top for top in tops]

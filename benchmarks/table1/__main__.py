@@ -5,9 +5,8 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from benchmarks.table1.figure import check_format, draw
+from benchmarks.table1.figure import draw
 from benchmarks.table1.layer_types import NAMES, Sizes
 from benchmarks.table1.measuring import Measuring
 from benchmarks.table1.report import (
@@ -24,6 +23,7 @@ from keras_transformer.command_line.command_errors import (
     positive_int,
     run_command,
 )
+from keras_transformer.commands.arguments.figure_files import check_figure
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.output_files import find_output
 from keras_transformer.files.whole_files import write_bytes, write_json
@@ -35,8 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print the tables; `arguments` as on the command line."""
     options = _parser().parse_args(arguments)
     sizes = _checked_sizes(options)
-    if options.plot:
-        check_format(options.plot)
+    figure = check_figure(options.plot, "--plot") if options.plot else ""
     for flag, path in (("--json", options.json), ("--plot", options.plot)):
         if path:
             find_output(path, flag)
@@ -62,8 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command = shlex.join(["python", "-m", "benchmarks.table1", *given])
         facts = {"machine": machine(), "versions": package_versions(), "xla": options.xla}
         write_json(options.json, record(measured, command=command, rounds=options.rounds, **facts))
-    if options.plot:
-        write_bytes(options.plot, draw(measured, Path(options.plot).suffix[1:]))
+    if figure:
+        write_bytes(options.plot, draw(measured, figure[1:]))
 
 
 def _description(sizes: Sizes, versions: dict[str, str], xla: bool) -> str:

@@ -1,28 +1,14 @@
 """Time and memory over the length, as a figure."""
 
 import io
-from pathlib import Path
 from typing import Any
 
 from benchmarks.table1.growth import exponent
 from benchmarks.table1.report import Measurements
-from keras_transformer.distribution import pip_install
-from keras_transformer.errors import UserInputError
 
-FORMATS = (".png", ".pdf", ".svg")
 # Of Okabe and Ito (2008), which people with any colour vision tell apart.
 _COLORS = ("#d55e00", "#e69f00", "#0072b2", "#009e73", "#cc79a7")
 _MARKERS = "osD^v"
-
-
-def check_format(path: str) -> None:
-    """Require the name of a picture, and matplotlib to draw it."""
-    if Path(path).suffix not in FORMATS:
-        raise UserInputError(f"--plot must end in {', '.join(FORMATS)}. Received: {path}")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise UserInputError(f"--plot needs matplotlib: {pip_install('plots')}") from error
 
 
 def draw(measured: Measurements, file_format: str) -> bytes:

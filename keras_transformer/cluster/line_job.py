@@ -10,6 +10,7 @@ from keras_transformer.cluster.input_files import InputFile, scan_file
 from keras_transformer.cluster.line_workers import Block, LineWork, LineWorkers
 from keras_transformer.cluster.worker_resources import Workers, resources_of
 from keras_transformer.command_line.line_stream import line_bar
+from keras_transformer.data.text_files import unequal_lines
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import tell
 
@@ -33,10 +34,7 @@ def scan_inputs(
     for first, *others in found:
         for other in others:
             if other.lines != first.lines:
-                raise UserInputError(
-                    f"Parallel files must have the same number of lines: {first.path} has "
-                    f"{first.lines}, {other.path} has {other.lines}"
-                )
+                raise unequal_lines(first.path, first.lines, other.path, other.lines)
     return found
 
 

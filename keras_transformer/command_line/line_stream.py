@@ -73,11 +73,6 @@ def line_bar(
     return tqdm(total=total, initial=initial, unit=" lines", disable=disable, desc=title)
 
 
-def one_line(text: str) -> str:
-    """The text without line breaks, which a model with byte pieces can produce."""
-    return text.replace("\n", " ").replace("\r", " ")
-
-
 def _read(stream: BinaryIO) -> bytes:
     try:
         return cast(io.BufferedReader, stream).read1(READ_BYTES)  # as `sys.stdin.buffer` is

@@ -5,7 +5,6 @@ import gzip
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +17,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json, to_record
 from keras_transformer.files.output_files import write_all
 from keras_transformer.files.own_file import open_own_file
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.files.whole_files import json_bytes, whole_file, write_json, writing
 from keras_transformer.types import PathLike
 
@@ -145,9 +145,7 @@ class ResumableOutput:
                 f"and {self._record_path.name} to begin again."
             )
         self.lines_read = record.lines_read
-        print(
-            f"{self.path}: going on behind line {self.lines_read} of {self.total}", file=sys.stderr
-        )
+        tell(f"{self.path}: going on behind line {self.lines_read} of {self.total}")
         return record.bytes
 
     def _publish(self) -> None:

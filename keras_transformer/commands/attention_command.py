@@ -1,21 +1,19 @@
 """`keras-transformer attention`: what a model attends to, as a page or a figure."""
 
 import argparse
-import importlib.util
 import io
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.command_errors import Verbs, positive_int
+from keras_transformer.commands.arguments.figure_files import check_figure
 from keras_transformer.commands.arguments.model_arguments import (
     add_run_arguments,
     add_target_language,
     load_translator,
 )
 from keras_transformer.commands.arguments.search_arguments import tell_search_taken
-from keras_transformer.distribution import pip_install
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import tell
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from keras_transformer.interpretation import AttentionMaps
 
 PAGE = ".html"
-FIGURES = (".png", ".pdf", ".svg")
 OF_FIGURES = ("kind", "layer", "heads", "style")
 # Those of `interpretation`, which takes too long to import for `--help`.
 KINDS = ("encoder", "decoder", "cross")
@@ -82,8 +79,7 @@ def add_parser(verbs: Verbs) -> None:
 
 def attention(options: argparse.Namespace) -> None:
     """Run the verb."""
-    ending = Path(options.output).suffix.lower()
-    _check(options, ending)
+    ending = _check(options)
     if options.target is None:
         tell_search_taken(options)
     start_backend_quietly()
@@ -101,13 +97,9 @@ def attention(options: argparse.Namespace) -> None:
         write_output(options.output, _figure(options, maps, ending))
 
 
-def _check(options: argparse.Namespace, ending: str) -> None:
-    """What can be known before a model is loaded."""
-    if ending not in (PAGE, *FIGURES):
-        raise UserInputError(
-            f"`--output` must end in one of {', '.join((PAGE, *FIGURES))}. "
-            f"Received: --output {options.output}"
-        )
+def _check(options: argparse.Namespace) -> str:
+    """What can be known before a model is loaded; returns the ending of the output's name."""
+    ending = check_figure(options.output, "--output", others=[PAGE])
     find_output(options.output)
     if ending == PAGE:
         for name in OF_FIGURES:
@@ -116,8 +108,7 @@ def _check(options: argparse.Namespace, ending: str) -> None:
                     f"`--{name}` is for figures; a page lets its reader choose. "
                     f"Received: --output {options.output}"
                 )
-    elif importlib.util.find_spec("matplotlib") is None:
-        raise UserInputError(f"A figure needs matplotlib: {pip_install('plots')}")
+    return ending
 
 
 def _load(options: argparse.Namespace) -> Any:

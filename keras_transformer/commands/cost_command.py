@@ -3,14 +3,11 @@
 import argparse
 import io
 import json
-import pathlib
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.command_errors import Verbs, positive_number
-from keras_transformer.errors import UserInputError
+from keras_transformer.commands.arguments.figure_files import check_figure
 from keras_transformer.files.output_files import find_output, write_output
-
-FORMATS = (".png", ".pdf", ".svg")
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -43,8 +40,7 @@ def add_parser(verbs: Verbs) -> None:
 
 def cost(options: argparse.Namespace) -> None:
     """Run the verb."""
-    if options.plot is not None and pathlib.Path(options.plot).suffix not in FORMATS:
-        raise UserInputError(f"`--plot` must end in .png, .pdf or .svg. Received: {options.plot!r}")
+    ending = "" if options.plot is None else check_figure(options.plot, "--plot")
     for flag in ("csv", "plot"):
         if getattr(options, flag) is not None:
             find_output(getattr(options, flag), f"--{flag}")
@@ -62,7 +58,7 @@ def cost(options: argparse.Namespace) -> None:
         write_output(options.csv, costs_csv(costs), "--csv")
     if options.plot is not None:
         content = io.BytesIO()
-        cost_figure(costs).savefig(content, format=pathlib.Path(options.plot).suffix[1:], dpi=150)
+        cost_figure(costs).savefig(content, format=ending[1:], dpi=150)
         write_output(options.plot, content.getvalue(), "--plot")
     record = json.dumps(costs_record(costs), indent=2, ensure_ascii=False)
     print(record if options.json else costs_text(costs))

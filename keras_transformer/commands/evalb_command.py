@@ -3,12 +3,12 @@
 import argparse
 import itertools
 import json
-import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from keras_transformer.command_line.command_errors import Verbs
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.standard_streams import tell
 
 if TYPE_CHECKING:
     from keras_transformer.parsing.evalb_comparison import EvalbComparison
@@ -73,10 +73,9 @@ def _scores(
             errors += 1
             _tell_error(number, comparison.score.fault, errors, parameters.max_error)
     if broken:
-        print(
+        tell(
             f"{broken} lines of GOLD hold no whole tree and do not count: each tree must be on one "
-            "line, not pretty-printed.",
-            file=sys.stderr,
+            "line, not pretty-printed."
         )
     return scores
 
@@ -93,10 +92,9 @@ def _print_sentence(number: int, comparison: "EvalbComparison", debug: int) -> N
 
 def _tell_error(number: int, fault: str, errors: int, max_error: int) -> None:
     if errors <= max_error:
-        print(f"{number} : {fault}", file=sys.stderr)
+        tell(f"{number} : {fault}")
     elif errors == max_error + 1:
-        print(
+        tell(
             f"{number} : error {errors}: MAX_ERROR is {max_error}, further errors are counted but "
-            "not printed",
-            file=sys.stderr,
+            "not printed"
         )

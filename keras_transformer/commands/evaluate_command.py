@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.command_line.command_errors import Verbs
-from keras_transformer.command_line.line_stream import one_line
 from keras_transformer.commands.arguments.long_lines import told_by_line
 from keras_transformer.commands.arguments.model_arguments import (
     add_batch_arguments,
@@ -24,8 +23,9 @@ from keras_transformer.commands.arguments.search_arguments import (
 from keras_transformer.commands.scorecard_text import scorecard_text
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.output_files import find_output, write_output
-from keras_transformer.files.standard_streams import require_standard_output
+from keras_transformer.files.standard_streams import require_standard_output, tell
 from keras_transformer.search_options import SearchOptions, search_record
+from keras_transformer.text.text_lines import one_line
 from keras_transformer.types import PathLike
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def evaluate(options: argparse.Namespace) -> None:
     translations: dict[str, list[str]] = {}
     scores: dict[str, dict[str, Any]] = {}
     for name, system in systems.items():
-        print(f"{name}: {system.path}", file=sys.stderr)
+        tell(f"{name}: {system.path}")
         translations[name], scores[name] = system_results(
             system, translators.get(name), sources, references, options
         )
@@ -187,9 +187,9 @@ def systems_of(path: PathLike) -> dict[str, RunWeights]:
     if single is None and averaged is None:
         raise UserInputError(f"The run {run.path} holds no weights yet.")
     if single is None:
-        print(f"The run {run.path} has no checkpoints: no system `single`.", file=sys.stderr)
+        tell(f"The run {run.path} has no checkpoints: no system `single`.")
     if averaged is None:
-        print(f"The run {run.path} has no final weights: no system `averaged`.", file=sys.stderr)
+        tell(f"The run {run.path} has no final weights: no system `averaged`.")
     systems = {"single": single, "averaged": averaged}
     return {
         name: RunWeights(run.path, weights)
@@ -268,4 +268,4 @@ def write_translations(path: PathLike, translations: Mapping[str, list[str]]) ->
     name = "averaged" if "averaged" in translations else "single"
     write_output(path, "".join(f"{line}\n" for line in translations[name]))
     if name == "single":
-        print(f"{path} holds the translations of `single`.", file=sys.stderr)
+        tell(f"{path} holds the translations of `single`.")

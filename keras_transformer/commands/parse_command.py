@@ -11,6 +11,7 @@ from keras_transformer.command_line.line_stream import STANDARD_INPUT, chunks_of
 from keras_transformer.commands.arguments.long_lines import answer_lines
 from keras_transformer.commands.arguments.model_arguments import add_batch_arguments
 from keras_transformer.commands.arguments.search_arguments import add_search_arguments, given_search
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.search_options import PARSING
 
 if TYPE_CHECKING:
@@ -65,9 +66,9 @@ def parse(options: argparse.Namespace) -> None:
             write_lines(stdout, [_text(found.tree, options.pretty) for found in parses])
         number += len(lines)
     if options.repair or repaired:
-        print(f"{repaired} trees were repaired.", file=sys.stderr)
+        tell(f"{repaired} trees were repaired.")
     if flat:
-        print(f"{flat} sentences have no tree: flat ones stand for them.", file=sys.stderr)
+        tell(f"{flat} sentences have no tree: flat ones stand for them.")
 
 
 def _text(tree: "Tree | None", pretty: bool) -> str:

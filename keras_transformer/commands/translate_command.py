@@ -12,7 +12,6 @@ from keras_transformer.command_line.line_stream import (
     STANDARD_INPUT,
     chunks_of_lines,
     next_piece,
-    one_line,
     write_lines,
 )
 from keras_transformer.commands.arguments.long_lines import answer_lines, told_by_line
@@ -43,6 +42,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import is_read_once, open_input
 from keras_transformer.files.output_files import find_output
 from keras_transformer.search_options import SearchOptions, search_record, search_text
+from keras_transformer.text.text_lines import one_line
 
 if TYPE_CHECKING:
     from keras_transformer.cluster.line_workers import AnswerLines

@@ -18,7 +18,7 @@ from keras_transformer.data.text_files import (
     read_text,
 )
 from keras_transformer.data.tfds_text import TfdsPairs
-from keras_transformer.text.text_lines import text_lines
+from keras_transformer.text.text_lines import one_line, text_lines
 
 __all__ = [
     "BatchPlan",
@@ -37,6 +37,7 @@ __all__ = [
     "find_text",
     "find_text_files",
     "fit_batches",
+    "one_line",
     "plan_batches",
     "prepare_batches",
     "prepare_corpus",

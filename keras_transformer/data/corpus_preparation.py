@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import shutil
-import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
@@ -26,6 +25,7 @@ from keras_transformer.data.parallel_corpus import (
 from keras_transformer.data.parallel_text import ParallelText
 from keras_transformer.errors import CannotWrite, UserInputError
 from keras_transformer.files.file_lock import file_lock
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.files.whole_files import sync, writing
 from keras_transformer.types import PathLike
 
@@ -109,7 +109,7 @@ def prepare_corpus(
             + advice(directory)
         )
     if filters != PairFilters() or any(corpus.dropped.values()):
-        print(f"{text.name}: {corpus.report()}", file=sys.stderr)
+        tell(f"{text.name}: {corpus.report()}")
     return corpus
 
 
@@ -119,7 +119,7 @@ def _prepare_once(
     """Write the corpus, or wait while another process does."""
 
     def say() -> None:
-        print(f"{name}: waiting for another process that prepares it", file=sys.stderr)
+        tell(f"{name}: waiting for another process that prepares it")
 
     partial = directory.with_name(f"{directory.name}.partial-{uuid.uuid4().hex[:8]}")
     with file_lock(directory.with_name(f"{directory.name}.partial-lock"), say) as locked:

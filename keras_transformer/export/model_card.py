@@ -3,13 +3,13 @@
 import datetime
 import json
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json, to_record
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.files.whole_files import checksum, write_json, write_text
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.environment import package_versions
@@ -121,7 +121,7 @@ def _scores(run: RunDirectory) -> dict[str, Any] | None:
     try:
         return to_record(path, parse_json(path, run.checksums.read(path)), dict[str, Any])
     except UserInputError as error:
-        print(f"{error} The model card has no scores.", file=sys.stderr)
+        tell(f"{error} The model card has no scores.")
         return None
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib.util
-import sys
 from pathlib import Path
 from typing import Unpack
 
@@ -15,6 +14,7 @@ from keras_transformer.export.model_card import write_model_card
 from keras_transformer.export.model_server_files import write_model_server_files
 from keras_transformer.export.required_backend import check_tensorflow_backend
 from keras_transformer.files.checksum_list import write_checksums
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.files.whole_files import write_directory
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import (
@@ -147,10 +147,9 @@ def _save(translator: Translator, path: Path, options: SearchOptions, precision:
 
 def _write_warmup(version: Path, translator: Translator, options: SearchOptions) -> None:
     if importlib.util.find_spec("tensorflow_serving") is None:
-        print(
+        tell(
             "The export has no warm-up requests for the model server: they need "
-            f"{pip_install('serving')}.",
-            file=sys.stderr,
+            f"{pip_install('serving')}."
         )
         return
     from keras_transformer.export.tensorflow_warmup import write_warmup_requests

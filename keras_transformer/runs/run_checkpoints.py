@@ -2,12 +2,12 @@
 
 import itertools
 import re
-import sys
 from collections.abc import Collection
 from pathlib import Path
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json, to_record
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.runs.run_checksums import CHECKPOINTS, RunChecksums
 from keras_transformer.runs.run_records import BestRecord
 from keras_transformer.types import PathLike
@@ -112,7 +112,7 @@ class RunCheckpoints:
         """Return the checkpoints that match their checksums; the others are named on stderr."""
         damaged = [path for path in paths if self._checksums.is_damaged(path)]
         for path in damaged:
-            print(f"{path} is damaged and left out: its checksum is wrong.", file=sys.stderr)
+            tell(f"{path} is damaged and left out: its checksum is wrong.")
         return [path for path in paths if path not in damaged]
 
     def _of_steps(self, ending: str) -> list[Path]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json, read_json, to_record
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.files.whole_files import is_left_over, remove_left_over, write_json
 from keras_transformer.runs.run_checkpoints import RunCheckpoints
 from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
@@ -362,7 +362,7 @@ class RunDirectory:
         path = self.checkpoints.best_or_last()
         if path is None:
             raise UserInputError(f"The run {self.path} holds no weights yet.")
-        print(f"The run {self.path} did not reach its end: using {path.name}.", file=sys.stderr)
+        tell(f"The run {self.path} did not reach its end: using {path.name}.")
         return path
 
     def load_architecture(self, **rates: float) -> keras.Model:

@@ -16,6 +16,11 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_LINE_BYTES = 1 << 24  # longer lines are not text: a device, a binary file, a gzip bomb
 
 
+def one_line(text: str) -> str:
+    """The text without the ends of lines, which a model with byte pieces can produce."""
+    return text.replace("\n", " ").replace("\r", " ")
+
+
 def text_lines(path: PathLike) -> Iterator[str]:
     r"""Read the lines of a UTF-8 text file one at a time.
 

@@ -14,6 +14,7 @@ from keras_transformer.files.standard_streams import say
 from keras_transformer.files.whole_files import write_text
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import search_record
+from keras_transformer.text.text_lines import one_line
 from keras_transformer.training import TrainingRun, cost_table, training_cost
 from keras_transformer.translation_training.alpha_tuning import tune_alpha
 from keras_transformer.translation_training.settings import TranslationSettings
@@ -89,9 +90,8 @@ def write_report(
         run.directory.undo_tuning(search)
     translator = Translator.load(path, long_sentences="cut", **search)
     hypotheses = translator.translate(sources, progress=sys.stderr.isatty())
-    # A model with byte pieces can produce line breaks.
-    lines = [" ".join(hypothesis.splitlines()) for hypothesis in hypotheses]
-    write_text(run.directory.samples_path, "\n".join(lines) + "\n")
+    lines = "".join(f"{one_line(hypothesis)}\n" for hypothesis in hypotheses)
+    write_text(run.directory.samples_path, lines)
     if settings.language is not None:
         results["tokenized_compound_split_bleu"] = tokenized_compound_split_bleu(
             hypotheses,

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from keras_transformer.command_line import ResumableOutput
-from keras_transformer.data import ParallelText, text_lines
+from keras_transformer.data import ParallelText, one_line, text_lines
 from keras_transformer.errors import UserInputError
 from recipes.distilled.settings import BEST, BY_BLEU
 from recipes.distilled.teacher import Teacher
@@ -74,8 +74,7 @@ def write_chosen(
         rest = itertools.islice(enumerate(pairs, start=1), output.lines_read, None)
         while piece := list(itertools.islice(rest, LINES_A_PIECE)):
             lines = [
-                # A model with byte pieces can produce line breaks.
-                " ".join(choose(_candidates(nbest, number, line), reference).splitlines())
+                one_line(choose(_candidates(nbest, number, line), reference))
                 for number, ((_, reference), line) in piece
             ]
             output.append(lines, len(piece))

@@ -1,7 +1,6 @@
 """A run whose results are known: it translates into upper case, and waits where a test wants it."""
 
 import threading
-import time
 
 import numpy as np
 
@@ -61,12 +60,3 @@ class FakeParser(FakeEngine):
         self.batches.append((work, list(items)))
         trees = [Tree("S", [Leaf("XX", word) for word in item.split()]) for item in items]
         return [Parse(tree, -1.0, 0) for tree in trees]
-
-
-def wait_until(is_true):
-    """Wait for what another thread does."""
-    for _ in range(600):
-        if is_true():
-            return
-        time.sleep(0.1)
-    raise AssertionError("It did not happen within a minute.")

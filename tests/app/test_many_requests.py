@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from tests.app.conftest import listening
-from tests.app.fake_engine import FakeEngine, wait_until
+from tests.app.fake_engine import FakeEngine
+from tests.waiting import wait_until
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 

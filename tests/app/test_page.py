@@ -6,8 +6,9 @@ import re
 import pytest
 
 from keras_transformer.app.limits import AppLimits
-from tests.app.fake_engine import FakeEngine, FakeParser, wait_until
+from tests.app.fake_engine import FakeEngine, FakeParser
 from tests.browser import violations
+from tests.waiting import wait_until
 
 TEXT = "one two three\n\nfour five. six"
 SENTENCES = ["one two three", "four five.", "six"]

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -23,6 +22,7 @@ from keras_transformer.cluster.worker_resources import Workers
 from keras_transformer.errors import UserInputError
 from tests.cluster.processes import processes
 from tests.translation_training.number_text import ENGLISH
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.tensorflow
 
@@ -103,14 +103,7 @@ def driving(command):
 
 
 def wait_for_blocks(output, number):
-    wait_until(lambda: len(finished_blocks(output)) >= number)
-
-
-def wait_until(is_so):
-    end = time.monotonic() + SECONDS
-    while not is_so():
-        assert time.monotonic() < end, f"not within {SECONDS} seconds"
-        time.sleep(0.05)
+    wait_until(lambda: len(finished_blocks(output)) >= number, SECONDS)
 
 
 def finished_blocks(output):
@@ -331,7 +324,7 @@ def test_a_lost_node_costs_its_blocks(cluster, trained_run, sentences, expected,
     at_work = []
 
     def remove():
-        wait_until(lambda: at_work.extend(processes(cluster, WORKER, node)) or at_work)
+        wait_until(lambda: at_work.extend(processes(cluster, WORKER, node)) or at_work, SECONDS)
         cluster.remove_node(node, allow_graceful=False)
 
     with at_first_block(output, remove):

@@ -58,7 +58,10 @@ def test_table_and_figure_are_written(call, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--plot", "cost.gif"], "`--plot` must end in .png, .pdf or .svg. Received: 'cost.gif'"),
+        (
+            ["--plot", "cost.gif"],
+            "`--plot` must end in one of .png, .pdf, .svg. Received: --plot",
+        ),
         (["--plot", "nowhere/cost.png"], "`--plot` must be in a folder that exists."),
         (["--csv", "nowhere/cost.csv"], "`--csv` must be in a folder that exists."),
         (["nowhere"], "There is no run directory nowhere."),

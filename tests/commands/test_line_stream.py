@@ -8,7 +8,6 @@ from keras_transformer.command_line.line_stream import (
     chunks_of_lines,
     line_bar,
     next_piece,
-    one_line,
     write_lines,
 )
 from keras_transformer.errors import CannotWrite, UserInputError
@@ -28,10 +27,6 @@ def test_a_large_input_is_read_in_large_chunks():
     chunks = [len(chunk) for chunk in chunks_of_lines(stream)]
     assert sum(chunks) == 100_000
     assert max(chunks) > 1000
-
-
-def test_a_line_break_in_a_translation_does_not_shift_the_lines():
-    assert one_line("a\nb\r\nc") == "a b  c"
 
 
 def test_lines_are_written_at_once():

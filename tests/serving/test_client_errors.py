@@ -5,7 +5,6 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
 
@@ -31,6 +30,7 @@ from tests.serving.servers.scripted_server import (
     ScriptedServer,
     answer,
 )
+from tests.waiting import wait_until
 
 GOOD = answer(body={"outputs": {"outputs": ["eins"], "scores": [-0.5]}})
 NO_SERVABLE = answer(404, {"error": "Servable not found for request: Latest(en_de)"})
@@ -55,12 +55,6 @@ def unused_address():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{one.getsockname()[1]}"
-
-
-def wait_until(condition):
-    """Return when something has become true."""
-    while not condition():
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(

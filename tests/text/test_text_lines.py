@@ -6,7 +6,7 @@ import os
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.text.text_lines import text_lines
+from keras_transformer.text.text_lines import one_line, text_lines
 from tests.written_files import error_of, write
 
 
@@ -98,3 +98,10 @@ def test_damaged_gzip(tmp_path, damage):
     path = tmp_path / "a.gz"
     path.write_bytes(damaged_gzips()[damage])
     assert error_of(read, path).startswith(f"{path} is not a whole gzip file: ")
+
+
+def test_a_line_break_in_a_translation_does_not_shift_the_lines(tmp_path):
+    assert one_line("a\nb\r\nc") == "a b  c"
+    lines = [one_line("a\u2028b\x0bc\n"), "d"]
+    path = write(tmp_path / "a", "".join(line + "\n" for line in lines))
+    assert read(path) == lines == ["a\u2028b\x0bc ", "d"]

@@ -12,6 +12,7 @@ from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.evaluation import bleu
 from keras_transformer.evaluation.bleu import bleu_metric, check_paired
 from keras_transformer.files.whole_files import write_text
+from keras_transformer.text.text_lines import one_line
 from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
 from keras_transformer.types import PathLike
 
@@ -113,5 +114,5 @@ class BleuValidation(StepCallback):
         lines = [f"step {self.step}  validation BLEU {score:.2f}  {signature}"]
         for source, hypothesis, reference in self.samples:
             lines += ["", f"source:      {source}"]
-            lines += [f"translation: {hypothesis}", f"reference:   {reference}"]
+            lines += [f"translation: {one_line(hypothesis)}", f"reference:   {reference}"]
         write_text(path, "\n".join(lines) + "\n")

@@ -1,11 +1,11 @@
 """A training's values for TensorBoard."""
 
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from keras_transformer.backend_start import leave_gpus_to_keras
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.training.callbacks.step_callback import Logs
 from keras_transformer.training.callbacks.step_log import StepLog
 from keras_transformer.training.callbacks.validation_log import validation_values
@@ -50,7 +50,7 @@ class TensorBoardLog(StepLog):
             with self._writing():
                 self._writer = _event_writer(self.directory)
         except ImportError:
-            print("TensorFlow is not installed: no TensorBoard logs are written.", file=sys.stderr)
+            tell("TensorFlow is not installed: no TensorBoard logs are written.")
 
     def on_step_end(self, logs: Logs) -> None:
         if self._writer is not None:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.training.cost.run_costs import RunCost, paper_bleu
 from keras_transformer.training.cost.training_cost import PAPER_TABLE_2
@@ -53,9 +54,7 @@ def cost_figure(costs: Sequence[RunCost]) -> "Figure":
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise UserInputError(
-            "A figure needs matplotlib: install keras-transformer-garden[plots]."
-        ) from error
+        raise UserInputError(f"A figure needs matplotlib: {pip_install('plots')}") from error
     figure = Figure(figsize=(9, 8), layout="constrained")
     above, below = figure.subplots(2, 1)
     left_out = _draw_paper(above, "en_fr", "EN-FR") + _draw_paper(below, "en_de", "EN-DE")

@@ -2,12 +2,12 @@
 
 import contextlib
 import os
-import sys
 
 import keras
 
 from keras_transformer.argument_checks import check_positive_int, python_number
 from keras_transformer.backend_start import LOG_LEVEL, held_stderr
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.training.devices.devices import Devices
 
 
@@ -53,7 +53,7 @@ def start_devices(replicas: int | None = None) -> Devices:
     else:
         from keras_transformer.training.devices.tensorflow_devices import is_one_of_several, start
     if is_one_of_several():
-        print("Waiting for the other machines of this training", file=sys.stderr)
+        tell("Waiting for the other machines of this training")
     quiet = os.environ.get(LOG_LEVEL, "0") >= "2"  # as `start_backend_quietly` sets it
     with held_stderr() if quiet else contextlib.nullcontext():
         return start(python_number(replicas))

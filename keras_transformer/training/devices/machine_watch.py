@@ -15,6 +15,7 @@ from typing import IO, NoReturn, Self, TextIO
 from keras_transformer.backend_start import LOG_LEVEL
 from keras_transformer.command_line.command_errors import USER_ERROR
 from keras_transformer.errors import UserInputError, WorkerLost
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.runs.run_directory import RunDirectory
 
 GRACE_SECONDS = 10  # for the main thread to end by itself when the backend ends the process
@@ -82,7 +83,7 @@ class MachineWatch:
     def _on_abort(self, signal_number: int) -> None:
         """Called in the backend's thread that ends the process."""
         time.sleep(GRACE_SECONDS)  # a main thread with an error of its own ends in this time
-        print("error:", self.message(), file=sys.stderr)
+        tell(f"error: {self.message()}")
         self._end_process(USER_ERROR)
 
     def _end_process(self, code: int) -> NoReturn:

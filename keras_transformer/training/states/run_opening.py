@@ -1,12 +1,12 @@
 """The beginning of a training: in a new run directory, or at the last state of one."""
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.devices.devices import Devices
 from keras_transformer.training.states.training_state import (
@@ -41,13 +41,13 @@ def open_run(
     _check_agreement(run, devices, state.step if state else 0)
     if state is None:
         if resume and devices.is_chief:
-            print(f"No state in {run.path} yet: the training begins.", file=sys.stderr)
+            tell(f"No state in {run.path} yet: the training begins.")
         return run, None
     run.check_no_links()
     _check_backend(run)
     check_same_settings(state.settings, settings, may_change)
     if devices.is_chief:
-        print(f"Going on with {run.path} after step {state.step}.", file=sys.stderr)
+        tell(f"Going on with {run.path} after step {state.step}.")
     return run, state
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +19,7 @@ from keras_transformer.files.array_archives import (
     write_archive,
 )
 from keras_transformer.files.json_files import to_record
+from keras_transformer.files.standard_streams import tell
 from keras_transformer.files.whole_files import whole_file
 from keras_transformer.runs.run_checkpoints import step_of
 from keras_transformer.runs.run_directory import RunDirectory
@@ -90,13 +90,10 @@ def find_state(run: RunDirectory) -> TrainingState | None:
         try:
             state = _read(run, path)
         except _Damaged as error:
-            print(
-                f"{path} is damaged: {error}. The one before is taken, if there is one.",
-                file=sys.stderr,
-            )
+            tell(f"{path} is damaged: {error}. The one before is taken, if there is one.")
         else:
             if state.step == 0 and path != paths[-1]:
-                print("That is the beginning: the training begins anew.", file=sys.stderr)
+                tell("That is the beginning: the training begins anew.")
             return state if state.step else None
     advice = "Start a new run from its weights with --from, or replace it with --overwrite."
     if paths:

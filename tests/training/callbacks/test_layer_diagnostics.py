@@ -107,6 +107,7 @@ def test_norms_updates_and_gradients_are_those_of_the_weights(tmp_path):
     before = {part: _vector(weights) for part, weights in model_parts(trainer).items()}
     batch = pairs()
     rows = measured(trainer, tmp_path / "layers.csv", batch=batch)
+    assert [row["part"] for row in rows] == PARTS
     for row in rows:
         now = _vector(model_parts(trainer)[row["part"]])
         moved = np.linalg.norm(now - before[row["part"]]) / np.linalg.norm(before[row["part"]])

@@ -81,6 +81,11 @@ def test_samples_are_spread_over_the_set_and_written(tmp_path, capsys):
     assert capsys.readouterr().err == "step 700  validation BLEU 100.00\n"
 
 
+def test_a_sample_with_a_line_break_stays_one_line(tmp_path):
+    bleu_of_epochs(validation(tmp_path, lambda sources: ["a\nb\r\nc"] * 4, samples=1), 1)
+    assert "\ntranslation: a b  c\nreference:" in (tmp_path / "samples.txt").read_text()
+
+
 def test_a_process_that_is_not_the_chief_scores_in_silence(tmp_path, capfd):
     assert bleu_of_epochs(validation(tmp_path, path=None), 1) == [pytest.approx(100.0)]
     assert list(tmp_path.iterdir()) == []
