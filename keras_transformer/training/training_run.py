@@ -358,10 +358,10 @@ class TrainingRun:
         if self.state:
             check_same_data(self.state, data_fingerprint)
         self._describe(model, precision)
+        if self.probe and train is not None:
+            self._try_largest_batch(model, train)  # before an older run makes way for this one
         if self.is_chief and not self.state:
             self._start(model, tokenizer, source_tokenizer)
-        if self.probe and train is not None:
-            self._try_largest_batch(model, train)
         if self.state:
             self._go_back(model, self.state)
         self._fit = FitCallbacks(self, model, work, data_fingerprint, validators, callbacks)

@@ -10,10 +10,13 @@ import pytest
 
 from keras_transformer.data import plan_batches
 from keras_transformer.errors import UserInputError
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.training import TrainingRun, training_run
 from keras_transformer.training.devices.devices import Devices
 from keras_transformer.training.probe import ProbeRecord, is_out_of_memory, probe
 from tests.training.probed_training import corpus, trainer
+from tests.training.small_training import WORK, TokenizerStub, train
 
 
 @pytest.mark.slow
@@ -40,6 +43,24 @@ def test_two_replicas_with_and_without_a_probe_and_without_memory(tmp_path, back
         "tokens). Ways out: lower `--batch-tokens` from 30000 to 15000; keep it and pass "
         "`--accumulate 2`, for the same result; pass `--precision mixed_bfloat16`"
     )
+
+
+def test_without_memory_an_older_run_stays_and_a_new_one_is_not_begun(tmp_path, monkeypatch):
+    def without_memory(*_, **__):
+        raise UserInputError("Out of memory")
+
+    monkeypatch.setattr(training_run, "probe", without_memory)
+    older = train(tmp_path / "older", steps=1)[0].directory
+    files = sorted(older.path.rglob("*"))
+    reader = plan_batches(corpus((7, 5, 40)), SpecialTokens(), batch_tokens=80)
+    for path, overwrite in ((older.path, True), (tmp_path / "new", False)):
+        with (
+            pytest.raises(UserInputError, match="Out of memory"),
+            TrainingRun(path, steps=1, overwrite=overwrite, show_progress=False) as run,
+        ):
+            run.begin(trainer(), reader, work=WORK, tokenizer=TokenizerStub())
+    assert sorted(older.path.rglob("*")) == files
+    assert not RunDirectory(tmp_path / "new").is_run()
 
 
 class Failing:

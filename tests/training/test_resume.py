@@ -11,6 +11,7 @@ from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.states.rewind import cut_rows
 from keras_transformer.training.states.training_state import check_same_settings, find_state
 from tests.training.equal_runs import assert_equal_runs, place
+from tests.training.small_training import train
 
 
 def test_killed_at_random_moments(trainings, whole, tmp_path, random_seed):
@@ -125,6 +126,17 @@ def test_weights_without_a_state_are_never_taken_for_a_beginning(copy):
         path.unlink()
     with pytest.raises(UserInputError, match="has weights, but no state to go on from"):
         find_state(copy)
+
+
+def test_a_trained_model_is_never_taken_for_a_beginning(tmp_path):
+    run = train(tmp_path / "run", steps=1)[0].directory
+    beginning, last = run.checkpoints.states()
+    assert beginning == run.checkpoints.state_path(0)
+    truncate(last)
+    files = sorted(run.path.rglob("*"))
+    with pytest.raises(UserInputError, match="has weights, but only the state of its beginning"):
+        train(run.path, steps=2, resume=True)
+    assert sorted(run.path.rglob("*")) == files
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "checkpoints/best.weights.h5"])

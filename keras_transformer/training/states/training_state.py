@@ -84,8 +84,14 @@ def find_state(run: RunDirectory) -> TrainingState | None:
 
     None if the training ended before its first checkpoint: it begins anew, and nothing is lost. A
     damaged state is named on stderr, and the one before it is taken.
+
+    Raises:
+        UserInputError: no state is left to go on from, but weights, which beginning anew would
+            remove.
     """
     paths = run.checkpoints.states()
+    advice = "Start a new run from its weights with --from, or replace it with --overwrite."
+    has_weights = bool(run.final_weights() or [*run.checkpoints.directory.glob("*.weights.h5")])
     for path in reversed(paths):
         try:
             state = _read(run, path)
@@ -93,12 +99,16 @@ def find_state(run: RunDirectory) -> TrainingState | None:
             tell(f"{path} is damaged: {error}. The one before is taken, if there is one.")
         else:
             if state.step == 0 and path != paths[-1]:
+                if has_weights:
+                    raise UserInputError(
+                        f"The run {run.path} has weights, but only the state of its beginning to "
+                        f"go on from. {advice}"
+                    )
                 tell("That is the beginning: the training begins anew.")
             return state if state.step else None
-    advice = "Start a new run from its weights with --from, or replace it with --overwrite."
     if paths:
         raise UserInputError(f"Every state of the run {run.path} is damaged. {advice}")
-    if run.final_weights() or any(run.checkpoints.directory.glob("*.weights.h5")):
+    if has_weights:
         raise UserInputError(
             f"The run {run.path} has weights, but no state to go on from. {advice}"
         )
