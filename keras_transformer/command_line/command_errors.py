@@ -56,8 +56,10 @@ class CommandParser(argparse.ArgumentParser):
         self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         self.complete()
-        args = sys.argv[1:] if args is None else args
-        return super().parse_known_args([_dashed(argument) for argument in args], namespace)
+        args = sys.argv[1:] if args is None else [*args]
+        end = args.index("--") if "--" in args else len(args)  # no flags are behind it
+        args = [*map(_dashed, args[:end]), *args[end:]]
+        return super().parse_known_args(args, namespace)
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
         # `argparse`'s own ignores a full device.

@@ -87,6 +87,7 @@ def test_parser_takes_underscores_and_no_abbreviations(capsys):
     parser.add_argument("name")
     values = parser.parse_args(["--batch_tokens=8", "a_b"])
     assert (values.batch_tokens, values.name) == (8, "a_b")
+    assert parser.parse_args(["--batch_tokens=8", "--", "--a_b"]).name == "--a_b"
     with pytest.raises(SystemExit):
         parser.parse_args(["--batch", "8", "a_b"])
     assert "unrecognized arguments: --batch" in capsys.readouterr().err
