@@ -63,7 +63,7 @@ def run_lines(
     missing = len(folder.missing)
     total = sum(files[0].lines for files in inputs)
     if missing < sum(files[0].num_blocks for files in inputs):
-        tell(f"{folder.path}: going on behind {folder.lines_done:,} of {total:,} lines")
+        tell(f"{folder.path}: resuming after {folder.lines_done:,} of {total:,} lines")
     if not missing:
         return
     # A machine may have been lost since the workers were asked for.

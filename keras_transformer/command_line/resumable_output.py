@@ -145,7 +145,7 @@ class ResumableOutput:
                 f"and {self._record_path.name} to begin again."
             )
         self.lines_read = record.lines_read
-        tell(f"{self.path}: going on behind line {self.lines_read} of {self.total}")
+        tell(f"{self.path}: resuming after line {self.lines_read} of {self.total}")
         return record.bytes
 
     def _publish(self) -> None:

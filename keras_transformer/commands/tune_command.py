@@ -80,7 +80,7 @@ def tune(options: argparse.Namespace) -> None:
 
 
 def _reset(run: "RunDirectory") -> None:
-    """Give the run its search of before, and say which one that is."""
+    """Restore the search before the first `tune`, and say which one that is."""
     from keras_transformer.runs.run_lock import run_lock
 
     if run.record().untuned_search is None:
@@ -89,7 +89,7 @@ def _reset(run: "RunDirectory") -> None:
     with run_lock(run.path):
         run.write_search_defaults(None)
     search = SearchOptions(**run.search_defaults())
-    print(f"{run.record_path} has the search of before again: {_named(search)}.")
+    print(f"{run.record_path} has its earlier search again: {_named(search)}.")
 
 
 def _tuning(options: argparse.Namespace, runs: Sequence["RunDirectory"]) -> "SearchTuning":
@@ -127,7 +127,7 @@ def _tuning(options: argparse.Namespace, runs: Sequence["RunDirectory"]) -> "Sea
 
 
 def tuning_text(options: argparse.Namespace, tuning: "SearchTuning") -> str:
-    """The scores as a table, the chosen one marked, and the search of before."""
+    """The scores as a table, the chosen one marked, and the earlier search."""
     several: dict[str, Any] = {"beam": options.beam_sizes, "extra": options.extra_lengths}
     titles = [name for name, values in several.items() if values is not None]
     metric = METRIC_NAMES[tuning.metric]

@@ -62,7 +62,7 @@ class SearchTuning:
         signature: sacrebleu's signature of how the score was computed.
         sentences: number of sentences of the dev text.
         results: every combination that was tried.
-        default: the search of before.
+        default: the search before the tuning.
         best: the one of `results` with the highest score.
     """
 
@@ -139,7 +139,7 @@ def tune_search(
         ),
         alphas,
     )
-    # The search of before is scored too, even if it is not asked for.
+    # The search so far is scored too, even if it is not asked for.
     own = present.beam_size, present.extra_length
     searches = {**tried, own: _distinct("alphas", [*tried.get(own, []), present.alpha])}
     scores = _scores(translator, sources, searches, scorer, progress)

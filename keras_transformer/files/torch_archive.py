@@ -62,7 +62,7 @@ class TorchTensor:
         storage: the numbers.
         offset: index of the first one.
         shape: the sizes.
-        strides: how many numbers lie between neighbours, for every axis.
+        strides: how many numbers lie between neighbors, for every axis.
     """
 
     storage: TorchStorage

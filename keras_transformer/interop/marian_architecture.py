@@ -157,7 +157,7 @@ def read_hugging_face(directory: Path) -> Architecture:
 def _renormalizes(directory: Path, config: HuggingFaceConfig) -> bool:
     """Whether banned tokens have no share of the probability.
 
-    Where nothing says so: in folders of before there was a generation_config.json, which may be
+    Where nothing says so: in folders older than generation_config.json, which may be
     older than the option, as in Marian.
     """
     if config.renormalize_logits is None:

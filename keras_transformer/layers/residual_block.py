@@ -1,4 +1,4 @@
-"""Residual connection, dropout and layer normalisation around a sub-layer."""
+"""Residual connection, dropout and layer normalization around a sub-layer."""
 
 from typing import Any
 

@@ -30,7 +30,7 @@ class TransformerDecoderLayer(TransformerLayer):
         attention_dropout: rate of dropout on the attention weights.
         activation_dropout: rate of dropout on the feed-forward network's activations.
         activation: the feed-forward network's, of Keras or its name, such as "relu" or "gelu".
-        layer_norm_epsilon: number added to the variance in the layer normalisations.
+        layer_norm_epsilon: number added to the variance in the layer normalizations.
         kernel_initializer: initializer of all matrices.
         bias_initializer: initializer of all biases.
         normalize_first: pre-norm instead of the paper's post-norm. After a stack of such layers

@@ -260,7 +260,7 @@ class RunDirectory:
 
         Args:
             options: the fields of `SearchOptions` to set; the others stay, but for `num_results`,
-                which gives way to a smaller beam. None: those of before the first call return.
+                which gives way to a smaller beam. None: the search before the first call returns.
             in_training: whether the run's own training has tuned them, see `undo_tuning`.
 
         Raises:

@@ -24,8 +24,8 @@ def with_search(
 
     Args:
         record: the content; names that this version does not know stay.
-        options: the fields to set. The first time, those of before are kept as `untuned_search`.
-            None: those of before return.
+        options: the fields to set. The first time, the earlier ones are kept as `untuned_search`.
+            None: the earlier ones return.
         in_training: whether the run's own training has tuned them.
 
     Returns:

@@ -297,7 +297,7 @@ class TrainingSettings(Settings):
         """The arguments of `build_transformer` besides the preset and the vocabularies' sizes.
 
         Args:
-            source_tokenizer, tokenizer: of the source and of the target; None leaves away what the
+            source_tokenizer, tokenizer: of the source and of the target; None omits what the
                 kind of positions takes from them.
         """
         dtype = fastest_precision() if self.precision == "auto" else self.precision

@@ -19,11 +19,11 @@ def tune_alpha(
 ) -> tuple[SearchKeywords, dict[str, Any]]:
     """Choose alpha by BLEU on the dev text, and write it into the run with the rest of its search.
 
-    It goes when the training goes on, see `RunDirectory.undo_tuning`.
+    A training that is resumed removes it, see `RunDirectory.undo_tuning`.
 
     Args:
         settings: the search to tune, and how BLEU is counted.
-        batches: the texts; at most 1,000 sentences, spread over the dev text, are translated.
+        batches: the texts; at most `MOST_SENTENCES`, spread over the dev text, are translated.
         run: the training, at its end. Its final weights are there.
 
     Returns:

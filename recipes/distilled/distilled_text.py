@@ -185,7 +185,7 @@ def _make(
             f"{teacher.told_search}"
         )
         write_nbest(text, teacher, nbest, made_by, run.say)
-        # The teacher drew random numbers: a student is the same with translations of before.
+        # The teacher drew random numbers: a student may read earlier translations.
         training.make_reproducible(settings.seed, settings.deterministic)
     for way in ways:
         name = _file_name(way, settings.bleu_tokenize)

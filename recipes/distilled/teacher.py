@@ -94,7 +94,7 @@ class Teacher:
         given = [tokenizer.fingerprint for tokenizer in found]
         if given != [one.fingerprint for one in self.runs[0].load_tokenizers()]:
             raise UserInputError(
-                "A student has the tokenizers of its teacher: leave `tokenizer` away. Received "
+                "A student has the tokenizers of its teacher: omit `tokenizer`. Received "
                 f"others than those of {self.runs[0].path}"
             )
         return found

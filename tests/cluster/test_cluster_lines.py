@@ -155,7 +155,7 @@ def test_a_line_that_is_too_long_for_a_score_waits_for_a_larger_limit(
     assert call(*command, "--max-source-length", 30) == 2
     assert f"Line 601 of {sentences} has" in capfd.readouterr().err
     assert call(*command, "--max-source-length", 300) == 0
-    assert re.search(r"going on behind \d+ of 601 lines", capfd.readouterr().err)
+    assert re.search(r"resuming after \d+ of 601 lines", capfd.readouterr().err)
     assert len((output / "many.en").read_text().splitlines()) == 601
 
 
@@ -225,7 +225,7 @@ def test_a_killed_driver_goes_on(cluster, trained_run, sentences, expected, tmp_
     assert lines[:start] + lines[start + 50 :] == [
         line for i, line in enumerate(expected.splitlines()) if not start <= i < start + 50
     ]
-    assert f"going on behind {50 * len(finished)} of 600 lines" in capfd.readouterr().err
+    assert f"resuming after {50 * len(finished)} of 600 lines" in capfd.readouterr().err
 
 
 def test_bad_lines_and_clusters_are_one_line_on_stderr(
@@ -244,7 +244,7 @@ def test_bad_lines_and_clusters_are_one_line_on_stderr(
     assert call(*on_cluster(cluster, trained_run, few_sentences, output, *flags)) == 0
     printed = capfd.readouterr().err
     assert "blocks have 50 lines" in printed
-    assert re.search(r"going on behind \d+ of 121 lines", printed)
+    assert re.search(r"resuming after \d+ of 121 lines", printed)
     assert len((output / "few.en").read_text().splitlines()) == 121
     output = tmp_path / "other"
     for_a_uri = on_cluster(cluster, trained_run, few_sentences, "s3://bucket/out")

@@ -133,7 +133,7 @@ def test_a_full_disk_keeps_what_was_written_and_the_same_command_goes_on(shell, 
         ".partial-out.json",
     ]
     code, _, err = shell(line)
-    assert (code, err) == (0, f"{tmp_path / 'out'}: going on behind line 448 of 1000\n")
+    assert (code, err) == (0, f"{tmp_path / 'out'}: resuming after line 448 of 1000\n")
     assert (tmp_path / "out").read_text() == f"{'X' * 99}\n" * 1000
 
 

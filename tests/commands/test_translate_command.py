@@ -238,7 +238,7 @@ class TestFiles:
             file.write("half a li")  # as a killed process leaves it
         code, _, err = self.translate(command, tmp_path)
         assert code == 0
-        assert b"going on behind line 2 of 5" in err
+        assert b"resuming after line 2 of 5" in err
         assert [call[1] for call in FakeTranslator.calls] == [["c", "d"], ["e"]]
         assert (tmp_path / "out.txt").read_text() == "A\nB\nC\nD\nE\n"
         assert sorted(os.listdir(tmp_path)) == ["in.txt", "out.txt"]

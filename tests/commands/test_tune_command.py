@@ -138,7 +138,7 @@ def test_a_reset_brings_back_the_search_of_before(tune, run):
     assert run.search_defaults() == {"alpha": 1.0, "beam_size": 6, "extra_length": 50}
     code, out, err = tune("--reset", files=[])
     assert (code, err) == (0, "")
-    expected = "has the search of before again: alpha 0.6, beam size 4, extra length 50."
+    expected = "has its earlier search again: alpha 0.6, beam size 4, extra length 50."
     assert out == f"{run.record_path} {expected}\n"
     assert json.loads(run.record_path.read_text("utf-8")) == before
     code, out, _ = tune("--reset", files=[])

@@ -71,7 +71,9 @@ def add_tune_arguments(parser: argparse.ArgumentParser) -> None:
     either = parser.add_mutually_exclusive_group()
     either.add_argument("--dry-run", action="store_true", help="print scores, write no run.json")
     either.add_argument(
-        "--reset", action="store_true", help="give the run its search of before the first `tune`"
+        "--reset",
+        action="store_true",
+        help="restore the search that the run had before the first `tune`",
     )
 
 

@@ -127,15 +127,15 @@ class _Blocks(NamedTuple):
 
     @classmethod
     def of(cls, length: Tensor, window: Window) -> "_Blocks":
-        """The blocks of a sequence; one no longer than a block is a block without neighbours."""
+        """The blocks of a sequence; one no longer than a block is a block without neighbors."""
         if isinstance(length, int):
             block = window.block
             return cls(length, block, -(-length // block), *window)
         at_least_one = ops.maximum(length, 1)
         block = ops.minimum(window.block, at_least_one)
         number = (at_least_one + block - 1) // block
-        neighbours = ops.minimum(number - 1, 1)
-        before, after = (neighbours * ops.minimum(reach, block) for reach in window)
+        neighbors = ops.minimum(number - 1, 1)
+        before, after = (neighbors * ops.minimum(reach, block) for reach in window)
         return cls(length, block, number, before, after)
 
     def is_inside(self, window: Window) -> Tensor:

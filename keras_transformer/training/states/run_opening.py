@@ -64,7 +64,7 @@ def open_origin(
         if path is not None and str(path) != earlier:
             raise UserInputError(
                 f"The run {run.path} started from {earlier or 'no other run'}. It cannot go on "
-                f"--from {path}: leave that away."
+                f"--from {path}: omit --from."
             )
         return None
     if resume and path is None and run.is_run():
