@@ -1,4 +1,4 @@
-"""What a Marian model is made of: its configuration in both forms, as arguments of ours."""
+"""What a Marian model is made of, as arguments of ours, and how what we lack is refused."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,61 +7,21 @@ from typing import Any
 import msgspec
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.json_files import read_record, to_record
-from keras_transformer.files.standard_streams import tell
 from keras_transformer.search_options import SearchOptions
 
 EOS = "</s>"
 LAYER_NORM_EPSILON = 1e-5  # PyTorch's default, which both forms rest on
 # The names of activations: theirs -> ours, which Keras takes.
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "gelu": "gelu", "relu": "relu"}
+# What every Marian model has.
+ALWAYS = {
+    "layer_norm_epsilon": LAYER_NORM_EPSILON,
+    "normalize_first": False,
+    "positions": "sinusoidal",
+    "use_bias": True,
+    "use_logits_bias": True,
+}
 _LARGEST_BEAM = 1000  # of a stranger's file: a larger one would run for hours
-
-
-class GenerationConfig(msgspec.Struct, kw_only=True):
-    """The part of generation_config.json that counts here; older folders have it in config.json.
-
-    The defaults are those of `GenerationConfig` in Transformers.
-    """
-
-    num_beams: int = 1
-    length_penalty: float = 1.0
-    renormalize_logits: bool | None = None
-    min_length: int = 0
-    no_repeat_ngram_size: int = 0
-    repetition_penalty: float = 1.0
-    early_stopping: bool | str = False
-    num_beam_groups: int = 1
-    do_sample: bool = False
-    bad_words_ids: list[list[int]] | None = None
-
-
-class HuggingFaceConfig(GenerationConfig, kw_only=True):
-    """config.json of a Hugging Face folder; the defaults are those of `MarianConfig`."""
-
-    model_type: str
-    pad_token_id: int = 58100
-    eos_token_id: int = 0
-    decoder_start_token_id: int = 58100
-    vocab_size: int = 58101
-    decoder_vocab_size: int | None = None
-    d_model: int = 1024
-    encoder_layers: int = 12
-    decoder_layers: int = 12
-    encoder_attention_heads: int = 16
-    decoder_attention_heads: int = 16
-    encoder_ffn_dim: int = 4096
-    decoder_ffn_dim: int = 4096
-    activation_function: str = "gelu"
-    dropout: float = 0.1
-    max_position_embeddings: int = 1024
-    scale_embedding: bool = False
-    share_encoder_decoder_embeddings: bool = True
-    tie_word_embeddings: bool = True
-    static_position_embeddings: bool = True
-    normalize_before: bool = False
-    normalize_embedding: bool = False
-    add_final_layer_norm: bool = False
 
 
 class Architecture(msgspec.Struct, kw_only=True):
@@ -88,239 +48,7 @@ class Architecture(msgspec.Struct, kw_only=True):
     banned_path: Path = Path()
 
 
-def read_hugging_face(directory: Path) -> Architecture:
-    """The architecture in config.json, with the search in generation_config.json if it is there.
-
-    Raises:
-        UserInputError: a file is damaged, or the model is no Marian model or one with an option
-            that this package lacks.
-    """
-    config, origins = _read_configs(directory)
-    path = directory / "config.json"
-    _require(
-        path,
-        config,
-        scale_embedding=True,
-        static_position_embeddings=True,
-        normalize_before=False,
-        normalize_embedding=False,
-        add_final_layer_norm=False,
-        decoder_attention_heads=config.encoder_attention_heads,
-        decoder_ffn_dim=config.encoder_ffn_dim,
-    )
-    if config.decoder_start_token_id == config.eos_token_id:
-        _refuse(path, "decoder_start_token_id", "another id", config.decoder_start_token_id)
-    _tell_left_out(config, origins)
-    is_shared = config.share_encoder_decoder_embeddings
-    # `MarianMTModel` ignores the size of a target's vocabulary where both sides share one table.
-    target_size = (not is_shared and config.decoder_vocab_size) or config.vocab_size
-    return Architecture(
-        options={
-            "vocabulary_size": target_size,
-            "source_vocabulary_size": None if is_shared else config.vocab_size,
-            "num_encoder_layers": config.encoder_layers,
-            "num_decoder_layers": config.decoder_layers,
-            "hidden_dim": config.d_model,
-            "intermediate_dim": config.encoder_ffn_dim,
-            "num_heads": config.encoder_attention_heads,
-            "dropout": config.dropout,
-            "activation": _activation(path, "activation_function", config.activation_function),
-            "tie_weights": config.tie_word_embeddings,
-            "padding_id": config.pad_token_id,
-            **_ALWAYS,
-        },
-        pad=config.pad_token_id,
-        start=config.decoder_start_token_id,
-        eos=config.eos_token_id,
-        source_eos=config.eos_token_id,
-        source_rows=config.vocab_size,
-        target_rows=target_size,
-        banned=config.bad_words_ids or [],
-        banned_path=origins["bad_words_ids"],
-        search=_search(
-            origins,
-            beam_size=("num_beams", config.num_beams),
-            alpha=("length_penalty", config.length_penalty),
-            renormalize=("renormalize_logits", _renormalizes(directory, config)),
-            ending=(
-                "early_stopping",
-                "any" if config.early_stopping == "never" else "transformers",
-            ),
-            # Theirs counts the decoder's first input.
-            min_length=("min_length", max(0, config.min_length - 1)),
-            no_repeat_ngram=("no_repeat_ngram_size", config.no_repeat_ngram_size),
-            max_source_length=("max_position_embeddings", config.max_position_embeddings),
-        ),
-    )
-
-
-def _renormalizes(directory: Path, config: HuggingFaceConfig) -> bool:
-    """Whether banned tokens have no share of the probability.
-
-    Where nothing says so: in folders older than generation_config.json, which may be
-    older than the option, as in Marian.
-    """
-    if config.renormalize_logits is None:
-        return not (directory / "generation_config.json").exists()
-    return config.renormalize_logits
-
-
-def _tell_left_out(config: HuggingFaceConfig, origins: Mapping[str, Path]) -> None:
-    """Name on stderr what our search has no counterpart of."""
-    for name, ours in (
-        ("early_stopping", (False, "never")),
-        ("repetition_penalty", (1.0,)),
-        ("num_beam_groups", (1,)),
-        ("do_sample", (False,)),
-    ):
-        value = getattr(config, name)
-        if value not in ours:
-            tell(
-                f"warning: {origins[name]}: this package's search has no counterpart of "
-                f"{name}={repr(value)[:100]}: the run does without."
-            )
-
-
-def _read_configs(directory: Path) -> tuple[HuggingFaceConfig, dict[str, Path]]:
-    """The values of both files, of which generation_config.json outranks the other, and origins.
-
-    Returns:
-        The values, and the file that each is from by its name.
-    """
-    path = directory / "config.json"
-    values = _without_none(read_record(path, dict[str, Any]))
-    search_path = directory / "generation_config.json"
-    generation: dict[str, Any] = {}
-    if search_path.exists():
-        generation = _without_none(read_record(search_path, dict[str, Any]))
-        to_record(search_path, generation, GenerationConfig)
-        generation = {
-            name: value
-            for name, value in generation.items()
-            if name in GenerationConfig.__struct_fields__
-        }
-        # `generate` then takes these alone, and its defaults for the others.
-        others = {k: v for k, v in values.items() if k not in GenerationConfig.__struct_fields__}
-        values = others | generation
-    origins = dict.fromkeys(HuggingFaceConfig.__struct_fields__, path)
-    origins |= dict.fromkeys(generation, search_path)
-    if values.get("model_type") != "marian":
-        raise UserInputError(
-            f"{path} must be of a Marian model, such as OPUS-MT's. Received: "
-            f"model_type={str(values.get('model_type'))[:100]!r}"
-        )
-    return to_record(path, values, HuggingFaceConfig), origins
-
-
-# What every Marian model has.
-_ALWAYS = {
-    "layer_norm_epsilon": LAYER_NORM_EPSILON,
-    "normalize_first": False,
-    "positions": "sinusoidal",
-    "use_bias": True,
-    "use_logits_bias": True,
-}
-# What Marian's configuration must say where it says anything.
-_NATIVE = {
-    "type": "transformer",
-    "transformer-preprocess": "",
-    "transformer-postprocess": "dan",
-    "transformer-postprocess-emb": "d",
-    "transformer-postprocess-top": "",
-    "transformer-train-position-embeddings": "false",
-    "transformer-decoder-autoreg": "self-attention",
-    "transformer-ffn-depth": "2",
-    "transformer-no-projection": "false",
-    "transformer-tied-layers": [],
-    "layer-normalization": "false",
-    "right-left": "false",
-    "ulr-dim-emb": "0",
-    "lemma-dim-emb": "0",
-}
-
-
-def read_native(
-    path: Path,
-    config: Mapping[str, Any],
-    decoder: Mapping[str, Any],
-    source_pieces: Mapping[str, int],
-    pieces: Mapping[str, int],
-) -> Architecture:
-    """The architecture in the configuration that Marian keeps within model.npz.
-
-    The id of padding, which Marian lacks, comes after the target's pieces on both sides.
-
-    Args:
-        path: the file, for errors.
-        config: the configuration, values as texts.
-        decoder: the content of decoder.yml, values as texts; empty without one.
-        source_pieces, pieces: the ids of the pieces of both sides, the end of a sentence among
-            them.
-    """
-    decoder_path = path.parent / "decoder.yml"
-    _check_native(path, config, decoder_path, decoder)
-    tied = [
-        name for name in ("tied-embeddings-all", "tied-embeddings-src") if _is_true(config, name)
-    ]
-    if tied and source_pieces != pieces:
-        _refuse(path, tied[0], "false with two vocabularies", config[tied[0]])
-    pad, source_eos = len(pieces), source_pieces[EOS]
-    return Architecture(
-        options={
-            "vocabulary_size": pad + 1,
-            "source_vocabulary_size": None if tied else max(pad, len(source_pieces)) + 1,
-            "num_encoder_layers": _integer(path, config, "enc-depth", 6),
-            "num_decoder_layers": _integer(path, config, "dec-depth", 6),
-            "hidden_dim": _integer(path, config, "dim-emb", 512),
-            "intermediate_dim": _integer(path, config, "transformer-dim-ffn", 2048),
-            "num_heads": _integer(path, config, "transformer-heads", 8),
-            "dropout": 0.1,
-            "activation": _activation(
-                path,
-                "transformer-ffn-activation",
-                str(config.get("transformer-ffn-activation", "swish")),
-            ),
-            "tie_weights": "tied-embeddings-all" in tied or _is_true(config, "tied-embeddings"),
-            "padding_id": pad,
-            **_ALWAYS,
-        },
-        pad=pad,
-        start=pad,
-        eos=pieces[EOS],
-        source_eos=source_eos + (source_eos >= pad),  # padding lies before it
-        source_rows=len(source_pieces),
-        target_rows=len(pieces),
-        search=_search(
-            dict.fromkeys(("beam-size", "normalize"), decoder_path),
-            # Without decoder.yml, as OPUS-MT's releases have it; else Marian's own defaults.
-            beam_size=(
-                "beam-size",
-                _integer(decoder_path, decoder, "beam-size", 12 if decoder else 6),
-            ),
-            alpha=(
-                "normalize",
-                _number(decoder_path, decoder, "normalize", 0.0 if decoder else 1.0),
-            ),
-            renormalize=("", True),  # Marian has no padding
-            min_length=("", 0),
-            no_repeat_ngram=("", 0),
-            ending=("", "transformers"),
-            max_source_length=("", 512),
-        ),
-    )
-
-
-def _check_native(
-    path: Path, config: Mapping[str, Any], decoder_path: Path, decoder: Mapping[str, Any]
-) -> None:
-    for name, expected in _NATIVE.items():
-        if str(config.get(name, expected)).lower() != str(expected):
-            _refuse(path, name, repr(expected), config[name])
-    if _number(decoder_path, decoder, "word-penalty", 0) != 0:
-        _refuse(decoder_path, "word-penalty", "0", decoder["word-penalty"])
-
-
-def _search(origins: Mapping[str, Path], **given: tuple[str, Any]) -> dict[str, Any]:
+def imported_search(origins: Mapping[str, Path], **given: tuple[str, Any]) -> dict[str, Any]:
     """Fields of `SearchOptions`, after their checks.
 
     Args:
@@ -337,47 +65,27 @@ def _search(origins: Mapping[str, Path], **given: tuple[str, Any]) -> dict[str, 
                 f"The model of {origins[key]} cannot be imported: {reason}"
             ) from error
         if field == "beam_size" and value > _LARGEST_BEAM:
-            _refuse(origins[key], key, f"at most {_LARGEST_BEAM:,}", value)
+            refuse(origins[key], key, f"at most {_LARGEST_BEAM:,}", value)
     return {field: value for field, (_, value) in given.items()} | rules
 
 
-def _without_none(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
+def refuse(path: Path, name: str, rule: str, value: Any) -> None:
+    """Raise the `UserInputError` of an option that this package lacks.
 
-
-def _require(path: Path, config: HuggingFaceConfig, **expected: Any) -> None:
-    for name, value in expected.items():
-        if getattr(config, name) != value:
-            _refuse(path, name, repr(value), getattr(config, name))
-
-
-def _refuse(path: Path, name: str, rule: str, value: Any) -> None:
+    Args:
+        path: the file that has it.
+        name: its key.
+        rule: what it must be.
+        value: what it is.
+    """
     raise UserInputError(
         f"The model of {path} cannot be imported: `{name}` must be {rule}. "
         f"Received: {name}={repr(value)[:100]}"
     )
 
 
-def _activation(path: Path, name: str, value: str) -> str:
+def activation(path: Path, name: str, value: str) -> str:
+    """The Keras name of an activation, of those that Marian has; arguments as for `refuse`."""
     if value not in ACTIVATIONS:
-        _refuse(path, name, f"one of {sorted(ACTIVATIONS)}", value)
+        refuse(path, name, f"one of {sorted(ACTIVATIONS)}", value)
     return ACTIVATIONS[value]
-
-
-def _is_true(config: Mapping[str, Any], name: str) -> bool:
-    return str(config.get(name, "false")).lower() == "true"
-
-
-def _integer(path: Path, config: Mapping[str, Any], name: str, default: int) -> int:
-    number = _number(path, config, name, default)
-    if not number.is_integer() or number < 1:
-        _refuse(path, name, "a positive integer", config[name])
-    return int(number)
-
-
-def _number(path: Path, config: Mapping[str, Any], name: str, default: float) -> float:
-    try:
-        return float(config.get(name, default))
-    except (TypeError, ValueError, OverflowError):
-        _refuse(path, name, "a number", config[name])
-        raise

@@ -9,11 +9,9 @@ from typing import Any
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import read_record
 from keras_transformer.files.tensor_files import open_tensors
-from keras_transformer.interop.marian_architecture import (
-    Architecture,
-    read_hugging_face,
-    read_native,
-)
+from keras_transformer.interop.marian_architecture import Architecture
+from keras_transformer.interop.marian_hugging_face_config import read_hugging_face
+from keras_transformer.interop.marian_native_config import read_native
 from keras_transformer.interop.marian_vocabulary import (
     make_tokenizer,
     read_vocabulary,
