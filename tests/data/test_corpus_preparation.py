@@ -255,6 +255,9 @@ class Stderr:  # notes that this process says it waits
             waiting.touch()
         return sys.__stderr__.write(text)
 
+    def flush(self):
+        sys.__stderr__.flush()
+
 waiting = pathlib.Path({calls!r}).with_name("waiting")
 sys.stderr = Stderr()
 print(len(here.prepared({directory!r}, tokenizer=Slow())))
