@@ -50,8 +50,8 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         A float32 scalar, in nats.
 
     Raises:
-        ValueError: an argument is out of its range, `vocabulary_size` exceeds the logits, or
-            `sample_weight` is not of tokens.
+        ValueError: an argument is out of its range, the logits are fewer than 2 or than
+            `vocabulary_size`, or `sample_weight` is not of tokens.
 
     Example:
         >>> import numpy as np
@@ -91,10 +91,11 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
 
     def call(self, labels: Tensor, logits: Tensor) -> Tensor:
         logits = to_logits(logits)
-        if self.vocabulary_size is not None and self.vocabulary_size > logits.shape[-1]:
+        if logits.shape[-1] < (self.vocabulary_size or 2):
             raise ValueError(
-                "`vocabulary_size` must be at most the number of logits of a token. Received: "
-                f"vocabulary_size={self.vocabulary_size}, logits of shape {tuple(logits.shape)}"
+                "`logits` must have at least `vocabulary_size` values for each token, and 2. "
+                f"Received: vocabulary_size={self.vocabulary_size}, logits of shape "
+                f"{tuple(logits.shape)}"
             )
         return smoothed_cross_entropy(
             to_ids(labels), logits, self.label_smoothing, self.vocabulary_size

@@ -220,9 +220,14 @@ def test_a_vocabulary_without_other_tokens_is_refused(value):
 
 def test_a_vocabulary_larger_than_the_logits_is_refused():
     labels, logits = random_batch()
-    message = r"`vocabulary_size` must be at most .* vocabulary_size=12, .* \(3, 5, 11\)"
+    message = r"at least `vocabulary_size` values .* vocabulary_size=12, .* \(3, 5, 11\)"
     with pytest.raises(ValueError, match=message):
         LabelSmoothingCrossEntropy(vocabulary_size=12)(labels, logits)
+
+
+def test_a_single_logit_is_refused():
+    with pytest.raises(ValueError, match=r"`logits` must have .* and 2\. .* \(1, 3, 1\)"):
+        LabelSmoothingCrossEntropy()(np.zeros((1, 3), "int32"), np.zeros((1, 3, 1), "float32"))
 
 
 def test_a_padding_id_below_zero_is_refused():
