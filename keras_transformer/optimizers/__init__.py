@@ -2,6 +2,13 @@
 
 from keras_transformer.optimizers.adam_with_gradient_norm import AdamWithGradientNorm
 from keras_transformer.optimizers.loss_scaling import inner_optimizer
-from keras_transformer.optimizers.transformer_adam import transformer_adam
+from keras_transformer.optimizers.muon import Muon
+from keras_transformer.optimizers.transformer_adam import transformer_adam, transformer_optimizer
 
-__all__ = ["AdamWithGradientNorm", "inner_optimizer", "transformer_adam"]
+__all__ = [
+    "AdamWithGradientNorm",
+    "Muon",
+    "inner_optimizer",
+    "transformer_adam",
+    "transformer_optimizer",
+]

@@ -1,11 +1,15 @@
-"""The paper's optimizer."""
+"""The paper's optimizer, and Muon with the same schedule."""
 
 from typing import Any
 
 import keras
 
+from keras_transformer.argument_checks import check_one_of
 from keras_transformer.optimizers.adam_with_gradient_norm import AdamWithGradientNorm
+from keras_transformer.optimizers.muon import Muon
 from keras_transformer.schedules import TransformerSchedule
+
+OPTIMIZERS = "adam", "muon"
 
 
 def transformer_adam(
@@ -37,12 +41,48 @@ def transformer_adam(
     Reference:
         [Attention Is All You Need](https://arxiv.org/abs/1706.03762), section 5.3.
     """
+    return transformer_optimizer(
+        hidden_dim, "adam", warmup_steps=warmup_steps, scale=scale, dtype=dtype, **overrides
+    )
+
+
+def transformer_optimizer(
+    hidden_dim: int,
+    optimizer: str = "adam",
+    warmup_steps: int = 4000,
+    scale: float = 1.0,
+    dtype: Any = "float32",
+    rms_rate: float = 0.5,
+    **overrides: Any,
+) -> keras.optimizers.Optimizer:
+    """Return the paper's Adam, or `Muon` with its schedule and with its Adam.
+
+    Args:
+        hidden_dim: positive integer, the model's width.
+        optimizer: "adam", or "muon" for `Muon`.
+        warmup_steps, scale, dtype: as of `transformer_adam`.
+        rms_rate: positive number, the size of Muon's updates beside Adam's learning rate; Adam
+            has none.
+        **overrides: arguments of `AdamWithGradientNorm` or of `Muon`, which replace the paper's.
+
+    Returns:
+        The optimizer, for float16 inside a `keras.optimizers.LossScaleOptimizer`.
+
+    Example:
+        >>> transformer_optimizer(hidden_dim=128, optimizer="muon").rms_rate
+        0.5
+    """
+    check_one_of("optimizer", optimizer, OPTIMIZERS)
     arguments = {
         "learning_rate": TransformerSchedule(hidden_dim, warmup_steps, scale),
         "beta_1": 0.9,
         "beta_2": 0.98,
         "epsilon": 1e-9,
+        **overrides,
     }
-    adam = AdamWithGradientNorm(**{**arguments, **overrides})
+    if optimizer == "muon":
+        made = Muon(rms_rate=rms_rate, **arguments)
+    else:
+        made = AdamWithGradientNorm(**arguments)
     compute_dtype = keras.dtype_policies.get(dtype).compute_dtype
-    return keras.optimizers.LossScaleOptimizer(adam) if compute_dtype == "float16" else adam
+    return keras.optimizers.LossScaleOptimizer(made) if compute_dtype == "float16" else made

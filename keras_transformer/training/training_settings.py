@@ -12,6 +12,7 @@ from keras_transformer.layers.positions import POSITIONS, Positions, positions_c
 from keras_transformer.models import PRESETS
 from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.models.residual_connections import RESIDUAL_CONNECTIONS
+from keras_transformer.optimizers.transformer_adam import OPTIMIZERS
 from keras_transformer.search_options import END_OF_ALPHA, TRANSLATION
 from keras_transformer.settings import Settings, SettingValue, setting
 from keras_transformer.training.devices.device_precision import fastest_precision
@@ -140,6 +141,14 @@ class TrainingSettings(Settings):
     steps: int | None = setting(None, "weight updates; none: the preset's", minimum=1)
     warmup_steps: int | None = setting(
         None, "updates with a rising learning rate; none: the preset's", minimum=1
+    )
+    optimizer: str = setting(
+        "adam",
+        "adam, the paper's; muon: Muon for the matrices of the layers, with Adam for the rest",
+        choices=OPTIMIZERS,
+    )
+    rms_rate: float = setting(
+        0.5, "size of Muon's updates beside Adam's learning rate", minimum=1e-6, below=1e6
     )
     learning_rate_scale: float = setting(
         1.0, "factor of the paper's schedule; less for small batches", minimum=1e-6
@@ -307,8 +316,10 @@ class TrainingSettings(Settings):
         return {**options, **self.kind_of_positions.tokenizer_options(source_tokenizer, tokenizer)}
 
     def optimizer_options(self) -> dict[str, Any]:
-        """The arguments of `transformer_adam` besides the model's width and its dtype."""
+        """The arguments of `transformer_optimizer` besides the model's width and its dtype."""
         return {
+            "optimizer": self.optimizer,
+            "rms_rate": self.rms_rate,
             "warmup_steps": self.warmup_steps,
             "scale": self.learning_rate_scale,
             "global_clipnorm": self.global_clipnorm,

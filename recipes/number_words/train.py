@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
             loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing)
             stacks = models.TransformerStacks.of(model)
             trainer.compile(
-                optimizers.transformer_adam(
+                optimizers.transformer_optimizer(
                     stacks.hidden_dim, dtype=stacks.compute_dtype, **settings.optimizer_options()
                 ),
                 loss,

@@ -46,7 +46,7 @@ def train_row(row: RowRun) -> int | None:
             loss = losses.LabelSmoothingCrossEntropy(**settings.loss_options(tokenizer))
             stacks = models.TransformerStacks.of(model)
             trainer.compile(
-                optimizers.transformer_adam(
+                optimizers.transformer_optimizer(
                     stacks.hidden_dim, dtype=stacks.compute_dtype, **settings.optimizer_options()
                 ),
                 loss,

@@ -22,6 +22,7 @@ CASES = {
     "tied-accumulate": (3, {}, "adam"),
     "untied": (1, {"source_vocabulary_size": SOURCE_VOCABULARY_SIZE}, "sgd"),
     "untied-accumulate": (3, {"source_vocabulary_size": SOURCE_VOCABULARY_SIZE}, "sgd"),
+    "muon": (1, {}, "muon"),
     "float16": (3, {"dtype": "mixed_float16"}, "loss_scale"),
 }
 
@@ -61,12 +62,14 @@ def batches(row_multiple, length=None, overflow=False):
 def make_optimizer(name):
     import keras
 
-    from keras_transformer.optimizers import AdamWithGradientNorm
+    from keras_transformer.optimizers import AdamWithGradientNorm, Muon
 
     if name == "sgd":  # the update is the gradient
         return keras.optimizers.SGD(1.0)
     if name == "adam":
         return AdamWithGradientNorm(0.01, global_clipnorm=0.5, use_ema=True, ema_momentum=0.5)
+    if name == "muon":
+        return Muon(0.01, global_clipnorm=0.5)
     return keras.optimizers.LossScaleOptimizer(AdamWithGradientNorm(0.01), initial_scale=2.0**10)
 
 

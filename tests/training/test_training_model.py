@@ -64,7 +64,7 @@ def test_two_replicas_take_the_steps_of_one_device(tmp_path):
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("devices", "cases"),
-    [(2, ["tied", "tied-accumulate", "untied"]), (8, ["tied", "untied-accumulate"])],
+    [(2, ["tied", "tied-accumulate", "untied", "muon"]), (8, ["tied", "untied-accumulate"])],
 )
 def test_replicas_take_the_steps_of_one_device(tmp_path, devices, cases):
     values = steps(tmp_path, devices, *cases, "dropout")
@@ -89,8 +89,9 @@ def test_devices_of_jax_take_the_steps_of_one(tmp_path):
 
 @pytest.mark.slow
 def test_devices_of_jax_take_the_steps_of_one_without_accumulation(tmp_path):
-    values = steps(tmp_path, 4, "tied", "untied", "untied-accumulate", backend="jax")
-    for case in ("tied", "untied", "untied-accumulate"):
+    cases = ("tied", "untied", "untied-accumulate", "muon")
+    values = steps(tmp_path, 4, *cases, backend="jax")
+    for case in cases:
         check_equal(values, case)
 
 

@@ -86,10 +86,20 @@ def test_flags_of_the_model_reach_the_model():
 
 def test_the_norm_of_the_gradients_is_limited():
     settings = TrainingSettings(warmup_steps=7, learning_rate_scale=0.5, global_clipnorm=2.0)
-    adam = optimizers.transformer_adam(16, **settings.optimizer_options())
+    adam = optimizers.transformer_optimizer(16, **settings.optimizer_options())
+    assert type(adam) is optimizers.AdamWithGradientNorm
     assert adam.global_clipnorm == 2.0
     schedule = adam.get_config()["learning_rate"]["config"]
     assert schedule == {"hidden_dim": 16, "warmup_steps": 7, "scale": 0.5}
+
+
+def test_matrices_may_be_updated_by_muon():
+    settings = TrainingSettings(optimizer="muon", rms_rate=0.3, cooldown=0.2)
+    muon = optimizers.transformer_optimizer(16, **settings.optimizer_options())
+    assert isinstance(muon, optimizers.Muon)
+    assert (muon.rms_rate, muon.cooldown, muon.beta_2) == (0.3, 0.2, 0.98)
+    with pytest.raises(UserInputError, match="`optimizer` must be one of adam, muon"):
+        TrainingSettings(optimizer="sgd")
 
 
 def test_parts_of_a_step_follow_from_what_a_device_can_hold():

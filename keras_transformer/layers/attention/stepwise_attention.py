@@ -182,6 +182,7 @@ class StepwiseAttention(keras.layers.Layer):
             initializer=SideBySide(self.kernel_initializer, output_widths, gains),
             name=f"{name}_kernel",
         )
+        kernel.side_by_side = tuple(output_widths)  # for `optimizers.Muon`
         bias = None
         if self.use_bias:
             bias = self.add_weight(
