@@ -6,7 +6,7 @@ import pytest
 from keras_transformer.data import SentencePairs
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import TransformerStacks, build_transformer, vocabulary_options
-from keras_transformer.optimizers import AdamWithGradientNorm, transformer_adam
+from keras_transformer.optimizers import AdamWithGradientNorm, transformer_optimizer
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.translation_training import (
     TranslationData,
@@ -27,7 +27,7 @@ def model_and_optimizer(tokenizer, **changes):
     model = build_transformer("tiny", **vocabulary_options(tokenizer, tokenizer), **options)
     stacks = TransformerStacks.of(model)
     options = settings.optimizer_options()
-    return model, transformer_adam(stacks.hidden_dim, dtype=stacks.compute_dtype, **options)
+    return model, transformer_optimizer(stacks.hidden_dim, dtype=stacks.compute_dtype, **options)
 
 
 @pytest.mark.parametrize(
