@@ -22,6 +22,8 @@ with open({log!r}, "a") as log:
     log.write(json.dumps(arguments) + "\\n")
 if "--output" in arguments:
     pathlib.Path(arguments[arguments.index("--output") + 1]).write_text("")
+if arguments[1] == "recipes.distilled.choose":
+    pathlib.Path(arguments[3]).write_text("")
 if "--run" in arguments:
     run = pathlib.Path(arguments[arguments.index("--run") + 1])
     if run.name == {broken!r}:
@@ -73,25 +75,40 @@ def test_every_part_is_trained_once_also_after_a_break(script, tmp_path):
         "recipes.multi30k_en_de.train",
         "recipes.translate_text.train",
         "keras_transformer",
-        "recipes.distilled.train",
+        "keras_transformer",
+        "recipes.distilled.choose",
+        "recipes.distilled.choose",
+        "recipes.translate_text.train",
         "recipes.translate_text.train",
     ]
-    forward, backward, translation, mixed, last = first
+    forward, backward, of_english, of_german, german, english, mixed, last = first
     assert "--no-test" in forward
     assert value(forward, "--steps") == "7"
     assert pathlib.Path(value(backward, "--source")).name == "train.de"
     assert pathlib.Path(value(backward, "--dev-target")).name == "val.en"
     assert value(backward, "--steps") == "7"
     assert value(backward, "--settings") == str(runs / "forward" / "settings.json")
-    assert translation[2:4] == ["translate", str(runs / "backward")]
+    for name, translation, choice in (
+        ("forward", of_english, german),
+        ("backward", of_german, english),
+    ):
+        assert translation[2:4] == ["translate", str(runs / name)]
+        assert choice[2] == value(translation, "--output")
+    assert pathlib.Path(value(german, "--reference")).name == "train.de"
+    assert pathlib.Path(value(english, "--reference")).name == "train.en"
     assert mixed[-4:] == ["--steps", "7", "--steps", "9"]  # the last one counts
-    assert value(mixed, "--mix") == value(translation, "--output")
+    mixes = [mixed[at + 1 : at + 4] for at, flag in enumerate(mixed) if flag == "--mix"]
+    assert [weight for *_, weight in mixes] == ["1", "1"]
+    assert mixes[0][1] == german[3]
+    assert mixes[1][0] == english[3]
     assert value(last, "--from") == str(runs / "mixed1")
 
     done, both = script("--steps", "7", SEEDS="1 2")
     assert done.returncode == 0, done.stderr
-    again, *others, tuning = both[len(first) :]
+    again, german2, english2, *others, tuning = both[len(first) :]
     assert again == last
+    ways = [value(command, "--by") for command in (german, english, german2, english2)]
+    assert ways == ["best", "best", "sentence-bleu", "random"]
     assert [pathlib.Path(value(command, "--run")).name for command in others] == ["mixed2", "seed2"]
     assert tuning[2:5] == ["tune", str(runs / "seed1"), str(runs / "seed2")]
     assert "test_2016_flickr" not in " ".join(itertools.chain(*both))
@@ -122,7 +139,9 @@ def test_two_seeds_of_invented_captions(data, tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert len((runs / "synthetic.en").read_text().splitlines()) == 120
+    chosen = [(runs / name).read_text() for name in ("backward1.en", "backward2.en")]
+    assert [len(text.splitlines()) for text in chosen] == [120, 120]
+    assert chosen[0] != chosen[1]  # the best, and any
     for name in ("forward", "backward", "mixed1", "mixed2", "seed1", "seed2"):
         assert "bleu" in json.loads((runs / name / "scores.json").read_text())
     assert "--alpha" in done.stdout

@@ -1,0 +1,100 @@
+"""Choose one of the n best translations of each sentence that `translate --n-best` has written."""
+
+import pathlib
+import random
+import sys
+from collections.abc import Sequence
+
+from keras_transformer.command_line import CommandParser, run_command
+from keras_transformer.data import read_text, text_lines
+from keras_transformer.errors import UserInputError
+from keras_transformer.evaluation.bleu import bleu_metric
+from keras_transformer.files import write_text
+from recipes.distilled.nbest_lists import (
+    Candidates,
+    Choose,
+    best_by_search,
+    nearest_by_sentence_bleu,
+)
+from recipes.distilled.settings import BEST, BY_BLEU
+
+RANDOM = "random"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the chosen translations; `arguments` are those of the command line."""
+    parser = CommandParser(prog="python -m recipes.distilled.choose", description=__doc__)
+    add = parser.add_argument
+    add(
+        "nbest",
+        type=pathlib.Path,
+        metavar="NBEST",
+        help="lines of `index ||| text ||| score`, as `keras-transformer translate --n-best` "
+        "prints them",
+    )
+    add("output", type=pathlib.Path, metavar="OUTPUT", help="file to write, a line a sentence")
+    add("--reference", required=True, metavar="FILE", help="a translation of each sentence")
+    add(
+        "--by",
+        choices=(BEST, BY_BLEU, RANDOM),
+        default=BEST,
+        help="best: the first one; sentence-bleu: the nearest to the reference; random: any "
+        "(default: %(default)s)",
+    )
+    add("--seed", type=int, default=1, help="of the random choice (default: %(default)s)")
+    add(
+        "--tokenize",
+        default="13a",
+        metavar="NAME",
+        help="sacrebleu's tokenizer for sentence BLEU (default: %(default)s); none: the text is in "
+        "Moses tokens already",
+    )
+    values = parser.parse_args(arguments)
+    references = read_text(values.reference)
+    lists = read_nbest_lines(values.nbest)
+    if len(lists) != len(references):
+        raise UserInputError(
+            f"{values.nbest} has translations of {len(lists):,} sentences, {values.reference} "
+            f"{len(references):,} lines."
+        )
+    choose = _way(values.by, values.tokenize, values.seed)
+    chosen = map(choose, lists, references)
+    write_text(values.output, "".join(f"{line}\n" for line in chosen))
+
+
+def read_nbest_lines(path: pathlib.Path) -> list[Candidates]:
+    """The candidates of each sentence in a file of `index ||| text ||| score`, best first.
+
+    Raises:
+        UserInputError: a line has another form, or the indices do not count up from 0.
+    """
+    lists: list[Candidates] = []
+    for number, line in enumerate(text_lines(path), start=1):
+        try:
+            index, rest = line.split(" ||| ", 1)
+            text, score = rest.rsplit(" ||| ", 1)
+            if int(index) == len(lists):
+                lists.append([])
+            if int(index) != len(lists) - 1:
+                raise ValueError(index)
+            lists[-1].append((text, float(score)))
+        except ValueError as error:
+            raise UserInputError(
+                f"{path}, line {number} must be `index ||| text ||| score`, with the same index "
+                f"as the line before or the next one. Received: {line[:80]}"
+            ) from error
+    return lists
+
+
+def _way(name: str, tokenize: str, seed: int) -> Choose:
+    if name == BY_BLEU:
+        bleu_metric(tokenize)  # refuses an unknown one
+        return nearest_by_sentence_bleu(tokenize)
+    if name == BEST:
+        return best_by_search
+    draw = random.Random(seed)
+    return lambda candidates, reference: draw.choice(candidates)[0]
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))
