@@ -104,7 +104,10 @@ class TranslationSettings(TrainingSettings):
     )
     ema: bool = setting(False, "validate and keep a moving average of the weights")
     ema_momentum: float = setting(
-        0.999, "of the moving average: over the last thousand updates", minimum=0, below=1
+        0.99,
+        "of the moving average: over the last hundred updates; 0.999 needs ten thousand in all",
+        minimum=0,
+        below=1,
     )
     log_every: int = setting(50, "updates between two rows of metrics.csv", minimum=1)
     bleu_every: int = setting(
