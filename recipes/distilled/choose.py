@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from keras_transformer.command_line import CommandParser, run_command
 from keras_transformer.data import read_text, text_lines
 from keras_transformer.errors import UserInputError
-from keras_transformer.evaluation import bleu
 from keras_transformer.files import write_text
 from recipes.distilled.nbest_lists import (
     Candidates,
@@ -88,7 +87,6 @@ def read_nbest_lines(path: pathlib.Path) -> list[Candidates]:
 
 def _way(name: str, tokenize: str, seed: int) -> Choose:
     if name == BY_BLEU:
-        bleu(["text"], ["text"], tokenize)  # refuses an unknown one
         return nearest_by_sentence_bleu(tokenize)
     if name == BEST:
         return best_by_search

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from keras_transformer.command_line import ResumableOutput
 from keras_transformer.data import ParallelText, one_line, text_lines
 from keras_transformer.errors import UserInputError
+from keras_transformer.evaluation import bleu
 from recipes.distilled.settings import BEST, BY_BLEU
 from recipes.distilled.teacher import Teacher
 
@@ -91,11 +92,15 @@ def nearest_by_sentence_bleu(tokenize: str) -> Choose:
     Args:
         tokenize: sacrebleu's tokenizer.
 
+    Raises:
+        UserInputError: sacrebleu does not know the tokenizer.
+
     Reference:
         Kim and Rush, "Sequence-Level Knowledge Distillation", 2016, section 3.3.
     """
     from sacrebleu.metrics import BLEU
 
+    bleu(["text"], ["text"], tokenize)  # refuses an unknown tokenizer
     metric = BLEU(tokenize=tokenize, effective_order=True)  # of a sentence with few words too
 
     def choose(candidates: Candidates, reference: str) -> str:
