@@ -70,11 +70,6 @@ class DistilledSettings(Multi30kSettings):
     num_decoder_layers: int | None = setting(
         1, "the decoder runs once for every token: its layers take the time", minimum=1
     )
-    dropout: float | None = setting(
-        0.1,
-        "rate on sub-layers and embeddings: a third of the teacher's, as its translations are more "
-        "regular than people's",
-    )
 
     @property
     def ways(self) -> tuple[str, ...]:
