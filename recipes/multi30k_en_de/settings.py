@@ -40,8 +40,8 @@ class Multi30kSettings(TranslationSettings):
     )
     cooldown: float = setting(
         0.3,
-        "share of the training, at its end, in which the learning rate falls linearly to 0: at its "
-        "full rate Muon stands still",
+        "share of the training, at its end, in which the learning rate falls linearly to 0: Muon's "
+        "full rate is too high for a model that has learned",
     )
     precision: str = setting(
         "float32",
