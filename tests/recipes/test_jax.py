@@ -151,8 +151,10 @@ def test_every_other_recipe_runs(tmp_path):
         if recipe == "wsj_parsing":
             assert scores["well_formed"] == 1
             assert scores["evalb"]["all"]["valid"] == 30
+            continue
+        if recipe == "number_words":
+            assert 0 <= scores["exact_match"] <= 1
         else:
             assert scores["evaluated_on"]["sentences"] > 0
-            with open(tmp_path / recipe / "run" / "validation.csv", encoding="utf-8") as file:
-                *_, last = csv.DictReader(file)
-            assert 1 < float(last["val_perplexity"]) < math.inf
+        *_, last = rows(tmp_path / recipe / "run" / "validation.csv")
+        assert 1 < float(last["val_perplexity"]) < math.inf
