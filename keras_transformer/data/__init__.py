@@ -3,6 +3,7 @@
 from keras_transformer.data.batches.batch_plan import BatchPlan
 from keras_transformer.data.batches.batch_reader import BatchReader, batch_stream
 from keras_transformer.data.batches.fit_input import fit_batches, plan_batches, prepare_batches
+from keras_transformer.data.batches.fit_texts import fit_texts
 from keras_transformer.data.batches.subword_sampling import SubwordSampling
 from keras_transformer.data.batches.token_weights import token_weights
 from keras_transformer.data.corpus_preparation import prepare_corpus
@@ -37,6 +38,7 @@ __all__ = [
     "find_text",
     "find_text_files",
     "fit_batches",
+    "fit_texts",
     "one_line",
     "plan_batches",
     "prepare_batches",

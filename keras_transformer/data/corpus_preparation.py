@@ -82,12 +82,7 @@ def prepare_corpus(
         )
     filters = filters or PairFilters()
     tokenizers = {"source": source_tokenizer or tokenizer, "target": tokenizer}
-    special_tokens = [getattr(side, "special_tokens", None) for side in tokenizers.values()]
-    if special_tokens[0] != special_tokens[1]:
-        raise UserInputError(
-            "`tokenizer` and `source_tokenizer` must agree on the ids of the special tokens. "
-            f"Received: {special_tokens[1]}, {special_tokens[0]}"
-        )
+    check_special_tokens(tokenizer, tokenizers["source"])
     cache_directory = pathlib.Path(cache_directory)
     content = _content_key(text, tokenizers, filters, keep_text)
     directory = cache_directory / f"{content}-{FORMAT_VERSION}"
@@ -111,6 +106,18 @@ def prepare_corpus(
     if filters != PairFilters() or any(corpus.dropped.values()):
         tell(f"{text.name}: {corpus.report()}")
     return corpus
+
+
+def check_special_tokens(tokenizer: object, source_tokenizer: object) -> None:
+    """Require the same ids of special tokens in both vocabularies."""
+    target, source = (
+        getattr(side, "special_tokens", None) for side in (tokenizer, source_tokenizer)
+    )
+    if source != target:
+        raise UserInputError(
+            "`tokenizer` and `source_tokenizer` must agree on the ids of the special tokens. "
+            f"Received: {target}, {source}"
+        )
 
 
 def _prepare_once(

@@ -4,7 +4,7 @@ import functools
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,6 +123,12 @@ class BatchPlan:
             growth=growth,
             shapes=shapes,
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_lock": None}  # a lock cannot go to another process
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
 
     @property
     def steps_per_epoch(self) -> int:

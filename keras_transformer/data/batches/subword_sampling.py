@@ -85,7 +85,7 @@ class SubwordSampling:
     def _growth_of(self, side: str, corpus: CorpusMixture, pairs: NDArray[np.integer]) -> float:
         _, lengths = corpus.padded(side, pairs, padding_id=0)
         sampled = sum(map(len, self.sample(side, corpus.text(side, pairs), step=0)))
-        return max(1.0, _MARGIN * sampled / int(lengths.sum()))
+        return max(1.0, _MARGIN * sampled / max(1, int(lengths.sum())))
 
     def _check_tokenizers(self, metadata: Mapping[str, Any]) -> None:
         for key, name in (

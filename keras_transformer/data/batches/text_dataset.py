@@ -1,0 +1,65 @@
+"""Batches of texts as a `keras.utils.PyDataset`."""
+
+import itertools
+from typing import Any
+
+import keras
+
+from keras_transformer.data.batches.batch_reader import BatchReader
+from keras_transformer.data.batches.batch_rows import Batch
+from keras_transformer.data.batches.shape_cells import PaddedShape
+
+
+class TextDataset(keras.utils.PyDataset):
+    """The batches of a reader, epoch by epoch, with a mask of real tokens as their weights.
+
+    Args:
+        reader: reads the batches; its plan has fixed shapes.
+        row_multiple: as of `BatchReader.batch`.
+        for_language_model: whether inputs are the `token_ids` of the targets alone.
+        **options: as of `keras.utils.PyDataset`.
+    """
+
+    def __init__(
+        self, reader: BatchReader, row_multiple: int, for_language_model: bool, **options: Any
+    ) -> None:
+        super().__init__(**options)
+        self.reader = reader
+        self._row_multiple = row_multiple
+        self._for_language_model = for_language_model
+        self._epoch = 0
+        self._steps = self._order()
+
+    def __len__(self) -> int:
+        return self.reader.plan.steps_per_epoch
+
+    def __getitem__(self, index: int) -> Batch:
+        inputs, labels, weights = self.reader.batch(self._steps[index], self._row_multiple)
+        if self._for_language_model:
+            inputs = {"token_ids": inputs["target_ids"]}
+        return inputs, labels, (weights > 0).astype("float32")
+
+    def on_epoch_end(self) -> None:
+        """Go on to the next epoch of the plan."""
+        self._epoch += 1
+        self._steps = self._order()
+
+    def _order(self) -> list[int]:
+        """The steps of this epoch, by the index of their batch.
+
+        On TensorFlow, Keras takes a length that the first two batches share for that of all. So
+        they are two that differ in both, if both differ at all.
+        """
+        plan = self.reader.plan
+        steps = range(self._epoch * len(self), (self._epoch + 1) * len(self))
+
+        def differences(pair: tuple[PaddedShape, PaddedShape]) -> int:
+            (_, *first), (_, *second) = pair
+            return sum(a != b for a, b in zip(first, second, strict=True))
+
+        shapes = itertools.combinations_with_replacement(plan.shapes or [], 2)
+        first = [
+            next(step for step in steps if plan.padded_shape(step) == shape)
+            for shape in max(shapes, key=differences)
+        ]
+        return list(dict.fromkeys([*first, *steps]))
