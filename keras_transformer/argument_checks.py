@@ -66,6 +66,12 @@ def check_non_negative_int(name: str, value: object) -> None:
         raise ValueError(f"`{name}` must be an integer >= 0. Received: {name}={value!r}")
 
 
+def check_seed(name: str, value: object) -> None:
+    """Require an integer, or None."""
+    if value is not None and not is_integer(value):
+        raise ValueError(f"`{name}` must be an integer, or None. Received: {name}={value!r}")
+
+
 def check_rate(name: str, value: object) -> None:
     """Require a number in [0, 1), such as a dropout rate."""
     if not is_number(value) or not 0 <= value < 1:

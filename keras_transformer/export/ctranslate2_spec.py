@@ -123,8 +123,8 @@ def _positions(embedding: PositionalEmbedding, table: int, num_positions: int) -
 
 def _fill_attention(spec, attention, projections, block, scales):
     for linear, name in zip(spec.linear, projections, strict=True):
-        kernel = getattr(attention, f"{name}_kernel")
-        _fill_linear(linear, kernel, getattr(attention, f"{name}_bias"), scales)
+        dense = attention.projections[name]
+        _fill_linear(linear, dense.kernel, dense.bias, scales)
     _fill_norm(spec.layer_norm, block.norm)
 
 

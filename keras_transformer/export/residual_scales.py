@@ -52,4 +52,5 @@ def _last_weights(layers: TransformerStacks) -> Iterator[tuple[object, float]]:
             attention = getattr(layer, name, None)
             if attention is not None:
                 scale = getattr(layer, f"{name}_block").scale
-                yield from ((w, scale) for w in (attention.output_kernel, attention.output_bias))
+                output = attention.projections["output"]
+                yield from ((w, scale) for w in (output.kernel, output.bias))

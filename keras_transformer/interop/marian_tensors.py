@@ -141,13 +141,12 @@ def _attention(attention: Any, name: str, *, is_cross: bool) -> list[Entry]:
 
 
 def _dense(attention: Any, projection: str, parts: tuple[str, ...], **hidden: bool) -> list[Entry]:
-    kernel = getattr(attention, f"{projection}_kernel")
-    found = [Entry(kernel, tuple(f"{part}.weight" for part in parts), "matrix", **hidden)]
-    bias = getattr(attention, f"{projection}_bias")
-    if bias is not None:
+    dense = attention.projections[projection]
+    found = [Entry(dense.kernel, tuple(f"{part}.weight" for part in parts), "matrix", **hidden)]
+    if dense.bias is not None:
         is_hidden = hidden.get("hidden_outputs", False)
         names = tuple(f"{part}.bias" for part in parts)
-        found.append(Entry(bias, names, "vector", hidden_outputs=is_hidden))
+        found.append(Entry(dense.bias, names, "vector", hidden_outputs=is_hidden))
     return found
 
 

@@ -38,3 +38,7 @@ class Dense(keras.layers.Dense):
         if self.bias is not None:
             outputs = add_bias(outputs, self.bias)
         return self.activation(outputs)
+
+    def quantize(self, mode: str | None = None, type_check: bool = True, **config: Any) -> None:
+        """As of `keras.layers.Dense`, whose weights and computation these are then."""
+        super().quantize(mode, type_check=False, **config)

@@ -51,7 +51,7 @@ class Dropout(keras.layers.Dropout):
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         dropped = min(round(self.rate * VALUES), VALUES - 1)
-        if not training or not dropped:
+        if not dropped or not training:
             return inputs
         least = ops.cast(dropped - VALUES // 2, "int16")
         is_kept = ops.greater_equal(_random_integers(self.seed_generator, inputs), least)

@@ -8,18 +8,19 @@ from keras_transformer.argument_checks import (
     check_positive_int,
     check_positive_number,
     check_rate,
+    check_seed,
     known_width,
     python_number,
 )
 from keras_transformer.layers.dense import Dense
 from keras_transformer.layers.dropout import Dropout
-from keras_transformer.layers.freezing import keep_frozen
-from keras_transformer.layers.initialization import SideBySide, checked_initializer, fresh
+from keras_transformer.layers.initialization import SideBySide
+from keras_transformer.layers.kernel_layer import KernelLayer
 from keras_transformer.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class FeedForward(keras.layers.Layer):
+class FeedForward(KernelLayer):
     """Two linear maps with an activation between them, applied to every position alike.
 
     Args:
@@ -28,7 +29,10 @@ class FeedForward(keras.layers.Layer):
         activation: an activation of Keras or its name, such as "relu", "gelu" or "swish".
         kernel_initializer: initializer of the two matrices.
         bias_initializer: initializer of the two biases.
+        kernel_regularizer, bias_regularizer: regularizers, as of `keras.layers.Dense`.
+        kernel_constraint, bias_constraint: constraints, as of `keras.layers.Dense`.
         initial_gain: factor of the initial matrices, as in DeepNorm (see `ResidualBlock`).
+        seed: integer, seed of the dropout; None: one of Keras's own.
         **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
@@ -58,29 +62,45 @@ class FeedForward(keras.layers.Layer):
         activation: Any = "relu",
         kernel_initializer: Any = "glorot_uniform",
         bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
         initial_gain: float = 1.0,
+        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            bias_constraint=bias_constraint,
+            **kwargs,
+        )
         check_positive_int("intermediate_dim", intermediate_dim)
         check_rate("dropout", dropout)
         check_positive_number("initial_gain", initial_gain)
-        self.supports_masking = True
+        check_seed("seed", seed)
         self.intermediate_dim = python_number(intermediate_dim)
         self.dropout = python_number(dropout)
         self.activation = keras.activations.get(activation)
-        self.kernel_initializer = checked_initializer("kernel_initializer", kernel_initializer)
-        self.bias_initializer = checked_initializer("bias_initializer", bias_initializer)
         self.initial_gain = python_number(initial_gain)
+        self.seed = python_number(seed)
         self.expand = self._dense(self.intermediate_dim, "expand", self.activation)
-        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
 
     def _dense(self, units: int, name: str, activation: Any = None) -> Dense:
         return Dense(
             units,
             activation=activation,
-            kernel_initializer=SideBySide(self.kernel_initializer, (units,), (self.initial_gain,)),
-            bias_initializer=fresh(self.bias_initializer),
+            **self.kernel_options()
+            | {
+                "kernel_initializer": SideBySide(
+                    self.kernel_initializer, (units,), (self.initial_gain,)
+                )
+            },
             dtype=self.dtype_policy,
             name=name,
         )
@@ -89,7 +109,7 @@ class FeedForward(keras.layers.Layer):
         self.expand.build(inputs_shape)
         self.contract = self._dense(known_width("inputs", inputs_shape), "contract")
         self.contract.build((*inputs_shape[:-1], self.intermediate_dim))
-        keep_frozen(self)
+        self.finish_build()
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         return self.contract(self.dropout_layer(self.expand(inputs), training=training))
@@ -103,7 +123,6 @@ class FeedForward(keras.layers.Layer):
             "intermediate_dim": self.intermediate_dim,
             "dropout": self.dropout,
             "activation": keras.activations.serialize(self.activation),
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "initial_gain": self.initial_gain,
+            "seed": self.seed,
         }

@@ -11,6 +11,7 @@ from keras_transformer.argument_checks import (
     check_positive_int,
     check_positive_number,
     check_rate,
+    check_seed,
     check_window,
     known_width,
     python_number,
@@ -36,7 +37,6 @@ from keras_transformer.layers.attention_masks import (
     check_attention_mask,
 )
 from keras_transformer.layers.dropout import Dropout
-from keras_transformer.layers.initialization import checked_initializer
 from keras_transformer.types import Shape, Tensor
 
 
@@ -74,8 +74,13 @@ class MultiHeadAttention(StepwiseAttention):
             self-attention. None: all.
         kernel_initializer: initializer of the projections' matrices.
         bias_initializer: initializer of their biases.
+        kernel_regularizer, bias_regularizer: regularizers of the projections, as of
+            `keras.layers.Dense`; a fused matrix counts as one.
+        kernel_constraint, bias_constraint: constraints of the projections; a fused matrix counts as
+            one.
         initial_gain: factor of the initial matrices of the values and of the output, as in DeepNorm
             (see `ResidualBlock`).
+        seed: integer, seed of the dropout; None: one of Keras's own.
         **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
@@ -121,10 +126,23 @@ class MultiHeadAttention(StepwiseAttention):
         attention_window: int | None = None,
         kernel_initializer: Any = "glorot_uniform",
         bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
         initial_gain: float = 1.0,
+        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            bias_constraint=bias_constraint,
+            **kwargs,
+        )
         value_dim = key_dim if value_dim is None else value_dim
         check_positive_int("num_heads", num_heads)
         check_positive_int("key_dim", key_dim)
@@ -133,7 +151,7 @@ class MultiHeadAttention(StepwiseAttention):
         check_bool("use_bias", use_bias)
         check_window("attention_window", attention_window)
         check_positive_number("initial_gain", initial_gain)
-        self.supports_masking = True
+        check_seed("seed", seed)
         self.num_heads = python_number(num_heads)
         self.key_dim = python_number(key_dim)
         self.value_dim = python_number(value_dim)
@@ -141,9 +159,9 @@ class MultiHeadAttention(StepwiseAttention):
         self.use_bias = use_bias
         self.attention_window = python_number(attention_window)
         self.initial_gain = python_number(initial_gain)
-        self.kernel_initializer = checked_initializer("kernel_initializer", kernel_initializer)
-        self.bias_initializer = checked_initializer("bias_initializer", bias_initializer)
-        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
+        self.seed = python_number(seed)
+        self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
+        self.projections = {}
 
     def build(
         self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
@@ -175,6 +193,7 @@ class MultiHeadAttention(StepwiseAttention):
                     "value", known_width("value", value_shape), (value_width,), (gain,)
                 )
         self._add_projection("output", value_width, (hidden_dim,), (gain,))
+        self.finish_build()
 
     def call(
         self,
@@ -212,7 +231,7 @@ class MultiHeadAttention(StepwiseAttention):
         query, key, value = self._project_inputs(query, value, key)
         if not return_attention_scores and self._can_fuse(query, key, training):
             context = fused_attention(query, key, value, for_every_head(allowed))
-            return self._project(self._merge_heads(context), "output")
+            return self.projections["output"](self._merge_heads(context))
         output, scores = self._attend_projected(query, key, value, allowed, training)
         return (output, scores) if return_attention_scores else output
 
@@ -253,7 +272,7 @@ class MultiHeadAttention(StepwiseAttention):
 
         attend = functools.partial(self._attend, training=training)
         context = attend_in_blocks(query, key, value, window, columns, rows, attend)
-        return self._project(self._merge_heads(context), "output"), None
+        return self.projections["output"](self._merge_heads(context)), None
 
     def _can_fuse(self, query: Tensor, key: Tensor, training: bool | None) -> bool:
         lengths = query.shape[-2], key.shape[-2]
@@ -300,6 +319,5 @@ class MultiHeadAttention(StepwiseAttention):
             "use_bias": self.use_bias,
             "attention_window": self.attention_window,
             "initial_gain": self.initial_gain,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "seed": self.seed,
         }

@@ -18,7 +18,7 @@ class PaddingMask(keras.layers.Layer):
         **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
-        ids: integer tensor (batch, length).
+        ids: tensor (batch, length), of any real type.
 
     Returns:
         Boolean tensor (batch, 1, length), True = may be attended to.
@@ -33,7 +33,8 @@ class PaddingMask(keras.layers.Layer):
     """
 
     def __init__(self, *, padding_id: int = 0, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        # Ids that come as floats would lose their last digits in the compute dtype.
+        super().__init__(**{**kwargs, "autocast": False})
         check_non_negative_int("padding_id", padding_id)
         self.padding_id = python_number(padding_id)
 

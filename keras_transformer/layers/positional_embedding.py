@@ -11,20 +11,22 @@ from keras_transformer.argument_checks import (
     check_non_negative_int,
     check_positive_int,
     check_rate,
+    check_seed,
     python_number,
 )
 from keras_transformer.layers.bias_addition import add_bias
+from keras_transformer.layers.composite_layer import CompositeLayer, part_seeds
 from keras_transformer.layers.dropout import Dropout
-from keras_transformer.layers.freezing import keep_frozen
 from keras_transformer.layers.positions import positions_class
 from keras_transformer.layers.token_embedding import TokenEmbedding
+from keras_transformer.layers.token_ids import as_ids
 from keras_transformer.types import Shape, Tensor
 
 _MOST_TABLES = 1000
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class PositionalEmbedding(keras.layers.Layer):
+class PositionalEmbedding(CompositeLayer):
     """Embeds tokens, scales them by `sqrt(hidden_dim)`, adds positions and applies dropout.
 
     The layer holds a `TokenEmbedding`. Called with `reverse=True` it computes the logits over the
@@ -49,10 +51,14 @@ class PositionalEmbedding(keras.layers.Layer):
             alone is left; the other vectors are scaled up, as by `keras.layers.Dropout`.
         mask_id: id of padding, such as 0. The output then carries a Keras mask of the other ids,
             as that of `keras.layers.Embedding(mask_zero=True)` does. None: no mask.
+        embeddings_regularizer: regularizer of the matrix of the embeddings, or None.
+        embeddings_constraint: constraint of the matrix of the embeddings, or None.
+        seed: integer, from which both dropouts get seeds; None: Keras's own.
         **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
 
     Call arguments:
-        inputs: integer ids (batch, length); with `reverse` vectors (batch, length, hidden_dim).
+        inputs: ids (batch, length), of any real type; with `reverse` vectors
+            (batch, length, hidden_dim).
         table: number of the learned table to add, counted from 0.
         reverse: whether to compute logits.
         training: whether dropout is active.
@@ -62,8 +68,9 @@ class PositionalEmbedding(keras.layers.Layer):
         (batch, length, vocabulary_size).
 
     Raises:
-        ValueError: an argument breaks its rule, ids are not of an integer type, or a sequence is
-            longer than `max_length` where positions are learned.
+        ValueError: an argument breaks its rule, ids have another rank, a sequence is longer than
+            `max_length` where positions are learned, or an id is no whole number or outside of the
+            vocabulary. Ids are checked where their values are known, so not in a compiled function.
 
     Example:
         >>> import numpy as np
@@ -92,9 +99,13 @@ class PositionalEmbedding(keras.layers.Layer):
         dropout: float = 0.0,
         word_dropout: float = 0.0,
         mask_id: int | None = None,
+        embeddings_regularizer: Any = None,
+        embeddings_constraint: Any = None,
+        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        # Ids that come as floats would lose their last digits in the compute dtype.
+        super().__init__(**{**kwargs, "autocast": False})
         check_positive_int("max_length", max_length)
         check_positive_int("num_tables", num_tables)
         if num_tables > _MOST_TABLES:
@@ -105,6 +116,7 @@ class PositionalEmbedding(keras.layers.Layer):
         check_rate("word_dropout", word_dropout)
         if mask_id is not None:
             check_non_negative_int("mask_id", mask_id)
+        check_seed("seed", seed)
         self.vocabulary_size = python_number(vocabulary_size)
         self.hidden_dim = python_number(hidden_dim)
         self.positions = positions
@@ -116,18 +128,25 @@ class PositionalEmbedding(keras.layers.Layer):
         self.dropout = python_number(dropout)
         self.word_dropout = python_number(word_dropout)
         self.mask_id = python_number(mask_id)
-        self.supports_masking = True
+        self.seed = python_number(seed)
         self.token_embedding = TokenEmbedding(
             self.vocabulary_size,
             self.hidden_dim,
             tie_weights=tie_weights,
             use_logits_bias=use_logits_bias,
+            embeddings_regularizer=embeddings_regularizer,
+            embeddings_constraint=embeddings_constraint,
             dtype=self.dtype_policy,
             name="token_embedding",
         )
-        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
+        seed, word_seed = part_seeds(self.seed, 2)
+        self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
         self.word_dropout_layer = keras.layers.Dropout(
-            self.word_dropout, noise_shape=(None, None, 1), dtype=self.dtype_policy
+            self.word_dropout,
+            noise_shape=(None, None, 1),
+            seed=word_seed,
+            dtype=self.dtype_policy,
+            name="word_dropout",
         )
         self.kind = positions_class(positions)(
             vocabulary_size=self.vocabulary_size,
@@ -140,7 +159,7 @@ class PositionalEmbedding(keras.layers.Layer):
     def build(self, inputs_shape: Shape | None = None) -> None:
         self.token_embedding.build()
         self.kind.build(self)
-        keep_frozen(self)
+        self.finish_build()
 
     def call(
         self,
@@ -151,8 +170,9 @@ class PositionalEmbedding(keras.layers.Layer):
     ) -> Tensor:
         if reverse:
             return self.token_embedding(inputs, reverse=True)
-        self._check_length(inputs.shape[1])
-        return self._embed(inputs, self.kind.vectors(inputs, table), training)
+        self._check_shape(inputs.shape)
+        ids = as_ids(inputs, self.vocabulary_size)
+        return self._embed(ids, self.kind.vectors(ids, table), training)
 
     def start_cache(self, batch_size: Any, beam_size: Any) -> Any:
         """What `step` counts with: a nest of tensors (batch, beams), empty if it counts nothing."""
@@ -175,7 +195,7 @@ class PositionalEmbedding(keras.layers.Layer):
         return self._embed(ids, vectors, training=False), cache
 
     def compute_mask(self, inputs: Tensor, previous_mask: Tensor | None = None) -> Tensor | None:
-        is_reverse = "float" in keras.backend.standardize_dtype(inputs.dtype)
+        is_reverse = len(inputs.shape) == 3
         if is_reverse or self.mask_id is None:
             return previous_mask
         return ops.not_equal(inputs, self.mask_id)
@@ -187,8 +207,12 @@ class PositionalEmbedding(keras.layers.Layer):
         vectors = self.word_dropout_layer(vectors, training=training)
         return self.dropout_layer(add_bias(vectors, position_vectors), training=training)
 
-    def _check_length(self, length: int | None) -> None:
-        limit = self.kind.limit
+    def _check_shape(self, shape: Shape) -> None:
+        if len(shape) != 2:
+            raise ValueError(
+                f"`inputs` must be ids (batch, length). Received: shape {tuple(shape)}"
+            )
+        length, limit = shape[1], self.kind.limit
         if isinstance(length, int) and limit is not None and length > limit:
             raise ValueError(
                 f"Sequences must not be longer than the {self.positions} positions, `max_length`. "
@@ -202,6 +226,8 @@ class PositionalEmbedding(keras.layers.Layer):
         reverse: bool = False,
         training: bool | None = None,
     ) -> keras.KerasTensor:
+        if not reverse:
+            self._check_shape(inputs.shape)
         return self.token_embedding.compute_output_spec(inputs, reverse=reverse)
 
     def compute_output_shape(self, inputs_shape: Shape, reverse: bool = False) -> Shape:
@@ -221,4 +247,11 @@ class PositionalEmbedding(keras.layers.Layer):
             "dropout": self.dropout,
             "word_dropout": self.word_dropout,
             "mask_id": self.mask_id,
+            "embeddings_regularizer": keras.regularizers.serialize(
+                self.token_embedding.embeddings_regularizer
+            ),
+            "embeddings_constraint": keras.constraints.serialize(
+                self.token_embedding.embeddings_constraint
+            ),
+            "seed": self.seed,
         }

@@ -9,17 +9,18 @@ from keras_transformer.argument_checks import (
     check_bool,
     check_positive_number,
     check_rate,
+    check_seed,
     python_number,
 )
+from keras_transformer.layers.composite_layer import CompositeLayer
 from keras_transformer.layers.dropout import Dropout
-from keras_transformer.layers.freezing import keep_frozen
 from keras_transformer.types import Shape, Tensor
 
 LAYER_NORM_EPSILON = 1e-6
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class ResidualBlock(keras.layers.Layer):
+class ResidualBlock(CompositeLayer):
     """What surrounds a sub-layer: `block(x, sublayer(block.enter(x)))`.
 
     Post-norm, the paper's form, is `LayerNorm(x + Dropout(sublayer(x)))`; pre-norm is
@@ -35,6 +36,7 @@ class ResidualBlock(keras.layers.Layer):
         normalize_first: whether to normalise the sub-layer's input (pre-norm).
         layer_norm_epsilon: number added to the variance.
         scale: factor of the inputs in the sum.
+        seed: integer, seed of the dropout; None: one of Keras's own.
         **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
@@ -66,6 +68,7 @@ class ResidualBlock(keras.layers.Layer):
         normalize_first: bool = False,
         layer_norm_epsilon: float = LAYER_NORM_EPSILON,
         scale: float = 1.0,
+        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -73,12 +76,13 @@ class ResidualBlock(keras.layers.Layer):
         check_bool("normalize_first", normalize_first)
         check_positive_number("layer_norm_epsilon", layer_norm_epsilon)
         check_positive_number("scale", scale)
-        self.supports_masking = True
+        check_seed("seed", seed)
         self.dropout = python_number(dropout)
         self.normalize_first = normalize_first
         self.layer_norm_epsilon = python_number(layer_norm_epsilon)
         self.scale = python_number(scale)
-        self.dropout_layer = Dropout(dropout, dtype=self.dtype_policy)
+        self.seed = python_number(seed)
+        self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
         self.norm = keras.layers.LayerNormalization(
             epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name="norm"
         )
@@ -91,7 +95,7 @@ class ResidualBlock(keras.layers.Layer):
     ) -> None:
         if not self.norm.built:  # `enter` comes first
             self.norm.build(inputs_shape)
-        keep_frozen(self)
+        self.finish_build()
 
     def enter(self, inputs: Tensor) -> Tensor:
         """The sub-layer's input: `inputs`, normalised if pre-norm; same shape.
@@ -137,4 +141,5 @@ class ResidualBlock(keras.layers.Layer):
             "normalize_first": self.normalize_first,
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "scale": self.scale,
+            "seed": self.seed,
         }

@@ -7,16 +7,20 @@ from keras import ops
 
 from keras_transformer.argument_checks import check_bool, check_positive_int, python_number
 from keras_transformer.layers.matrix_products import times_matrix
+from keras_transformer.layers.token_ids import as_ids
 from keras_transformer.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class TokenEmbedding(keras.layers.Layer):
+class TokenEmbedding(keras.layers.ReversibleEmbedding):
     """Embeds tokens and, called with `reverse=True`, computes the logits over the vocabulary.
 
     By default one matrix does both. Matrices start normal with standard deviation
     `hidden_dim ** -0.5`, so that embeddings scaled by `sqrt(hidden_dim)` and logits of
     unit-variance vectors both have unit variance.
+
+    It is Keras's reversible embedding, with its quantization and LoRA; under a mixed policy the
+    gradients of a row are added up in the dtype of the weights.
 
     Args:
         vocabulary_size: number of tokens.
@@ -24,10 +28,13 @@ class TokenEmbedding(keras.layers.Layer):
         tie_weights: whether the logits use the matrix of the embeddings, transposed; False gives
             them a matrix of their own, `reverse_matrix`.
         use_logits_bias: whether a bias is added to the logits.
+        embeddings_regularizer: regularizer of the embeddings' matrix, or None.
+        embeddings_constraint: constraint of the embeddings' matrix, or None.
         **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
 
     Call arguments:
-        inputs: integer ids (batch, length); with `reverse` vectors (batch, length, hidden_dim).
+        inputs: ids (batch, length), of any real type; with `reverse` vectors
+            (batch, length, hidden_dim).
         reverse: whether to compute logits.
 
     Returns:
@@ -36,7 +43,8 @@ class TokenEmbedding(keras.layers.Layer):
 
     Raises:
         ValueError: a size is not a positive integer, `tie_weights` or `use_logits_bias` is not
-            a boolean, or ids are not of an integer type.
+            a boolean, or an id is no whole number or outside of the vocabulary. Ids are checked
+            where their values are known, so not in a compiled function.
 
     Example:
         >>> import numpy as np
@@ -54,48 +62,80 @@ class TokenEmbedding(keras.layers.Layer):
         *,
         tie_weights: bool = True,
         use_logits_bias: bool = False,
+        embeddings_regularizer: Any = None,
+        embeddings_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
         check_positive_int("vocabulary_size", vocabulary_size)
         check_positive_int("hidden_dim", hidden_dim)
         check_bool("tie_weights", tie_weights)
         check_bool("use_logits_bias", use_logits_bias)
-        self.vocabulary_size = python_number(vocabulary_size)
-        self.hidden_dim = python_number(hidden_dim)
-        self.tie_weights = tie_weights
+        super().__init__(
+            python_number(vocabulary_size),
+            python_number(hidden_dim),
+            tie_weights=tie_weights,
+            embeddings_initializer=keras.initializers.RandomNormal(stddev=hidden_dim**-0.5),
+            embeddings_regularizer=embeddings_regularizer,
+            embeddings_constraint=embeddings_constraint,
+            **kwargs,
+        )
+        self.vocabulary_size = self.input_dim
+        self.hidden_dim = self.output_dim
         self.use_logits_bias = use_logits_bias
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape | None = None) -> None:
-        self.matrix = self._add_matrix("matrix", (self.vocabulary_size, self.hidden_dim))
-        if not self.tie_weights:
-            self.reverse_matrix = self._add_matrix(
-                "reverse_matrix", (self.hidden_dim, self.vocabulary_size)
-            )
+        super().build(inputs_shape)
         self.logits_bias = None
         if self.use_logits_bias:
             self.logits_bias = self.add_weight(
-                shape=(self.vocabulary_size,),
-                initializer="zeros",
-                autocast=False,
-                name="logits_bias",
+                shape=(self.vocabulary_size,), initializer="zeros", name="logits_bias"
             )
+
+    def add_weight(self, *args: Any, name: str | None = None, **options: Any) -> Any:
+        """As of `keras.layers.Layer`; weights are taken in their own dtype: see `call`."""
+        name = _NAMES.get(str(name), name)
+        return super().add_weight(*args, name=name, **{**options, "autocast": False})
+
+    @property
+    def matrix(self) -> Any:
+        """The matrix (vocabulary_size, hidden_dim) of the embeddings."""
+        return self.embeddings
+
+    @property
+    def reverse_matrix(self) -> Any:
+        """The logits' own matrix (hidden_dim, vocabulary_size)."""
+        return self.reverse_embeddings
 
     def call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
         if reverse:
             return self.logits(inputs, self.output_matrix())
-        _check_ids(inputs)
+        ids = as_ids(inputs, self.vocabulary_size)
         # Rows are cast, not the matrix: then a row's gradients are added up in the dtype of the
         # weights. In bfloat16 the sum of a frequent token's would stand still at a few hundred.
-        return ops.cast(ops.take(self.matrix, inputs, axis=0), self.compute_dtype)
+        rows = ops.take(self._embeddings, ids, axis=0)
+        if self.lora_enabled:
+            change = ops.matmul(
+                ops.take(self.lora_embeddings_a, ids, axis=0), self.lora_embeddings_b
+            )
+            rows = rows + (self.lora_alpha / self.lora_rank) * change
+        return ops.cast(rows, self.compute_dtype)
+
+    def _int8_call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
+        return self._quantized(super()._int8_call, inputs, reverse)
+
+    def _int4_call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
+        return self._quantized(super()._int4_call, inputs, reverse)
+
+    def _quantized(self, call: Any, inputs: Tensor, reverse: bool) -> Tensor:
+        """What one of Keras's quantized calls gives, in the dtypes of the plain one."""
+        if not reverse:
+            return ops.cast(call(as_ids(inputs, self.vocabulary_size)), self.compute_dtype)
+        return self._biased(call(ops.cast(inputs, self.compute_dtype), reverse=True))
 
     def compute_output_spec(self, inputs: Tensor, reverse: bool = False) -> keras.KerasTensor:
         shape = self.compute_output_shape(inputs.shape, reverse)
-        if reverse:
-            return keras.KerasTensor(shape, "float32")
-        _check_ids(inputs)
-        return keras.KerasTensor(shape, self.compute_dtype)
+        return keras.KerasTensor(shape, "float32" if reverse else self.compute_dtype)
 
     def compute_output_shape(self, inputs_shape: Shape, reverse: bool = False) -> Shape:
         if reverse:
@@ -103,42 +143,57 @@ class TokenEmbedding(keras.layers.Layer):
         return (*inputs_shape, self.hidden_dim)
 
     def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        for fixed in ("input_dim", "output_dim", *_FIXED):
+            config.pop(fixed, None)
         return {
-            **super().get_config(),
+            **config,
             "vocabulary_size": self.vocabulary_size,
             "hidden_dim": self.hidden_dim,
-            "tie_weights": self.tie_weights,
             "use_logits_bias": self.use_logits_bias,
         }
 
-    def output_matrix(self) -> Tensor:
-        """The matrix (hidden_dim, vocabulary_size) of `logits`, in the compute dtype."""
+    @property
+    def variable_serialization_spec(self) -> dict[str | None, list[str]]:
+        """Keras's lists of the weights in a file, by kind of quantization, with the bias."""
+        spec = super().variable_serialization_spec
+        if not self.use_logits_bias:
+            return spec
+        return {mode: [*names, "logits_bias"] for mode, names in spec.items()}
+
+    def quantize(self, mode: str | None = None, type_check: bool = True, **config: Any) -> None:
+        """As of `keras.layers.ReversibleEmbedding`, whose computation this is then."""
+        super().quantize(mode, type_check=False, **config)
+
+    def output_matrix(self) -> Tensor | None:
+        """The matrix (hidden_dim, vocabulary_size) of `logits`, in the compute dtype.
+
+        None where it is quantized: each product then needs the scales too.
+        """
+        if self.quantization_mode is not None:
+            return None
         if self.tie_weights:
-            return ops.transpose(ops.cast(self.matrix, self.compute_dtype))
-        return ops.cast(self.reverse_matrix, self.compute_dtype)
+            return ops.transpose(ops.cast(self.embeddings, self.compute_dtype))
+        return ops.cast(self.reverse_embeddings, self.compute_dtype)
 
     def logits(self, inputs: Tensor, output_matrix: Tensor) -> Tensor:
         """As a call with `reverse=True`, with a matrix that was made before."""
         inputs = ops.cast(inputs, self.compute_dtype)
-        logits = ops.cast(times_matrix(inputs, output_matrix), "float32")
+        return self._biased(times_matrix(inputs, output_matrix))
+
+    def _biased(self, logits: Tensor) -> Tensor:
+        logits = ops.cast(logits, "float32")
         if self.logits_bias is None:
             return logits
         return logits + ops.cast(self.logits_bias, "float32")
 
-    def _add_matrix(self, name: str, shape: tuple[int, int]) -> Any:
-        return self.add_weight(
-            shape=shape,
-            initializer=keras.initializers.RandomNormal(stddev=self.hidden_dim**-0.5),
-            # Taken as it is: see `call`.
-            autocast=False,
-            name=name,
-        )
 
-
-def _check_ids(ids: Tensor) -> None:
-    dtype = keras.backend.standardize_dtype(ids.dtype)
-    if "int" not in dtype:
-        raise ValueError(
-            '`inputs` must be ids of an integer type, such as `keras.Input(..., dtype="int32")`. '
-            f"Received: dtype {dtype}"
-        )
+# Our names of Keras's weights, and the arguments of Keras's layer that have one value here.
+_NAMES = {"embeddings": "matrix", "reverse_embeddings": "reverse_matrix"}
+_FIXED = (
+    "embeddings_initializer",
+    "activity_regularizer",
+    "mask_zero",
+    "reverse_dtype",
+    "logit_soft_cap",
+)

@@ -6,7 +6,6 @@ from typing import Any
 import keras
 
 from keras_transformer.layers.attention_masks import as_attention_mask, check_attention_mask
-from keras_transformer.layers.freezing import keep_frozen
 from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.types import Shape, Tensor
 
@@ -33,6 +32,9 @@ class TransformerDecoderLayer(TransformerLayer):
         layer_norm_epsilon: number added to the variance in the layer normalizations.
         kernel_initializer: initializer of all matrices.
         bias_initializer: initializer of all biases.
+        kernel_regularizer, bias_regularizer: regularizers of all matrices and of all biases, as of
+            `keras.layers.Dense`; a matrix that the attention has fused counts as one.
+        kernel_constraint, bias_constraint: constraints of the same.
         normalize_first: pre-norm instead of the paper's post-norm. After a stack of such layers
             goes a `keras.layers.LayerNormalization`.
         use_bias: whether the attention's projections have biases.
@@ -43,6 +45,7 @@ class TransformerDecoderLayer(TransformerLayer):
             of the values and of the output. DeepNorm sets both, see `ResidualBlock`.
         b2t_connection: whether the layer's inputs are added to the sum before its last
             normalization too (post-norm only), so that the stack keeps more of what a token is.
+        seed: integer, from which every dropout gets a seed of its own; None: Keras's own.
         **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
@@ -83,12 +86,14 @@ class TransformerDecoderLayer(TransformerLayer):
     """
 
     def build(self, inputs_shape: Shape, memory_shape: Shape | None = None) -> None:
-        self.self_attention = self.create_attention(inputs_shape, self.attention_window)
-        self.self_attention_block = self.create_block()
+        self.self_attention = self.create_attention(
+            "self_attention", inputs_shape, self.attention_window
+        )
+        self.self_attention_block = self.create_block("self_attention_block")
         self.cross_attention: Any = None
         if memory_shape is not None:
-            self.cross_attention = self.create_attention(inputs_shape)
-            self.cross_attention_block = self.create_block()
+            self.cross_attention = self.create_attention("cross_attention", inputs_shape)
+            self.cross_attention_block = self.create_block("cross_attention_block")
             self.cross_attention.build(inputs_shape, memory_shape)
             self.cross_attention_block.build(inputs_shape)
         for layer in (
@@ -98,7 +103,7 @@ class TransformerDecoderLayer(TransformerLayer):
             self.feed_forward_block,
         ):
             layer.build(inputs_shape)
-        keep_frozen(self)
+        self.finish_build()
 
     def call(
         self,

@@ -5,7 +5,6 @@ from typing import Any
 import keras
 
 from keras_transformer.layers.attention_masks import as_attention_mask, check_attention_mask
-from keras_transformer.layers.freezing import keep_frozen
 from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.types import Shape, Tensor
 
@@ -26,6 +25,9 @@ class TransformerEncoderLayer(TransformerLayer):
         layer_norm_epsilon: number added to the variance in the layer normalizations.
         kernel_initializer: initializer of all matrices.
         bias_initializer: initializer of all biases.
+        kernel_regularizer, bias_regularizer: regularizers of all matrices and of all biases, as of
+            `keras.layers.Dense`; a matrix that the attention has fused counts as one.
+        kernel_constraint, bias_constraint: constraints of the same.
         normalize_first: pre-norm instead of the paper's post-norm. After a stack of such layers
             goes a `keras.layers.LayerNormalization`.
         use_bias: whether the attention's projections have biases.
@@ -36,6 +38,7 @@ class TransformerEncoderLayer(TransformerLayer):
             of the values and of the output. DeepNorm sets both, see `ResidualBlock`.
         b2t_connection: whether the layer's inputs are added to the sum before its last
             normalization too (post-norm only), so that the stack keeps more of what a token is.
+        seed: integer, from which every dropout gets a seed of its own; None: Keras's own.
         **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
 
     Call arguments:
@@ -66,8 +69,10 @@ class TransformerEncoderLayer(TransformerLayer):
     """
 
     def build(self, inputs_shape: Shape) -> None:
-        self.attention = self.create_attention(inputs_shape, self.attention_window)
-        self.attention_block = self.create_block()
+        self.attention = self.create_attention(
+            "self_attention", inputs_shape, self.attention_window
+        )
+        self.attention_block = self.create_block("self_attention_block")
         for layer in (
             self.attention,
             self.attention_block,
@@ -75,7 +80,7 @@ class TransformerEncoderLayer(TransformerLayer):
             self.feed_forward_block,
         ):
             layer.build(inputs_shape)
-        keep_frozen(self)
+        self.finish_build()
 
     def call(
         self,

@@ -10,18 +10,22 @@ from keras_transformer.argument_checks import (
     check_positive_int,
     check_positive_number,
     check_rate,
+    check_seed,
     check_window,
     known_width,
     python_number,
 )
+from keras_transformer.layers.composite_layer import part_seeds
 from keras_transformer.layers.feed_forward import FeedForward
-from keras_transformer.layers.initialization import checked_initializer, fresh
+from keras_transformer.layers.kernel_layer import KernelLayer
 from keras_transformer.layers.multi_head_attention import MultiHeadAttention
 from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON, ResidualBlock
 from keras_transformer.types import Shape, Tensor
 
+_MOST_PARTS = 6  # that have dropout
 
-class TransformerLayer(keras.layers.Layer):
+
+class TransformerLayer(KernelLayer):
     """Options, feed-forward network and config of a Transformer's layer; the base of both kinds.
 
     The arguments are those of `TransformerEncoderLayer`.
@@ -41,15 +45,28 @@ class TransformerLayer(keras.layers.Layer):
         layer_norm_epsilon: float = LAYER_NORM_EPSILON,
         kernel_initializer: Any = "glorot_uniform",
         bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
         normalize_first: bool = False,
         use_bias: bool = False,
         attention_window: int | None = None,
         residual_scale: float = 1.0,
         initial_gain: float = 1.0,
         b2t_connection: bool = False,
+        seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            bias_constraint=bias_constraint,
+            **kwargs,
+        )
         check_positive_int("num_heads", num_heads)
         for name, size in (("key_dim", key_dim), ("value_dim", value_dim)):
             if size is not None:
@@ -65,7 +82,7 @@ class TransformerLayer(keras.layers.Layer):
                 "`b2t_connection` must be False with `normalize_first`: it is for post-norm. "
                 "Received: b2t_connection=True, normalize_first=True"
             )
-        self.supports_masking = True
+        check_seed("seed", seed)
         self.intermediate_dim = python_number(intermediate_dim)
         self.num_heads = python_number(num_heads)
         self.key_dim = python_number(key_dim)
@@ -75,27 +92,28 @@ class TransformerLayer(keras.layers.Layer):
         self.activation_dropout = python_number(activation_dropout)
         self.activation = keras.activations.get(activation)
         self.layer_norm_epsilon = python_number(layer_norm_epsilon)
-        self.kernel_initializer = checked_initializer("kernel_initializer", kernel_initializer)
-        self.bias_initializer = checked_initializer("bias_initializer", bias_initializer)
         self.normalize_first = normalize_first
         self.use_bias = use_bias
         self.attention_window = python_number(attention_window)
         self.residual_scale = python_number(residual_scale)
         self.initial_gain = python_number(initial_gain)
         self.b2t_connection = b2t_connection
+        self.seed = python_number(seed)
+        self._seeds = iter(part_seeds(self.seed, _MOST_PARTS))
         self.feed_forward = FeedForward(
             intermediate_dim,
             dropout=activation_dropout,
             activation=self.activation,
-            kernel_initializer=fresh(self.kernel_initializer),
-            bias_initializer=fresh(self.bias_initializer),
+            **self.kernel_options(),
             initial_gain=initial_gain,
+            seed=next(self._seeds),
             dtype=self.dtype_policy,
+            name="feed_forward",
         )
-        self.feed_forward_block = self.create_block()
+        self.feed_forward_block = self.create_block("feed_forward_block")
 
     def create_attention(
-        self, inputs_shape: Shape, attention_window: int | None = None
+        self, name: str, inputs_shape: Shape, attention_window: int | None = None
     ) -> MultiHeadAttention:
         """A `MultiHeadAttention` with the layer's options, for inputs of some width."""
         hidden_dim = known_width("inputs", inputs_shape)
@@ -111,20 +129,23 @@ class TransformerLayer(keras.layers.Layer):
             dropout=self.attention_dropout,
             use_bias=self.use_bias,
             attention_window=attention_window,
-            kernel_initializer=fresh(self.kernel_initializer),
-            bias_initializer=fresh(self.bias_initializer),
+            **self.kernel_options(),
             initial_gain=self.initial_gain,
+            seed=next(self._seeds),
             dtype=self.dtype_policy,
+            name=name,
         )
 
-    def create_block(self) -> ResidualBlock:
+    def create_block(self, name: str) -> ResidualBlock:
         """A `ResidualBlock` with the layer's options."""
         return ResidualBlock(
             dropout=self.dropout,
             normalize_first=self.normalize_first,
             layer_norm_epsilon=self.layer_norm_epsilon,
             scale=self.residual_scale,
+            seed=next(self._seeds),
             dtype=self.dtype_policy,
+            name=name,
         )
 
     def in_block(
@@ -184,12 +205,11 @@ class TransformerLayer(keras.layers.Layer):
             "activation_dropout": self.activation_dropout,
             "activation": keras.activations.serialize(self.activation),
             "layer_norm_epsilon": self.layer_norm_epsilon,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "normalize_first": self.normalize_first,
             "use_bias": self.use_bias,
             "attention_window": self.attention_window,
             "residual_scale": self.residual_scale,
             "initial_gain": self.initial_gain,
             "b2t_connection": self.b2t_connection,
+            "seed": self.seed,
         }

@@ -136,7 +136,9 @@ class DecoderStack:
             (variable, ops.cast(variable, layer.compute_dtype))
             for layer in self.layers
             for variable in layer.variables
-            if len(variable.shape) == 2 and variable.dtype != layer.compute_dtype
+            if len(variable.shape) == 2
+            and keras.backend.is_float_dtype(variable.dtype)
+            and variable.dtype != layer.compute_dtype
         ]
         return StepWeights(cast, self.embedding.token_embedding.output_matrix())
 

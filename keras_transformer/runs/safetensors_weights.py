@@ -89,7 +89,13 @@ def count_safetensors(path: Path) -> int:
 def _by_name(model: keras.Model) -> dict[str, keras.Variable]:
     """The weights of a model by the names of their tensors."""
     return {
-        f"{layer.name}.{number}.{variable.name}": variable
+        f"{layer.name}.{number}.{_name(variable)}": variable
         for layer in model.layers
         for number, variable in enumerate(layer.weights)
     }
+
+
+def _name(variable: keras.Variable) -> str:
+    """The name in a tensor's: a weight of attention has its projection's in front."""
+    *_, attention, projection, name = ("", "", *variable.path.split("/"))
+    return f"{projection}_{name}" if attention.endswith("attention") else name

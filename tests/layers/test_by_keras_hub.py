@@ -49,14 +49,14 @@ def attention_pairs(ours, theirs, of):
     fused = [["query", "key", "value"], ["query"], ["key", "value"], ["key"], ["value"], ["output"]]
     for names in fused:
         projection = "_".join(names)
-        if hasattr(ours, f"{projection}_kernel"):
+        if projection in ours.projections:
             yield (
-                getattr(ours, f"{projection}_kernel"),
+                ours.projections[projection].kernel,
                 np.concatenate([matrices[name] for name in names], axis=1),
             )
             if ours.use_bias:
                 yield (
-                    getattr(ours, f"{projection}_bias"),
+                    ours.projections[projection].bias,
                     np.concatenate([vectors[name] for name in names]),
                 )
 

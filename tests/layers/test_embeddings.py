@@ -219,9 +219,9 @@ def test_bad_arguments_are_named():
         TokenEmbedding(10, 6, tie_weights=0.1)
     with pytest.raises(ValueError, match=r"`mask_id` must be an integer >= 0.*mask_id=-1"):
         PositionalEmbedding(10, 6, mask_id=-1)
-    for ids in (np.ones((1, 2), "float32"), keras.Input((None,))):
-        with pytest.raises(ValueError, match=r"`inputs` must be ids of an integer type.*float32"):
-            PositionalEmbedding(10, 6)(ids)
+    for inputs in (np.ones((1, 2, 6), "int32"), np.ones(2, "int32"), keras.Input((None, 6))):
+        with pytest.raises(ValueError, match=r"`inputs` must be ids \(batch, length\).*shape"):
+            PositionalEmbedding(10, 6)(inputs)
     with pytest.raises(ValueError, match=r"`word_starts` must be given with .*Received: .*None"):
         PositionalEmbedding(10, 6, positions="words")
     with pytest.raises(ValueError, match=r"`word_starts` must be given .* only there.*\[1\]"):
@@ -231,3 +231,42 @@ def test_bad_arguments_are_named():
             PositionalEmbedding(10, 6, positions="words", word_starts=word_starts)
     with pytest.raises(ValueError, match=r"`word_starts` must be an integer >= 0.*-1"):
         PositionalEmbedding(10, 6, positions="words", word_starts=[-1])
+
+
+@pytest.mark.parametrize("layer_class", [TokenEmbedding, PositionalEmbedding])
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float32", "float64", "float16"])
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_ids_of_any_type_are_read_exactly(layer_class, dtype, policy):
+    layer = layer_class(400, 6, dtype=policy)
+    ids = np.array([[255, 1, 129]]) + (0 if dtype == "uint8" else 2)  # 257: none of bfloat16's
+    np.testing.assert_array_equal(layer(ids.astype(dtype)), layer(ids.astype("int32")))
+    symbolic = keras.Model(x := keras.Input((None,), dtype=dtype), layer(x))
+    np.testing.assert_array_equal(symbolic(ids.astype(dtype)), layer(ids.astype("int32")))
+
+
+@pytest.mark.parametrize("layer_class", [TokenEmbedding, PositionalEmbedding])
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([[1, 10]], "ids from 0 to 9, the vocabulary's. Received: id 10"),
+        ([[-1, 10]], "ids from 0 to 9, the vocabulary's. Received: id -1"),
+        ([[1.0, np.nan]], "ids from 0 to 9, the vocabulary's. Received: id nan"),
+        ([[1.0, 2.5]], "ids, whole numbers. Received: 2.5"),
+    ],
+)
+def test_values_that_are_no_ids_are_refused(layer_class, ids, message):
+    with pytest.raises(ValueError, match=message):
+        layer_class(10, 6)(np.array(ids))
+
+
+def test_the_matrix_takes_a_regularizer_and_a_constraint():
+    layer = PositionalEmbedding(
+        10, 6, embeddings_regularizer=keras.regularizers.L2(0.5), embeddings_constraint="non_neg"
+    )
+    layer(IDS)
+    matrix = np.asarray(layer.token_embedding.matrix, "float64")
+    np.testing.assert_allclose(float(layer.losses[0]), 0.5 * (matrix**2).sum(), rtol=1e-6)
+    copy = PositionalEmbedding.from_config(layer.get_config())
+    copy(IDS)
+    assert copy.token_embedding.matrix.regularizer.l2 == 0.5
+    assert isinstance(copy.token_embedding.matrix.constraint, keras.constraints.NonNeg)

@@ -1,4 +1,3 @@
-import operator
 
 import keras
 import numpy as np
@@ -43,8 +42,8 @@ def randomize(layer):
 
 
 def self_kernels(attention):
-    fused = np.asarray(attention.query_key_value_kernel, "float64")
-    return (*np.split(fused, 3, axis=1), np.asarray(attention.output_kernel, "float64"))
+    fused = np.asarray(attention.projections["query_key_value"].kernel, "float64")
+    return (*np.split(fused, 3, axis=1), np.asarray(attention.projections["output"].kernel, "float64"))
 
 
 def feed_forward(layer, x):
@@ -101,9 +100,9 @@ def test_decoder_layer_equals_the_formula(form):
     def attend_memory(x):
         cross = layer.cross_attention
         kernels = (
-            np.asarray(cross.query_kernel, "float64"),
-            *np.split(np.asarray(cross.key_value_kernel, "float64"), 2, axis=1),
-            np.asarray(cross.output_kernel, "float64"),
+            np.asarray(cross.projections["query"].kernel, "float64"),
+            *np.split(np.asarray(cross.projections["key_value"].kernel, "float64"), 2, axis=1),
+            np.asarray(cross.projections["output"].kernel, "float64"),
         )
         values = memory[0].astype("float64")
         return multi_head_attention(x, values, kernels, HEADS, np.broadcast_to(mask[0], (5, 7)))[0]
@@ -133,9 +132,9 @@ def test_one_pass_gives_the_outputs_and_both_attentions():
     hidden = block(layer.self_attention_block, x, lambda _: attended)
     cross = layer.cross_attention
     kernels = (
-        np.asarray(cross.query_kernel, "float64"),
-        *np.split(np.asarray(cross.key_value_kernel, "float64"), 2, axis=1),
-        np.asarray(cross.output_kernel, "float64"),
+        np.asarray(cross.projections["query"].kernel, "float64"),
+        *np.split(np.asarray(cross.projections["key_value"].kernel, "float64"), 2, axis=1),
+        np.asarray(cross.projections["output"].kernel, "float64"),
     )
     full_mask = np.broadcast_to(mask[0], (5, 7))
     _, weights = multi_head_attention(hidden, values, kernels, HEADS, full_mask)
@@ -304,6 +303,11 @@ def test_bad_arguments_are_named(name, value):
             layer_class(**{**options("post-norm"), name: value})
 
 
+def kernels(layer):
+    """The matrices of a layer by their paths."""
+    return {weight.path: ops.convert_to_numpy(weight) for weight in layer.weights}
+
+
 def test_the_gain_is_that_of_values_outputs_and_feed_forward():
     plain, small = (
         TransformerDecoderLayer(
@@ -314,16 +318,16 @@ def test_the_gain_is_that_of_values_outputs_and_feed_forward():
     for layer in (plain, small):
         layer.build((1, 3, HIDDEN), (1, 4, HIDDEN))
     for name, factors in (
-        ("self_attention.query_key_value_kernel", (1, 1, 0.25)),
-        ("self_attention.output_kernel", (0.25,)),
-        ("cross_attention.query_kernel", (1,)),
-        ("cross_attention.key_value_kernel", (1, 0.25)),
-        ("cross_attention.output_kernel", (0.25,)),
-        ("feed_forward.expand.kernel", (0.25,)),
-        ("feed_forward.contract.kernel", (0.25,)),
+        ("self_attention/query_key_value", (1, 1, 0.25)),
+        ("self_attention/output", (0.25,)),
+        ("cross_attention/query", (1,)),
+        ("cross_attention/key_value", (1, 0.25)),
+        ("cross_attention/output", (0.25,)),
+        ("feed_forward/expand", (0.25,)),
+        ("feed_forward/contract", (0.25,)),
     ):
         expected, found = (
-            np.split(ops.convert_to_numpy(operator.attrgetter(name)(layer)), len(factors), axis=1)
+            np.split(kernels(layer)[f"{layer.name}/{name}/kernel"], len(factors), axis=1)
             for layer in (plain, small)
         )
         for factor, part, other in zip(factors, expected, found, strict=True):

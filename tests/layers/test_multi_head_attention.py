@@ -20,15 +20,18 @@ def random(*shape, seed=0):
 
 def separate_kernels(layer):
     """The query, key, value and output matrices, from the layer's fused ones, in float64."""
-    weights = {weight.name: np.asarray(weight, "float64") for weight in layer.weights}
-    fused = weights.get("query_key_value_kernel")
+    weights = {
+        name: np.asarray(projection.kernel, "float64")
+        for name, projection in layer.projections.items()
+    }
+    fused = weights.get("query_key_value")
     width = HEADS * KEY_DIM
     if fused is not None:
         query, key, value = np.split(fused, [width, 2 * width], axis=1)
     else:
-        query = weights["query_kernel"]
-        key, value = np.split(weights["key_value_kernel"], [width], axis=1)
-    return query, key, value, weights["output_kernel"]
+        query = weights["query"]
+        key, value = np.split(weights["key_value"], [width], axis=1)
+    return query, key, value, weights["output"]
 
 
 def test_self_attention_equals_the_formula():
@@ -69,11 +72,11 @@ def test_biases_are_added_to_every_projection():
     layer = MultiHeadAttention(HEADS, KEY_DIM, use_bias=True)
     x = random(1, 3, HIDDEN)
     layer(x)
-    biases = [weight for weight in layer.weights if weight.name.endswith("_bias")]
+    biases = [weight for weight in layer.weights if weight.name == "bias"]
     assert sorted(tuple(bias.shape) for bias in biases) == [(HIDDEN,), (3 * HEADS * KEY_DIM,)]
     for weight in layer.weights:
         weight.assign(np.zeros(weight.shape))
-    layer.output_bias.assign(np.arange(HIDDEN))
+    layer.projections["output"].bias.assign(np.arange(HIDDEN))
     np.testing.assert_allclose(ops.convert_to_numpy(layer(x))[0, 1], np.arange(HIDDEN))
 
 
@@ -128,7 +131,7 @@ def test_fused_matrices_are_initialised_as_separate_ones():
     keras.utils.set_random_seed(1)
     layer = MultiHeadAttention(num_heads=8, key_dim=64, value_dim=16)
     layer(random(1, 2, 512))
-    fused = np.asarray(layer.query_key_value_kernel)
+    fused = np.asarray(layer.projections["query_key_value"].kernel)
     for start, stop in ((0, 512), (512, 1024), (1024, 1152)):
         limit = np.sqrt(6 / (512 + stop - start))
         part = np.abs(fused[:, start:stop])
@@ -149,7 +152,7 @@ def test_parts_of_fused_weights_are_drawn_one_by_one():
     layer.build((None, None, HIDDEN))
     kernels, biases = [(HIDDEN, 6), (HIDDEN, 6), (HIDDEN, 10)], [(6,), (6,), (10,)]
     assert shapes == [*kernels, *biases, (10, HIDDEN), (HIDDEN,)]
-    bias = ops.convert_to_numpy(layer.query_key_value_bias)
+    bias = ops.convert_to_numpy(layer.projections["query_key_value"].bias)
     assert bias.tolist() == [4.0] * 6 + [5.0] * 6 + [6.0] * 10
 
 
@@ -159,7 +162,7 @@ def test_a_seed_generator_draws_other_numbers_for_each_part():
         HIDDEN, 2, kernel_initializer=keras.initializers.HeNormal(seed=seed)
     )
     layer.build((None, None, HIDDEN))
-    fused = ops.convert_to_numpy(layer.attention.query_key_value_kernel)
+    fused = ops.convert_to_numpy(layer.attention.projections["query_key_value"].kernel)
     matrices = [*np.split(fused, 3, axis=1), layer.feed_forward.expand.kernel]
     values = {float(ops.convert_to_numpy(matrix)[0, 0]) for matrix in matrices}
     assert len(values) == len(matrices)

@@ -43,10 +43,12 @@ def band(length, window, is_causal):
 
 def kernels(attention):
     """The query, key, value and output matrices in float64."""
-    weights = {weight.name: np.asarray(weight, "float64") for weight in attention.weights}
-    fused = weights["query_key_value_kernel"]
+    fused, output = (
+        np.asarray(attention.projections[name].kernel, "float64")
+        for name in ("query_key_value", "output")
+    )
     width = HEADS * DIM
-    return *np.split(fused, [width, 2 * width], axis=1), weights["output_kernel"]
+    return *np.split(fused, [width, 2 * width], axis=1), output
 
 
 def windowed_and_full(window, **options):
@@ -309,9 +311,9 @@ def test_a_transformer_layer_equals_the_formula(layer_class, spans):
         cross = layer.cross_attention
         assert cross.attention_window is None
         matrices = (
-            np.asarray(cross.query_kernel, "float64"),
-            *np.split(np.asarray(cross.key_value_kernel, "float64"), 2, axis=1),
-            np.asarray(cross.output_kernel, "float64"),
+            np.asarray(cross.projections["query"].kernel, "float64"),
+            *np.split(np.asarray(cross.projections["key_value"].kernel, "float64"), 2, axis=1),
+            np.asarray(cross.projections["output"].kernel, "float64"),
         )
         everything = np.ones((LONG, 90), bool)
         x = block(

@@ -7,14 +7,14 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 from keras import ops
 
 from keras_transformer.layers.attention.scaled_dot_product import MASKED_LOGIT, attention_weights
 from keras_transformer.layers.attention_masks import as_attention_mask
-from keras_transformer.layers.bias_addition import add_bias
+from keras_transformer.layers.dense import Dense
 from keras_transformer.layers.initialization import SideBySide
-from keras_transformer.layers.matrix_products import sizes, times_matrix
+from keras_transformer.layers.kernel_layer import KernelLayer
+from keras_transformer.layers.matrix_products import sizes
 from keras_transformer.layers.step_history import History, recent_entries, start_history
 from keras_transformer.types import Tensor
 
@@ -37,7 +37,27 @@ def for_every_head(mask: Tensor) -> Tensor:
     return mask if mask is None or len(mask.shape) < 2 else ops.expand_dims(mask, -3)
 
 
-class StepwiseAttention(keras.layers.Layer):
+class Projection(Dense):
+    """A projection of attention, which saves and loads the weights."""
+
+    def saved_values(self) -> list[Any]:
+        """What a file has of this projection; adapters of LoRA are merged."""
+        values: dict[str, Any] = {}
+        super().save_own_variables(values)
+        return list(values.values())
+
+    def load_values(self, values: dict[str, Any]) -> None:
+        """Load `saved_values`, numbered."""
+        super().load_own_variables(values)
+
+    def save_own_variables(self, store: Any) -> None:
+        """Write nothing: see `saved_values`."""
+
+    def load_own_variables(self, store: Any) -> None:
+        """Read nothing: see `load_values`."""
+
+
+class StepwiseAttention(KernelLayer):
     """Projections into heads, and attention of one position at a time: `MultiHeadAttention` is one.
 
     A search attends with `project_memory` and `attend_memory` to what does not change, such as an
@@ -49,8 +69,7 @@ class StepwiseAttention(keras.layers.Layer):
     value_dim: int
     use_bias: bool
     attention_window: int | None
-    kernel_initializer: Any
-    bias_initializer: Any
+    projections: dict[str, Projection]
     dropout_layer: Any
     built_for: str
 
@@ -68,11 +87,11 @@ class StepwiseAttention(keras.layers.Layer):
         self._check_built_for(kind_of(value, key))
         if key is None:
             return self._split_heads(
-                self._project(value, "key_value"), self.key_dim, self.value_dim
+                self.projections["key_value"](value), self.key_dim, self.value_dim
             )
         return (
-            *self._split_heads(self._project(key, "key"), self.key_dim),
-            *self._split_heads(self._project(value, "value"), self.value_dim),
+            *self._split_heads(self.projections["key"](key), self.key_dim),
+            *self._split_heads(self.projections["value"](value), self.value_dim),
         )
 
     def attend_memory(
@@ -88,7 +107,7 @@ class StepwiseAttention(keras.layers.Layer):
         Returns:
             Tensor (batch, beams, hidden_dim).
         """
-        (query,) = self._split_heads(self._project(query, "query"), self.key_dim)
+        (query,) = self._split_heads(self.projections["query"](query), self.key_dim)
         return self._attend_projected(query, *memory, as_attention_mask("mask", mask), False)[0]
 
     def start_cache(
@@ -177,22 +196,41 @@ class StepwiseAttention(keras.layers.Layer):
         output_widths: Sequence[int],
         gains: Sequence[float] | None = None,
     ) -> None:
-        kernel = self.add_weight(
-            shape=(input_width, sum(output_widths)),
-            initializer=SideBySide(self.kernel_initializer, output_widths, gains),
-            name=f"{name}_kernel",
+        projection = Projection(
+            sum(output_widths),
+            use_bias=self.use_bias,
+            **self.kernel_options()
+            | {
+                "kernel_initializer": SideBySide(self.kernel_initializer, output_widths, gains),
+                "bias_initializer": SideBySide(self.bias_initializer, output_widths),
+            },
+            dtype=self.dtype_policy,
+            name=name,
         )
-        kernel.side_by_side = tuple(output_widths)  # for `optimizers.Muon`
-        bias = None
-        if self.use_bias:
-            bias = self.add_weight(
-                shape=(sum(output_widths),),
-                initializer=SideBySide(self.bias_initializer, output_widths),
-                autocast=False,  # added in float32, by calls and steps alike
-                name=f"{name}_bias",
+        projection.build((None, input_width))
+        projection.kernel.side_by_side = tuple(output_widths)  # for `optimizers.Muon`
+        self.projections[name] = projection
+
+    def save_own_variables(self, store: Any) -> None:
+        """Write the weights of all projections in a row, as the files of all versions have them."""
+        values = [v for projection in self.projections.values() for v in projection.saved_values()]
+        for number, value in enumerate(values):
+            store[str(number)] = value
+
+    def load_own_variables(self, store: Any) -> None:
+        """Load what `save_own_variables` wrote."""
+        numbers = iter(range(len(store.keys())))
+        parts = [
+            {str(i): store[str(next(numbers))] for i in range(len(projection.saved_values()))}
+            for projection in self.projections.values()
+        ]
+        if next(numbers, None) is not None:
+            raise ValueError(
+                f"The weights of `{self.name}` must be {sum(map(len, parts))}. "
+                f"Received: {len(store.keys())}"
             )
-        setattr(self, f"{name}_kernel", kernel)
-        setattr(self, f"{name}_bias", bias)
+        for projection, values in zip(self.projections.values(), parts, strict=True):
+            projection.load_values(values)
 
     def _check_built_for(self, kind: str) -> None:
         if self.built and kind != self.built_for:
@@ -201,22 +239,14 @@ class StepwiseAttention(keras.layers.Layer):
                 f"Received: a call for {kind}"
             )
 
-    def _project(self, inputs: Tensor, name: str) -> Tensor:
-        # Keras casts inputs and weights in `call` alone; steps must compute in the same dtype.
-        inputs = ops.cast(inputs, self.compute_dtype)
-        kernel = ops.cast(getattr(self, f"{name}_kernel"), self.compute_dtype)
-        outputs = times_matrix(inputs, kernel)
-        bias = getattr(self, f"{name}_bias")
-        return outputs if bias is None else add_bias(outputs, bias)
-
     def _project_inputs(
         self, query: Tensor, value: Tensor = None, key: Tensor = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values (..., heads, length, dim) of the call arguments."""
         if value is not None:
-            queries = self._split_heads(self._project(query, "query"), self.key_dim)
+            queries = self._split_heads(self.projections["query"](query), self.key_dim)
             return (*queries, *self.project_memory(value, key))
-        projected = self._project(query, "query_key_value")
+        projected = self.projections["query_key_value"](query)
         return self._split_heads(projected, self.key_dim, self.key_dim, self.value_dim)
 
     def _split_heads(self, projected: Tensor, *dims: int) -> tuple[Tensor, ...]:
@@ -254,7 +284,7 @@ class StepwiseAttention(keras.layers.Layer):
         context, scores = self._attend(
             query, key, value, for_every_head(mask), masked_logits, training
         )
-        return self._project(self._merge_heads(context), "output"), scores
+        return self.projections["output"](self._merge_heads(context)), scores
 
     def _attend(
         self,

@@ -125,7 +125,7 @@ def test_norms_updates_and_gradients_are_those_of_the_weights(tmp_path):
 def test_an_attention_without_queries_looks_at_all_alike(tmp_path):
     trainer = compiled(small_transformer(), keras.optimizers.SGD(0.0))
     (decoder,) = (layer for layer in trainer.layers if layer.name == "decoder_layer_1")
-    (kernel,) = (w for w in decoder.cross_attention.weights if w.name == "query_kernel")
+    kernel = decoder.cross_attention.projections["query"].kernel
     kernel.assign(np.zeros(kernel.shape))
     rows = measured(trainer, tmp_path / "layers.csv")
     entropies = {row["part"]: row["attention_entropy"] for row in rows}

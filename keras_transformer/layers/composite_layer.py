@@ -1,0 +1,78 @@
+"""Layers that are made of layers."""
+
+import random
+from typing import Any
+
+import keras
+
+
+class CompositeLayer(keras.layers.Layer):
+    """Base class of layers whose `build` makes other layers; it ends with `finish_build`.
+
+    Freezing, quantization and LoRA reach all parts, and a layer that is loaded or cloned has parts
+    that are frozen and quantized as they were.
+
+    Args:
+        quantized: the quantized parts and their `keras.quantizers` configurations, serialized, as
+            `get_config` gives them; None: no part is.
+        **kwargs: arguments of `keras.layers.Layer`.
+    """
+
+    def __init__(self, *, quantized: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self._quantized = {} if quantized is None else dict(quantized)
+
+    def finish_build(self) -> None:
+        """Freeze and quantize the parts of a layer that is loaded or cloned."""
+        if not self.trainable:
+            # Keras has frozen the parts that existed when `trainable` was set.
+            for part in self._layers:
+                part.trainable = False
+        for path, config in self._quantized.items():
+            part = self._named_parts()[path]
+            part.quantize(config=keras.saving.deserialize_keras_object(config))
+
+    def enable_lora(self, rank: int, lora_alpha: float | None = None, **initializers: Any) -> None:
+        """Enable LoRA on every matrix; the arguments are those of `keras.layers.Dense.enable_lora`.
+
+        As in Keras, matrices are frozen and have trainable adapters; biases and normalizations stay
+        trainable.
+
+        Raises:
+            ValueError: the layer is not built, or has LoRA already.
+        """
+        if not self.built:
+            raise ValueError(
+                f"`{self.name}` must be called, or loaded, before `enable_lora`. Received: a layer "
+                "without weights"
+            )
+        for part in self._named_parts().values():
+            if hasattr(part, "enable_lora"):
+                part.enable_lora(rank, lora_alpha, **initializers)
+
+    def get_config(self) -> dict[str, Any]:
+        quantized = {
+            path: keras.saving.serialize_keras_object(part.quantization_config)
+            for path, part in self._named_parts().items()
+            if part.quantization_mode is not None
+        }
+        return {**super().get_config(), **({"quantized": quantized} if quantized else {})}
+
+    def _named_parts(self) -> dict[str, keras.layers.Layer]:
+        """The layers inside that are made of no others, by names such as "feed_forward/expand"."""
+        found = {}
+        for part in self._layers:
+            if isinstance(part, CompositeLayer):
+                found |= {f"{part.name}/{path}": p for path, p in part._named_parts().items()}
+            else:
+                found[part.name] = part
+        return found
+
+
+def part_seeds(seed: int | None, number: int) -> list[int | None]:
+    """So many seeds of dropout, all different, from that of the layer that has the parts."""
+    if seed is None:
+        return [None] * number
+    numbers = random.Random(seed)
+    return [numbers.randrange(2**31) for _ in range(number)]

@@ -1,0 +1,49 @@
+"""Ids of tokens as layers get them: of any type, and perhaps wrong."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transformer.types import Tensor
+
+
+def as_ids(inputs: Tensor, vocabulary_size: int) -> Tensor:
+    """Ids as int32, as `keras.layers.Embedding` takes them.
+
+    Args:
+        inputs: tensor of any real type and any shape.
+        vocabulary_size: number of tokens.
+
+    Returns:
+        int32 tensor.
+
+    Raises:
+        ValueError: an id is no whole number, or outside of the vocabulary. That is checked where
+            the values are known: in a compiled function, ids are as those of Keras's layer.
+    """
+    values = known_values(inputs)
+    if values is not None and values.size:
+        least, most = values.min(), values.max()
+        if not (least >= 0 and most < vocabulary_size):  # nor is NaN
+            wrong = most if least >= 0 else least
+            raise ValueError(
+                f"`inputs` must be ids from 0 to {vocabulary_size - 1}, the vocabulary's. "
+                f"Received: id {wrong}"
+            )
+        if values.dtype.kind not in "iub" and (values % 1).any():
+            raise ValueError(
+                f"`inputs` must be ids, whole numbers. Received: {values[values % 1 != 0][0]}"
+            )
+    return ops.cast(inputs, "int32")
+
+
+def known_values(tensor: Tensor) -> np.ndarray[Any, Any] | None:
+    """The values of a tensor, or None where a graph or a trace has none yet."""
+    if isinstance(tensor, keras.KerasTensor):
+        return None
+    try:
+        return ops.convert_to_numpy(tensor)
+    except Exception:  # each backend raises errors of its own for a tensor without values
+        return None
