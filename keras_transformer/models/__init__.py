@@ -3,6 +3,7 @@
 from keras_transformer.models.causal_stack import CausalStack
 from keras_transformer.models.ensemble import TransformerEnsemble
 from keras_transformer.models.language_model import build_language_model
+from keras_transformer.models.layout_map import layout_map
 from keras_transformer.models.presets import PRESETS, Preset
 from keras_transformer.models.transformer import build_transformer, check_model_fits
 from keras_transformer.models.transformer_stacks import TransformerStacks
@@ -20,6 +21,7 @@ __all__ = [
     "build_language_model",
     "build_transformer",
     "check_model_fits",
+    "layout_map",
     "padded_vocabulary_size",
     "vocabulary_options",
 ]

@@ -52,14 +52,14 @@ class TextDataset(keras.utils.PyDataset):
         """
         plan = self.reader.plan
         steps = range(self._epoch * len(self), (self._epoch + 1) * len(self))
-
-        def differences(pair: tuple[PaddedShape, PaddedShape]) -> int:
-            (_, *first), (_, *second) = pair
-            return sum(a != b for a, b in zip(first, second, strict=True))
-
-        shapes = itertools.combinations_with_replacement(plan.shapes or [], 2)
-        first = [
+        pairs = itertools.combinations_with_replacement(plan.shapes or [], 2)
+        leading = [
             next(step for step in steps if plan.padded_shape(step) == shape)
-            for shape in max(shapes, key=differences)
+            for shape in max(pairs, key=_differing_lengths)
         ]
-        return list(dict.fromkeys([*first, *steps]))
+        return list(dict.fromkeys([*leading, *steps]))
+
+
+def _differing_lengths(pair: tuple[PaddedShape, PaddedShape]) -> int:
+    (_, *first), (_, *second) = pair
+    return sum(a != b for a, b in zip(first, second, strict=True))
