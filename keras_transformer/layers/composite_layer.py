@@ -1,9 +1,14 @@
 """Layers that are made of layers."""
 
+import functools
 import random
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
+from keras import ops
+
+from keras_transformer.types import Tensor
 
 
 class CompositeLayer(keras.layers.Layer):
@@ -32,6 +37,35 @@ class CompositeLayer(keras.layers.Layer):
         for path, config in self._quantized.items():
             part = self._named_parts()[path]
             part.quantize(config=keras.saving.deserialize_keras_object(config))
+
+    def rematerialized_call(
+        self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Callable[..., Any]:
+        """The call as `keras.RematScope` wants it, with flags and seeds that no backend traces.
+
+        Keras alone would hand `training` and its like over as tensors, and lose the states of the
+        dropout's seeds.
+        """
+        flags = {name: value for name, value in kwargs.items() if not ops.is_tensor(value)}
+        seeds = [variable for variable in self.variables if "seed_generator" in variable.path]
+
+        def call(states: Sequence[Tensor], *args: Any, **tensors: Any) -> Any:
+            for seed, state in zip(seeds, states, strict=True):
+                seed.assign(state)
+            outputs = layer_call(*args, **tensors, **flags)
+            return outputs, [ops.convert_to_tensor(seed) for seed in seeds]
+
+        again = super().rematerialized_call(functools.wraps(layer_call)(call), *args, **kwargs)
+
+        def call_again(*args: Any, **kwargs: Any) -> Any:
+            tensors = {name: value for name, value in kwargs.items() if name not in flags}
+            states = [ops.convert_to_tensor(seed) for seed in seeds]
+            outputs, states = again(states, *args, **tensors)
+            for seed, state in zip(seeds, states, strict=True):
+                seed.assign(state)
+            return outputs
+
+        return call_again
 
     def enable_lora(self, rank: int, lora_alpha: float | None = None, **initializers: Any) -> None:
         """Enable LoRA on every matrix; the arguments are those of `keras.layers.Dense.enable_lora`.

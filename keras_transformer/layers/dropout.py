@@ -1,5 +1,6 @@
 """Dropout whose masks cost half of Keras's."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -57,6 +58,12 @@ class Dropout(keras.layers.Dropout):
         is_kept = ops.greater_equal(_random_integers(self.seed_generator, inputs), least)
         scale = ops.cast(VALUES / (VALUES - dropped), inputs.dtype)
         return ops.where(is_kept, inputs * scale, ops.zeros((), inputs.dtype))
+
+    def rematerialized_call(
+        self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Callable[..., Any]:
+        """The call itself: a mask that is drawn again is another one."""
+        return layer_call
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

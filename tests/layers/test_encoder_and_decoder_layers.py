@@ -1,4 +1,3 @@
-
 import keras
 import numpy as np
 import pytest
@@ -43,7 +42,10 @@ def randomize(layer):
 
 def self_kernels(attention):
     fused = np.asarray(attention.projections["query_key_value"].kernel, "float64")
-    return (*np.split(fused, 3, axis=1), np.asarray(attention.projections["output"].kernel, "float64"))
+    return (
+        *np.split(fused, 3, axis=1),
+        np.asarray(attention.projections["output"].kernel, "float64"),
+    )
 
 
 def feed_forward(layer, x):
