@@ -125,9 +125,7 @@ def test_the_first_two_batches_differ_in_every_length_that_differs(lengths):
     sources, targets = ([" ".join("1" * pair[side]) for pair in lengths * 30] for side in (0, 1))
     dataset = fit_texts(sources, targets, WordTokenizer(), batch_tokens=14)
     for _ in range(5):
-        shapes = [
-            (inputs["source_ids"].shape[1], labels.shape[1]) for inputs, labels, _ in dataset
-        ]
+        shapes = [(inputs["source_ids"].shape[1], labels.shape[1]) for inputs, labels, _ in dataset]
         assert {(source - 1, target - 1) for source, target in shapes} == set(lengths)
         for side in (0, 1):
             differ = len({pair[side] for pair in lengths}) > 1
@@ -189,7 +187,10 @@ def test_it_goes_to_another_process(tokenizer):
         ({"targets": ["1", b"2"]}, r"`targets` must be a list .*Received: targets\[1\]=b'2'"),
         ({"sources": ["1"]}, "`targets` must be as many as `sources`. Received: 1 sources, 2"),
         ({"sources": [], "targets": []}, "`targets` must hold at least one text. Received: none"),
-        ({"targets": ["1", "2 " * 64]}, "hold the longest pair: index 1 has 2 source and 65 target"),
+        (
+            {"targets": ["1", "2 " * 64]},
+            "hold the longest pair: index 1 has 2 source and 65 target",
+        ),
         ({"max_tokens": 0}, "`max_tokens` must be a positive integer. Received: max_tokens=0"),
         ({"shapes": None}, "`shapes` must be a positive integer. Received: shapes=None"),
         ({"row_multiple": 0}, "`row_multiple` must be a positive integer"),

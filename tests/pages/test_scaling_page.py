@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import re
 import shlex
@@ -206,3 +207,49 @@ def test_two_machines_form_a_cluster_by_the_page(tmp_path, machines):
     assert translations[0] == translations[1]
     (scores,) = (tmp_path / "scores").iterdir()
     assert len(scores.read_text().splitlines()) == len(english)
+
+
+# What makes the division of a model small, without a word of the example but its numbers.
+DIVIDED = {
+    '"big", vocabulary_size=32_000': '"tiny", vocabulary_size=40, num_encoder_layers=1, '
+    "num_decoder_layers=1",
+    "(2, 4)": "(2, 2)",
+    "transformer_adam(1024)": "transformer_adam(128)",
+    "batch_tokens=25_000": "batch_tokens=256",
+}
+TEXTS = """
+from tests.translation_training.number_text import pairs
+from keras_transformer import SentencePieceTokenizer
+sources, targets = pairs(2)
+tokenizer = SentencePieceTokenizer.train([*sources, *targets], vocabulary_size=40)
+"""
+SHARES = """
+for weight in model.weights:
+    if weight.path.endswith(("token_embedding/matrix", "expand/kernel")):
+        print(weight.path, weight.value.addressable_shards[0].data.shape)
+"""
+
+
+@pytest.mark.slow
+def test_a_model_is_divided_as_the_page_says():
+    (code,) = PAGE.blocks("python")
+    for there, small in DIVIDED.items():
+        assert code.count(there) == 1, there
+        code = code.replace(there, small)
+    done = subprocess.run(
+        [sys.executable, "-c", TEXTS + code + SHARES],
+        env={
+            **os.environ,
+            "KERAS_BACKEND": "jax",
+            "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+        },
+        cwd=PAGE.path.parents[1],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-3:] == [
+        "embedding/token_embedding/matrix (20, 128)",
+        "encoder_layer_1/feed_forward/expand/kernel (128, 128)",
+        "decoder_layer_1/feed_forward/expand/kernel (128, 128)",
+    ]
