@@ -64,6 +64,7 @@ def fit_texts(
         shuffle: whether epochs differ; False, for validation, gives the same batches in each.
         subword_sampling: strength of subword sampling, in [0, 1): the `alpha` of
             `SentencePieceTokenizer.sample`, which draws the pieces of each batch anew. 0: none.
+            It needs tokenizers of this class.
         shapes: maximum number of padded shapes of batches, as JAX and XLA compile a step for each.
         row_multiple: empty rows fill every batch up to a multiple of this, such as the number of
             devices that share a batch.
