@@ -96,7 +96,7 @@ def train(case, replicas=1, scope=None, accumulate=None, length=None):
             **options,
         )
         trainer = training.training_model(model, accumulate=slices)
-        loss = losses.LabelSmoothingCrossEntropy(0.1)
+        loss = losses.LabelSmoothingCrossEntropy(0.1, reduction="sum")
         trainer.compile(
             make_optimizer(optimizer),
             loss,

@@ -32,7 +32,7 @@ def shifted_model():
 
 def compiled(model, accumulate=1, r_drop=0.0):
     trainer = training.training_model(model, accumulate, r_drop=r_drop)
-    loss = losses.LabelSmoothingCrossEntropy(0.0)
+    loss = losses.LabelSmoothingCrossEntropy(0.0, reduction="sum")
     trainer.compile("sgd", loss, **metrics.training_metrics(loss))
     return trainer
 
