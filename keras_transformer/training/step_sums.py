@@ -44,9 +44,9 @@ class StepSums(keras.Model):
         reduction = getattr(loss, "reduction", None)
         if reduction != "sum":
             raise ValueError(
-                "`loss` must be a `keras.losses.Loss` of reduction 'sum', in `StepLoss` too, where "
-                f"`accumulate` is above 1 or `r_drop` above 0. Received: loss={loss} of reduction "
-                f"{reduction!r}, accumulate={self.accumulate}, r_drop={self.r_drop}"
+                "`loss` must be a `keras.losses.Loss` of reduction 'sum' where `accumulate` is "
+                f"above 1 or `r_drop` above 0, in `StepLoss` too. Received: loss={loss} of "
+                f"reduction {reduction!r}, accumulate={self.accumulate}, r_drop={self.r_drop}"
             )
 
     @property

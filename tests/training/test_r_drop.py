@@ -61,6 +61,18 @@ def test_the_loss_is_the_mean_of_both_passes_and_their_divergence():
     np.testing.assert_allclose(logs["loss"], nll + 4.0 * (weights / 2 * apart).sum(), rtol=1e-5)
 
 
+@pytest.mark.parametrize("weights", [np.ones(4), np.ones((4, 5))])
+def test_padding_has_no_part_in_the_divergence(weights):
+    """Weights of sentences count for their real tokens, as those of tokens do."""
+    inputs, labels, _ = one_batch()
+    labels[:3, 2:] = 0
+    masked = (labels != 0).astype("float32")
+    by_mask = step(compiled(shifted_model(), r_drop=4.0), (inputs, labels, masked))
+    found = step(compiled(shifted_model(), r_drop=4.0), (inputs, labels, weights))
+    assert found["loss"] > found["step_loss"]
+    assert found == pytest.approx(by_mask, rel=1e-6)
+
+
 def test_slices_keep_the_passes_of_a_row_together():
     one, several = (compiled(shifted_model(), n, r_drop=4.0) for n in (1, 2))
     for _ in range(2):
