@@ -178,8 +178,9 @@ def compile_as_recipes(
     """
     preset = PRESETS[preset_name]
     loss = losses.LabelSmoothingCrossEntropy(
-        preset.label_smoothing, vocabulary_size=vocabulary_size
+        preset.label_smoothing, vocabulary_size=vocabulary_size, reduction="sum"
     )
+    plain = losses.LabelSmoothingCrossEntropy(0.0, reduction="sum")
     optimizer = optimizers.transformer_adam(preset.hidden_dim, preset.warmup_steps)
     if precision == "mixed_float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
@@ -187,10 +188,7 @@ def compile_as_recipes(
         optimizer,
         loss,
         metrics=[metrics.TokenLoss(loss), metrics.Perplexity(), metrics.TokenAccuracy()],
-        weighted_metrics=[
-            metrics.StepLoss(loss),
-            metrics.StepLoss(losses.LabelSmoothingCrossEntropy(0.0), name="step_nll"),
-        ],
+        weighted_metrics=[metrics.StepLoss(loss), metrics.StepLoss(plain, name="step_nll")],
         jit_compile=jit_compile,
     )
 

@@ -96,6 +96,15 @@ def check_one_of(name: str, value: object, choices: Collection[object]) -> None:
         raise ValueError(f"`{name}` must be one of {list(choices)}. Received: {name}={value!r}")
 
 
+def check_vectors(name: str, shape: tuple[int | None, ...]) -> None:
+    """Require the shape of sequences of vectors, of a call argument: rank 3."""
+    if len(shape) != 3:
+        raise ValueError(
+            f"`{name}` must be a tensor of rank 3, (batch, length, hidden_dim). "
+            f"Received: shape {tuple(shape)}"
+        )
+
+
 def known_width(name: str, shape: tuple[int | None, ...]) -> int:
     """Require the last axis of a call argument's shape, which weights depend on; return it."""
     width = shape[-1]

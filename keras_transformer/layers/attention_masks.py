@@ -4,7 +4,7 @@ import functools
 
 from keras import ops
 
-from keras_transformer.types import Tensor
+from keras_transformer.types import Shape, Tensor
 
 
 def padding_mask(ids: Tensor, padding_id: int) -> Tensor:
@@ -36,51 +36,124 @@ def causal_mask(target_length: Tensor, source_length: Tensor = None) -> Tensor:
     return ops.expand_dims(allowed, 0)
 
 
-def as_attention_mask(name: str, mask: Tensor) -> Tensor:
-    """A mask of either rank as one of attention.
+# The forms of a mask: which of the axes (batch, heads, target, source) it has.
+PADDING = (0, 3)
+_FORMS = [PADDING, (2, 3), (0, 2, 3), (0, 1, 2, 3)]
+
+
+def as_attention_mask(name: str, mask: Tensor, shape: Shape | None = None) -> Tensor:
+    """A mask of any form as one of rank 4.
 
     Args:
         name: the argument's name, for errors.
-        mask: tensor (batch, source_length), True at real tokens, or (batch, target_length,
-            source_length), or None. Numbers stand for booleans.
+        mask: tensor of a form that `mask_axes` knows, or None. Numbers stand for booleans.
+        shape: as of `mask_axes`.
 
     Returns:
-        Boolean tensor (batch, target_length or 1, source_length), or None.
+        Boolean tensor that broadcasts to (batch, heads, target, source), or None.
 
     Raises:
-        ValueError: the mask has another rank.
+        ValueError: as of `mask_axes`.
     """
     if mask is None:
         return None
-    check_attention_mask(name, mask)
+    axes = mask_axes(name, mask, shape)
     mask = ops.cast(mask, "bool")
-    return ops.expand_dims(mask, 1) if len(mask.shape) == 2 else mask
+    for axis in range(4):
+        if axis not in axes:
+            mask = ops.expand_dims(mask, axis)
+    return mask
 
 
-def check_attention_mask(name: str, mask: Tensor) -> None:
-    """Require a mask of rank 2 or 3, or None."""
-    if mask is not None and len(mask.shape) not in (2, 3):
+def mask_axes(name: str, mask: Tensor, shape: Shape | None = None) -> tuple[int, ...]:
+    """The form of a mask, as numbers of the axes (batch, heads, target, source).
+
+    Rank 2 is padding, (batch, source), and attention, (target, source), where it cannot be padding:
+    where the batch is known, and another. Axes along which a mask is the same may be 1, but not the
+    only one of the positions.
+
+    Args:
+        name: the argument's name, for errors.
+        mask: the mask, of which the shape alone is read, or None.
+        shape: (batch, heads, target, source) of the attention, whose unknown sizes are no ints.
+            None: the rank alone decides.
+
+    Returns:
+        The axes; none for None.
+
+    Raises:
+        ValueError: the mask has no form that fits, or may be both of rank 2: its first axis is
+            known, the batch is not.
+    """
+    if mask is None:
+        return ()
+    sizes = tuple(mask.shape)
+    forms = [axes for axes in _FORMS if len(axes) == len(sizes)]
+    if shape is not None:
+        forms = [
+            axes
+            for axes in forms
+            if all(
+                _fits(size, shape[axis], may_be_1=axis != 3 or len(axes) > 2)
+                for axis, size in zip(axes, sizes, strict=True)
+            )
+        ]
+        is_constant = all(isinstance(size, int) for size in sizes) and sizes[0] != 1
+        if len(forms) == 2 and is_constant and not isinstance(shape[0], int):
+            forms = []
+    if not forms:
+        of = "" if shape is None else f" for (batch, heads, target, source) = {tuple(shape)}"
         raise ValueError(
             f"`{name}` must be a mask of padding, (batch, source_length), or of attention, "
-            f"(batch, target_length, source_length). Received: shape {tuple(mask.shape)}"
+            "(batch, target_length, source_length) or (batch, num_heads, target_length, "
+            "source_length); for a causal mask there is `use_causal_mask=True`. "
+            f"Received: shape {sizes}{of}"
         )
+    return forms[0]
 
 
-def as_source_mask(name: str, mask: Tensor) -> Tensor:
-    """A mask of padding (batch, length) as one of attention, (batch, 1, length); None stays."""
-    if mask is not None and len(mask.shape) != 2:
+def _fits(size: int | None, other: int | None, *, may_be_1: bool) -> bool:
+    """Whether an axis may be of another size; sizes that are no ints are unknown."""
+    if not (isinstance(size, int) and isinstance(other, int)):
+        return True
+    return size == other or (size == 1 and may_be_1)
+
+
+def as_source_mask(name: str, mask: Tensor, shape: Shape) -> Tensor:
+    """A mask of padding as one of attention.
+
+    Args:
+        name: the argument's name, for errors.
+        mask: tensor (batch, length), or None.
+        shape: the sizes that are known of what the mask is of, (batch, length, ...).
+
+    Returns:
+        Boolean tensor (batch, 1, 1, length), or None.
+
+    Raises:
+        ValueError: the mask has another shape.
+    """
+    if mask is not None and not (
+        len(mask.shape) == 2
+        and _fits(mask.shape[0], shape[0], may_be_1=True)
+        and _fits(mask.shape[1], shape[1], may_be_1=False)
+    ):
         raise ValueError(
             f"`{name}` must be a mask of padding, (batch, length). "
-            f"Received: shape {tuple(mask.shape)}"
+            f"Received: shape {tuple(mask.shape)} for (batch, length) = {tuple(shape[:2])}"
         )
     return as_attention_mask(name, mask)
 
 
-def as_row_mask(name: str, mask: Tensor) -> Tensor:
-    """A mask of padding (batch, length) as one of attention, (batch, length, 1); None stays."""
-    mask = as_source_mask(name, mask)
+def as_row_mask(mask: Tensor) -> Tensor:
+    """A source mask (batch, 1, 1, length) as one of rows, (batch, 1, length, 1); None stays."""
     # A transposed boolean makes TensorFlow log an error on CPUs that oneDNN has no kernel for.
-    return None if mask is None else ops.expand_dims(ops.squeeze(mask, 1), 2)
+    return None if mask is None else ops.expand_dims(ops.squeeze(mask, 2), 3)
+
+
+def for_every_head(mask: Tensor) -> Tensor:
+    """A mask (batch, target, source) as (batch, 1, target, source); (source,) and None stay."""
+    return mask if mask is None or len(mask.shape) < 2 else ops.expand_dims(mask, -3)
 
 
 def all_of(*masks: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from keras_transformer.argument_checks import (
     check_positive_number,
     check_rate,
     check_seed,
+    check_vectors,
     check_window,
     known_width,
     python_number,
@@ -20,7 +21,6 @@ from keras_transformer.layers.attention.scaled_dot_product import FUSED_LENGTH, 
 from keras_transformer.layers.attention.stepwise_attention import (
     SELF_ATTENTION,
     StepwiseAttention,
-    for_every_head,
     kind_of,
 )
 from keras_transformer.layers.attention.windowed_attention import (
@@ -34,7 +34,8 @@ from keras_transformer.layers.attention_masks import (
     as_row_mask,
     as_source_mask,
     causal_mask,
-    check_attention_mask,
+    for_every_head,
+    mask_axes,
 )
 from keras_transformer.layers.dropout import Dropout
 from keras_transformer.types import Shape, Tensor
@@ -90,8 +91,12 @@ class MultiHeadAttention(StepwiseAttention):
         query_mask, value_mask, key_mask: masks of padding, (batch, target_length) for the query and
             (batch, source_length) for the others, True at real tokens. Keras takes them from masked
             inputs. In self-attention `query_mask` hides the padding from the other positions.
-        attention_mask: boolean tensor, True = may attend: (batch, source_length), or
-            (batch, target_length, source_length). All masks that are given hold together.
+        attention_mask: boolean tensor, True = may attend: padding (batch, source_length), or
+            attention (batch, target_length, source_length) or (batch, num_heads, target_length,
+            source_length); axes along which a mask is the same may be 1. One of rank 2 is read as
+            Keras's (target_length, source_length) where the batch is known and its first axis is
+            not the batch's size. Where the two sizes are equal it is padding: give
+            (1, target_length, source_length) instead. All masks that are given hold together.
         return_attention_scores: whether to return the attention weights too.
         training: whether dropout is active.
         use_causal_mask: whether a position attends to itself and earlier ones alone.
@@ -103,8 +108,8 @@ class MultiHeadAttention(StepwiseAttention):
         (batch, num_heads, target_length, source_length).
 
     Raises:
-        ValueError: an argument breaks its rule, a mask has another rank, or a call is of another
-            kind than the layer was built for.
+        ValueError: an argument breaks its rule, an input is not of rank 3, a mask has another
+            shape, or a call is of another kind than the layer was built for.
 
     Example:
         >>> import numpy as np
@@ -210,27 +215,31 @@ class MultiHeadAttention(StepwiseAttention):
         use_causal_mask: bool = False,
         mask: Tensor = None,
     ) -> Tensor:
-        self._check_built_for(kind_of(value, key))
-        query_mask = mask if query_mask is None else query_mask
-        lengths = ops.shape(query)[1], ops.shape(query if value is None else value)[1]
-        columns = all_of(
-            as_source_mask("query_mask", query_mask if value is None else None),
-            as_source_mask("value_mask", value_mask),
-            as_source_mask("key_mask", key_mask),
+        shape = self._scores_shape(query, value, key)
+        source = query if value is None else value
+        of_query = as_source_mask(
+            "query_mask", mask if query_mask is None else query_mask, query.shape
         )
-        pairs = as_attention_mask("attention_mask", attention_mask)
-        rows = as_row_mask("query_mask", query_mask)
+        rows = as_row_mask(of_query)
+        columns = all_of(
+            of_query if value is None else None,
+            as_source_mask("value_mask", value_mask, source.shape),
+            as_source_mask("key_mask", key_mask, source.shape),
+        )
+        pairs = as_attention_mask("attention_mask", attention_mask, shape)
         if self.attention_window is not None:
             window = Window.of(self.attention_window, is_causal=use_causal_mask)
             output, scores = self._attend_to_window(
                 query, window, columns, pairs, rows, training, return_attention_scores
             )
             return (output, scores) if return_attention_scores else output
-        causal = causal_mask(*lengths) if use_causal_mask else None
+        causal = None
+        if use_causal_mask:
+            causal = for_every_head(causal_mask(ops.shape(query)[1], ops.shape(source)[1]))
         allowed = all_of(columns, pairs, rows, causal)
         query, key, value = self._project_inputs(query, value, key)
         if not return_attention_scores and self._can_fuse(query, key, training):
-            context = fused_attention(query, key, value, for_every_head(allowed))
+            context = fused_attention(query, key, value, allowed)
             return self.projections["output"](self._merge_heads(context))
         output, scores = self._attend_projected(query, key, value, allowed, training)
         return (output, scores) if return_attention_scores else output
@@ -250,29 +259,38 @@ class MultiHeadAttention(StepwiseAttention):
         Args:
             query: tensor (batch, length, hidden_dim).
             window: the `Window`.
-            columns, pairs, rows: masks (batch, 1, length), (batch, length or 1, length) and
-                (batch, length, 1), or None.
+            columns, pairs, rows: masks (batch, 1, 1, length), (batch, heads or 1, length or 1,
+                length) and (batch, 1, length, 1), or None.
             training: whether dropout is active.
             needs_scores: whether the weights are needed.
         """
-        if pairs is not None and pairs.shape[1] == 1:
+        if pairs is not None and pairs.shape[2] == 1 and pairs.shape[3] != 1:
             columns, pairs = all_of(columns, pairs), None
         length = ops.shape(query)[1]
         query, key, value = self._project_inputs(query)
         if needs_scores or pairs is not None or not window.pays_in_blocks(length):
-            band = window.band(length)
+            band = for_every_head(window.band(length))
             return self._attend_projected(
                 query,
                 key,
                 value,
                 all_of(band, columns, pairs, rows),
                 training,
-                masked_logits(for_every_head(band)),
+                masked_logits(band),
             )
 
         attend = functools.partial(self._attend, training=training)
         context = attend_in_blocks(query, key, value, window, columns, rows, attend)
         return self.projections["output"](self._merge_heads(context)), None
+
+    def _scores_shape(self, query: Tensor, value: Tensor, key: Tensor) -> Shape:
+        """Shape (batch, heads, target, source) of the attention; checks the arguments."""
+        self._check_built_for(kind_of(value, key))
+        for name, tensor in (("query", query), ("value", value), ("key", key)):
+            if tensor is not None:
+                check_vectors(name, tensor.shape)
+        source = query if value is None else value
+        return query.shape[0], self.num_heads, query.shape[1], source.shape[1]
 
     def _can_fuse(self, query: Tensor, key: Tensor, training: bool | None) -> bool:
         lengths = query.shape[-2], key.shape[-2]
@@ -300,14 +318,10 @@ class MultiHeadAttention(StepwiseAttention):
         return_attention_scores: bool = False,
         **_: Any,
     ) -> Any:
-        self._check_built_for(kind_of(value, key))
-        check_attention_mask("attention_mask", attention_mask)
+        shape = self._scores_shape(query, value, key)
+        mask_axes("attention_mask", attention_mask, shape)
         output = keras.KerasTensor(query.shape, self.compute_dtype)
-        if not return_attention_scores:
-            return output
-        source_length = (query if value is None else value).shape[1]
-        shape = (query.shape[0], self.num_heads, query.shape[1], source_length)
-        return output, keras.KerasTensor(shape, "float32")
+        return (output, keras.KerasTensor(shape, "float32")) if return_attention_scores else output
 
     def get_config(self) -> dict[str, Any]:
         return {

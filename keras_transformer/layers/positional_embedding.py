@@ -161,6 +161,12 @@ class PositionalEmbedding(CompositeLayer):
         self.kind.build(self)
         self.finish_build()
 
+    def add_weight(self, *args: Any, **options: Any) -> Any:
+        """As of `keras.layers.Layer`; SavedModels hold the weights that are attributes alone."""
+        weight = super().add_weight(*args, **options)
+        setattr(self, f"{weight.name}_weight", weight)
+        return weight
+
     def call(
         self,
         inputs: Tensor,

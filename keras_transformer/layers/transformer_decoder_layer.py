@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.attention_masks import as_attention_mask, check_attention_mask
+from keras_transformer.layers.attention_masks import as_attention_mask, mask_axes
 from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.types import Shape, Tensor
 
@@ -52,12 +52,15 @@ class TransformerDecoderLayer(TransformerLayer):
         inputs: tensor (batch, target_length, hidden_dim).
         memory: tensor (batch, source_length, memory_dim), the encoder's output, or None.
         mask: of the self-attention; boolean tensor, True = may be attended to: padding
-            (batch, target_length), or attention (batch, target_length, target_length); None: what
-            the causal mask and the inputs' Keras mask leave. Masks given and carried hold together.
+            (batch, target_length), or attention (batch, target_length, target_length) or
+            (batch, num_heads, target_length, target_length), as `attention_mask` of
+            `MultiHeadAttention`; None: what the causal mask and the inputs' Keras mask leave. Masks
+            given and carried hold together.
         inputs_mask: the inputs' Keras mask, under the name that Keras gives it beside a memory.
         memory_mask: of the attention to the memory; boolean tensor: padding
-            (batch, source_length), or attention (batch, target_length, source_length); None: all
-            but what the memory's Keras mask hides.
+            (batch, source_length), or attention (batch, target_length, source_length) or
+            (batch, num_heads, target_length, source_length), as `mask`; None: all but what the
+            memory's Keras mask hides.
         return_attention_scores: whether to return the attention weights too.
         training: whether dropout is active.
         use_causal_mask: whether a position attends to itself and earlier ones alone.
@@ -69,8 +72,9 @@ class TransformerDecoderLayer(TransformerLayer):
         attention to it, float32 (batch, num_heads, target_length, source_length).
 
     Raises:
-        ValueError: an argument breaks its rule, a mask has another rank, or a layer that was built
-            with a memory is called without, or the other way round.
+        ValueError: an argument breaks its rule, `inputs` or `memory` is not of rank 3, a mask has
+            another shape, or a layer that was built with a memory is called without, or the other
+            way round.
 
     Example:
         >>> import numpy as np
@@ -118,8 +122,11 @@ class TransformerDecoderLayer(TransformerLayer):
         use_causal_mask: bool = True,
     ) -> Tensor:
         self._check_built_for(memory)
-        mask = as_attention_mask("mask", inputs_mask if mask is None else mask)
-        memory_mask = as_attention_mask("memory_mask", memory_mask)
+        mask = inputs_mask if mask is None else mask
+        mask = as_attention_mask("mask", mask, self.scores_shape(inputs))
+        memory_mask = as_attention_mask(
+            "memory_mask", memory_mask, self.scores_shape(inputs, memory)
+        )
         options = {"return_attention_scores": return_attention_scores, "training": training}
         outputs, self_scores, cross_scores = self._run(
             inputs,
@@ -224,10 +231,11 @@ class TransformerDecoderLayer(TransformerLayer):
         **_: Any,
     ) -> Any:
         self._check_built_for(memory)
-        check_attention_mask("mask", mask)
-        check_attention_mask("memory_mask", memory_mask)
+        shape, memory_shape = self.scores_shape(inputs), self.scores_shape(inputs, memory)
+        mask_axes("mask", mask, shape)
+        mask_axes("memory_mask", memory_mask, memory_shape)
         outputs = keras.KerasTensor(inputs.shape, self.compute_dtype)
         if not return_attention_scores:
             return outputs
-        source_lengths = [inputs.shape[1]] + ([] if memory is None else [memory.shape[1]])
-        return outputs, *(self.scores_spec(inputs, length) for length in source_lengths)
+        shapes = [shape] if memory is None else [shape, memory_shape]
+        return outputs, *(keras.KerasTensor(shape, "float32") for shape in shapes)

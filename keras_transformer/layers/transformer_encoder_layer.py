@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.attention_masks import as_attention_mask, check_attention_mask
+from keras_transformer.layers.attention_masks import as_attention_mask, mask_axes
 from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.types import Shape, Tensor
 
@@ -44,7 +44,8 @@ class TransformerEncoderLayer(TransformerLayer):
     Call arguments:
         inputs: tensor (batch, length, hidden_dim).
         mask: boolean tensor, True = may be attended to: padding (batch, length), or attention
-            (batch, length, length); None: all but what the inputs' Keras mask hides, as that of
+            (batch, length, length) or (batch, num_heads, length, length), as `attention_mask` of
+            `MultiHeadAttention`; None: all but what the inputs' Keras mask hides, as that of
             `keras.layers.Embedding(mask_zero=True)`. Masks given and carried hold together.
         return_attention_scores: whether to return the attention weights too.
         training: whether dropout is active.
@@ -56,7 +57,8 @@ class TransformerEncoderLayer(TransformerLayer):
         (batch, num_heads, length, length).
 
     Raises:
-        ValueError: an argument breaks its rule, or `mask` has another rank.
+        ValueError: an argument breaks its rule, `inputs` is not of rank 3, or `mask` has another
+            shape.
 
     Example:
         >>> import numpy as np
@@ -91,7 +93,7 @@ class TransformerEncoderLayer(TransformerLayer):
         training: bool | None = None,
         use_causal_mask: bool = False,
     ) -> Tensor:
-        mask = as_attention_mask("mask", mask)
+        mask = as_attention_mask("mask", mask, self.scores_shape(inputs))
         hidden, scores = self.in_block(
             self.attention_block,
             inputs,
@@ -115,8 +117,7 @@ class TransformerEncoderLayer(TransformerLayer):
         return_attention_scores: bool = False,
         **_: Any,
     ) -> Any:
-        check_attention_mask("mask", mask)
-        outputs = keras.KerasTensor(inputs.shape, self.compute_dtype)
-        if not return_attention_scores:
-            return outputs
-        return outputs, self.scores_spec(inputs, inputs.shape[1])
+        shape = self.scores_shape(inputs)
+        mask_axes("mask", mask, shape)
+        output = keras.KerasTensor(inputs.shape, self.compute_dtype)
+        return (output, keras.KerasTensor(shape, "float32")) if return_attention_scores else output

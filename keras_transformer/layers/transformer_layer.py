@@ -11,10 +11,12 @@ from keras_transformer.argument_checks import (
     check_positive_number,
     check_rate,
     check_seed,
+    check_vectors,
     check_window,
     known_width,
     python_number,
 )
+from keras_transformer.layers.attention_masks import PADDING, mask_axes
 from keras_transformer.layers.composite_layer import part_seeds
 from keras_transformer.layers.feed_forward import FeedForward
 from keras_transformer.layers.kernel_layer import KernelLayer
@@ -183,12 +185,15 @@ class TransformerLayer(KernelLayer):
         own_mask = getattr(inputs, "_keras_mask", None)
         if own_mask is not None or previous_mask is None:
             return own_mask
-        return previous_mask if len(previous_mask.shape) == 2 else None
+        axes = mask_axes("mask", previous_mask, self.scores_shape(inputs))
+        return previous_mask if axes == PADDING else None
 
-    def scores_spec(self, inputs: Tensor, source_length: int | None) -> keras.KerasTensor:
-        """The spec of attention scores."""
-        shape = (inputs.shape[0], self.num_heads, inputs.shape[1], source_length)
-        return keras.KerasTensor(shape, "float32")
+    def scores_shape(self, inputs: Tensor, memory: Tensor = None) -> Shape:
+        """Shape of the attention to `memory`, or to the inputs; checks the ranks of both."""
+        source = inputs if memory is None else memory
+        check_vectors("inputs", inputs.shape)
+        check_vectors("memory", source.shape)
+        return inputs.shape[0], self.num_heads, inputs.shape[1], source.shape[1]
 
     def compute_output_shape(self, inputs_shape: Shape, memory_shape: Shape | None = None) -> Shape:
         return tuple(inputs_shape)

@@ -12,27 +12,6 @@ from keras import ops
 from keras_transformer.types import Tensor
 
 
-def to_ids(labels: Tensor) -> Tensor:
-    """Return token ids as int32: a float type does not tell large ids apart."""
-    return ops.cast(ops.convert_to_tensor(labels), "int32")
-
-
-def to_logits(logits: Tensor) -> Tensor:
-    """Return logits as float32, whatever the dtype policy."""
-    return ops.cast(ops.convert_to_tensor(logits), "float32")
-
-
-def to_weights(sample_weight: Tensor) -> Tensor:
-    """Return weights of tokens as float32; those of sentences would weigh columns."""
-    weights = ops.cast(ops.convert_to_tensor(sample_weight), "float32")
-    if len(weights.shape) == 1:
-        raise ValueError(
-            "`sample_weight` must have a weight for each token, (batch, target_length). "
-            f"Received: shape {tuple(weights.shape)}"
-        )
-    return weights
-
-
 def gold_margins(labels: Tensor, logits: Tensor) -> Tensor:
     """Return each label's logit minus the largest one, at most 0, (batch, length)."""
     return _at_labels(labels, _margins(logits))

@@ -11,13 +11,9 @@ from keras_transformer.argument_checks import (
     check_rate,
     python_number,
 )
-from keras_transformer.losses.cross_entropy import (
-    smoothed_cross_entropy,
-    to_ids,
-    to_logits,
-    to_weights,
-)
-from keras_transformer.losses.replicas import replica_share
+from keras_transformer.losses.cross_entropy import smoothed_cross_entropy
+from keras_transformer.losses.replicas import replica_sum
+from keras_transformer.losses.token_batch import sum_dtype, to_labels, to_logits, token_batch
 from keras_transformer.types import Tensor
 
 
@@ -29,10 +25,15 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
     at every other token. The padding of the vocabulary has target 0: it takes part in the softmax,
     and training makes it improbable.
 
-    Without `sample_weight` the loss is the mean over real tokens. With it, as in `fit`, it is the
-    sum of token loss times weight: the weights `mask / tokens of the global batch` then give the
-    exact mean over real tokens, also over replicas and micro-batches. The loss is computed in
-    float32 under every dtype policy.
+    The loss is the mean over real tokens, `sum(w * loss) / sum(w)` with weights w: 1 for each
+    token, or `sample_weight`. Padding always has weight 0. A token of weight 0 may have any label,
+    such as -1, and gets no gradient.
+
+    The mean is over the whole batch, also over the replicas of `tf.distribute` and the devices of
+    JAX, however many tokens each has. It is not over the slices of `training_model(accumulate=...)`
+    or other parts of a batch that come one after the other: these add up with `reduction="sum"` and
+    weights `mask / tokens of the whole batch`. The loss is computed in float32 under every dtype
+    policy.
 
     Args:
         label_smoothing: float in [0, 1), the probability taken from the label.
@@ -40,24 +41,33 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         vocabulary_size: integer >= 2, number of tokens of the tokenizer; further logits are padding
             of the vocabulary (see `models.padded_vocabulary_size`). None: every logit is a token's.
         name: name of the loss.
+        reduction: as in `keras.losses.Loss`. "mean_with_sample_weight": divide by the sum of the
+            weights, so that their scale does not matter. "mean" or "sum_over_batch_size": divide by
+            the number of real tokens, whatever they weigh. "sum": do not divide. None or "none":
+            return the weighted loss of each token, (batch, target_length).
+        dtype: "float32" or "float64", in which the loss is computed. None: "float32".
 
     Call arguments:
-        labels: integers, (batch, target_length).
-        logits: floats, (batch, target_length, padded_vocabulary_size).
-        sample_weight: optional floats, (batch, target_length); padding must weigh 0.
+        y_true: integers, (batch, target_length) or (batch, target_length, 1).
+        y_pred: floats, the logits, (batch, target_length, padded_vocabulary_size).
+        sample_weight: optional floats, (batch, target_length), or (batch,) for sentences.
 
     Returns:
-        A float32 scalar, in nats.
+        A scalar of the loss's dtype, in nats; 0 if no token counts.
 
     Raises:
-        ValueError: an argument is out of its range, the logits are fewer than 2 or than
-            `vocabulary_size`, or `sample_weight` is not of tokens.
+        ValueError: an argument is out of its range, shapes do not fit, the logits are fewer than 2
+            or than `vocabulary_size`, or a token that counts has a label outside of the vocabulary.
+            In a compiled function, where labels are not known, such a label makes the loss NaN.
 
     Example:
         >>> import numpy as np
         >>> loss = LabelSmoothingCrossEntropy(label_smoothing=0.1)
         >>> f"{float(loss(np.array([[2, 0]]), np.zeros((1, 2, 4)))):.4f}"  # log(4)
         '1.3863'
+        >>> loss = LabelSmoothingCrossEntropy(reduction="sum")
+        >>> f"{float(loss(np.array([[2, 3, 0]]), np.zeros((1, 3, 4)), np.array([2]))):.4f}"
+        '5.5452'
 
     Reference:
         [Attention Is All You Need](https://arxiv.org/abs/1706.03762), section 5.4.
@@ -69,44 +79,57 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         padding_id: int = 0,
         vocabulary_size: int | None = None,
         name: str = "label_smoothing_cross_entropy",
+        *,
+        reduction: str | None = "mean_with_sample_weight",
+        dtype: str | keras.DTypePolicy | None = None,
     ) -> None:
         check_rate("label_smoothing", label_smoothing)
         check_non_negative_int("padding_id", padding_id)
         if vocabulary_size is not None:
             _check_vocabulary_size(vocabulary_size)
-        super().__init__(name=name, reduction="sum", dtype="float32")
+        super().__init__(name=name, reduction=reduction, dtype=sum_dtype(dtype))
         self.label_smoothing = python_number(label_smoothing)
         self.padding_id = python_number(padding_id)
         self.vocabulary_size = python_number(vocabulary_size)
 
-    def __call__(self, labels: Tensor, logits: Tensor, sample_weight: Tensor = None) -> Tensor:
-        # Keras's own __call__ would cast the ids to the dtype of the loss.
-        labels = to_ids(labels)
-        token_losses = self.call(labels, logits)
-        if sample_weight is None:
-            mask = ops.cast(ops.not_equal(labels, self.padding_id), "float32")
-            mean = ops.divide_no_nan(ops.sum(token_losses * mask), ops.sum(mask))
-            return mean * replica_share()
-        return ops.sum(token_losses * to_weights(sample_weight))
+    def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor = None) -> Tensor:
+        # Keras's own __call__ knows no padding by labels, and one mean for each replica.
+        ids, logits, weights = token_batch(
+            y_true,
+            y_pred,
+            sample_weight,
+            self.padding_id,
+            vocabulary_size=self.vocabulary_size,
+            dtype=self.dtype,
+        )
+        losses = self.call(ids, logits) * weights
+        if self.reduction in (None, "none"):
+            return losses
+        total = ops.sum(losses)
+        if self.reduction == "sum":
+            return total
+        if self.reduction != "mean_with_sample_weight":
+            weights = ops.cast(ops.not_equal(y_true, self.padding_id), self.dtype)
+        return ops.divide_no_nan(total, replica_sum(ops.sum(weights)))
 
-    def call(self, labels: Tensor, logits: Tensor) -> Tensor:
-        logits = to_logits(logits)
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        logits = to_logits(y_pred, self.dtype)
         if logits.shape[-1] < (self.vocabulary_size or 2):
             raise ValueError(
-                "`logits` must have at least `vocabulary_size` values for each token, and 2. "
-                f"Received: vocabulary_size={self.vocabulary_size}, logits of shape "
+                "`y_pred` must have at least `vocabulary_size` values for each token, and 2. "
+                f"Received: vocabulary_size={self.vocabulary_size}, y_pred of shape "
                 f"{tuple(logits.shape)}"
             )
-        return smoothed_cross_entropy(
-            to_ids(labels), logits, self.label_smoothing, self.vocabulary_size
-        )
+        ids = ops.cast(to_labels(y_true, logits), "int32")
+        return smoothed_cross_entropy(ids, logits, self.label_smoothing, self.vocabulary_size)
 
     def get_config(self) -> dict[str, Any]:
         return {
+            **super().get_config(),
             "label_smoothing": self.label_smoothing,
             "padding_id": self.padding_id,
             "vocabulary_size": self.vocabulary_size,
-            "name": self.name,
+            "dtype": self.dtype,
         }
 
 

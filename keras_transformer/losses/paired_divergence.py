@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from keras import ops
 
-from keras_transformer.losses.cross_entropy import to_logits
+from keras_transformer.losses.token_batch import to_logits
 from keras_transformer.types import Tensor
 
 

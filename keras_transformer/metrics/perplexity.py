@@ -15,15 +15,20 @@ class Perplexity(TokenMean):
     Args:
         padding_id: integer, the label to ignore.
         name: name of the metric.
+        dtype: "float32" or "float64", of its sums. None: "float32".
 
     Call arguments:
-        labels: integers, (batch, target_length).
-        logits: floats, (batch, target_length, vocabulary_size).
-        sample_weight: optional floats, (batch, target_length). Without it every real token counts
-            once: pass the metric to `compile` as `metrics`, not as `weighted_metrics`.
+        y_true: integers, (batch, target_length) or (batch, target_length, 1).
+        y_pred: floats, the logits, (batch, target_length, vocabulary_size).
+        sample_weight: optional floats, (batch, target_length), or (batch,) for sentences. Without
+            it every real token counts once: pass the metric to `compile` as `metrics`, not as
+            `weighted_metrics`. Padding never counts, and what has weight 0 may have any label.
 
     Returns:
-        A float32 scalar.
+        A scalar of the metric's dtype.
+
+    Raises:
+        ValueError: as `losses.LabelSmoothingCrossEntropy`.
 
     Example:
         >>> import numpy as np
@@ -32,8 +37,13 @@ class Perplexity(TokenMean):
         '4.0000'
     """
 
-    def __init__(self, padding_id: int = 0, name: str = "perplexity") -> None:
-        super().__init__(padding_id, name)
+    def __init__(
+        self,
+        padding_id: int = 0,
+        name: str = "perplexity",
+        dtype: str | keras.DTypePolicy | None = None,
+    ) -> None:
+        super().__init__(padding_id, name, dtype)
 
     def token_values(self, labels: Tensor, logits: Tensor) -> Tensor:
         return negative_log_likelihood(labels, logits)

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_transformer.losses.replicas import replica_share
+from keras_transformer.losses.token_batch import sum_dtype
 from keras_transformer.types import Tensor
 
 
@@ -21,14 +22,15 @@ class StepLoss(keras.metrics.Metric):
     Args:
         loss: the `keras.losses.Loss` passed to `compile`.
         name: name of the metric.
+        dtype: "float32" or "float64", of its value. None: "float32".
 
     Call arguments:
-        labels: integers, (batch, target_length).
-        logits: floats, (batch, target_length, vocabulary_size).
-        sample_weight: optional floats, (batch, target_length), as the loss takes them.
+        y_true: integers, (batch, target_length) or (batch, target_length, 1).
+        y_pred: floats, the logits, (batch, target_length, vocabulary_size).
+        sample_weight: optional floats, (batch, target_length) or (batch,), as the loss takes them.
 
     Returns:
-        A float32 scalar.
+        A scalar of the metric's dtype.
 
     Example:
         >>> import numpy as np
@@ -40,12 +42,17 @@ class StepLoss(keras.metrics.Metric):
         '2.0794'
     """
 
-    def __init__(self, loss: keras.losses.Loss, name: str = "step_loss") -> None:
-        super().__init__(name=name, dtype="float32")
+    def __init__(
+        self,
+        loss: keras.losses.Loss,
+        name: str = "step_loss",
+        dtype: str | keras.DTypePolicy | None = None,
+    ) -> None:
+        super().__init__(name=name, dtype=sum_dtype(dtype))
         self.loss = loss
         # Keras reports the mean of the replicas' results after a step: each holds its part of the
         # loss times the number of replicas.
-        self.last = self.add_variable((), "zeros", "float32", aggregation="mean", name="last")
+        self.last = self.add_variable((), "zeros", self.dtype, aggregation="mean", name="last")
         self._sums = 0
 
     @contextlib.contextmanager
@@ -59,15 +66,16 @@ class StepLoss(keras.metrics.Metric):
         finally:
             self._sums -= 1
 
-    def update_state(self, labels: Tensor, logits: Tensor, sample_weight: Tensor = None) -> None:
-        loss = self.loss(labels, logits, sample_weight) / replica_share()
+    def update_state(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor = None) -> None:
+        loss = ops.cast(self.loss(y_true, y_pred, sample_weight), self.dtype)
+        loss = loss / ops.cast(replica_share(), self.dtype)
         self.last.assign(self.last + loss if self._sums else loss)
 
     def result(self) -> Tensor:
         return ops.add(self.last, 0.0)  # `fit` needs a tensor, not the variable
 
     def get_config(self) -> dict[str, Any]:
-        return {"loss": keras.saving.serialize_keras_object(self.loss), "name": self.name}
+        return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:

@@ -15,14 +15,15 @@ class TokenAccuracy(TokenMean):
     Args:
         padding_id: integer, the label to ignore.
         name: name of the metric.
+        dtype: "float32" or "float64", of its sums. None: "float32".
 
     Call arguments:
-        labels: integers, (batch, target_length).
-        logits: floats, (batch, target_length, vocabulary_size).
-        sample_weight: optional floats, (batch, target_length), as in `Perplexity`.
+        y_true: integers, (batch, target_length) or (batch, target_length, 1).
+        y_pred: floats, the logits, (batch, target_length, vocabulary_size).
+        sample_weight: optional floats, (batch, target_length) or (batch,), as in `Perplexity`.
 
     Returns:
-        A float32 scalar in [0, 1].
+        A scalar of the metric's dtype in [0, 1].
 
     Example:
         >>> import numpy as np
@@ -31,8 +32,13 @@ class TokenAccuracy(TokenMean):
         0.5
     """
 
-    def __init__(self, padding_id: int = 0, name: str = "accuracy") -> None:
-        super().__init__(padding_id, name)
+    def __init__(
+        self,
+        padding_id: int = 0,
+        name: str = "accuracy",
+        dtype: str | keras.DTypePolicy | None = None,
+    ) -> None:
+        super().__init__(padding_id, name, dtype)
 
     def token_values(self, labels: Tensor, logits: Tensor) -> Tensor:
         # The loss needs the margins as well; an argmax would be one more pass.

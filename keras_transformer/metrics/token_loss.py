@@ -19,14 +19,15 @@ class TokenLoss(TokenMean):
         loss: a `keras.losses.Loss` whose `call` returns one loss for each token.
         padding_id: integer, the label to ignore.
         name: name of the metric.
+        dtype: "float32" or "float64", of its sums. None: "float32".
 
     Call arguments:
-        labels: integers, (batch, target_length).
-        logits: floats, (batch, target_length, vocabulary_size).
-        sample_weight: optional floats, (batch, target_length), as in `Perplexity`.
+        y_true: integers, (batch, target_length) or (batch, target_length, 1).
+        y_pred: floats, the logits, (batch, target_length, vocabulary_size).
+        sample_weight: optional floats, (batch, target_length) or (batch,), as in `Perplexity`.
 
     Returns:
-        A float32 scalar.
+        A scalar of the metric's dtype.
 
     Example:
         >>> import numpy as np
@@ -37,9 +38,13 @@ class TokenLoss(TokenMean):
     """
 
     def __init__(
-        self, loss: keras.losses.Loss, padding_id: int = 0, name: str = "token_loss"
+        self,
+        loss: keras.losses.Loss,
+        padding_id: int = 0,
+        name: str = "token_loss",
+        dtype: str | keras.DTypePolicy | None = None,
     ) -> None:
-        super().__init__(padding_id, name)
+        super().__init__(padding_id, name, dtype)
         self.loss = loss
 
     def token_values(self, labels: Tensor, logits: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_transformer.argument_checks import check_non_negative_int, python_number
-from keras_transformer.losses.cross_entropy import to_ids, to_logits, to_weights
+from keras_transformer.losses.token_batch import sum_dtype, token_batch
 from keras_transformer.types import Tensor
 
 
@@ -16,27 +16,31 @@ class TokenMean(keras.metrics.Metric, abc.ABC):
 
     Subclasses implement `token_values`. Total and number of tokens are summed over batches and
     replicas, so that each token has the same weight whatever its batch. They are float32 under
-    every dtype policy.
+    every dtype policy, or float64 if `dtype` says so.
     """
 
-    def __init__(self, padding_id: int = 0, name: str | None = None) -> None:
+    def __init__(
+        self,
+        padding_id: int = 0,
+        name: str | None = None,
+        dtype: str | keras.DTypePolicy | None = None,
+    ) -> None:
         check_non_negative_int("padding_id", padding_id)
-        super().__init__(name=name, dtype="float32")
+        super().__init__(name=name, dtype=sum_dtype(dtype))
         self.padding_id = python_number(padding_id)
-        self.total = self.add_variable((), "zeros", dtype="float32", name="total")
-        self.tokens = self.add_variable((), "zeros", dtype="float32", name="tokens")
+        self.total = self.add_variable((), "zeros", dtype=self.dtype, name="total")
+        self.tokens = self.add_variable((), "zeros", dtype=self.dtype, name="tokens")
 
     @abc.abstractmethod
     def token_values(self, labels: Tensor, logits: Tensor) -> Tensor:
         """Return the value of each token, (batch, target_length)."""
 
-    def update_state(self, labels: Tensor, logits: Tensor, sample_weight: Tensor = None) -> None:
+    def update_state(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor = None) -> None:
         """Add a batch: labels (batch, length), logits (batch, length, vocabulary_size)."""
-        labels = to_ids(labels)
-        weights = ops.cast(ops.not_equal(labels, self.padding_id), "float32")
-        if sample_weight is not None:
-            weights = weights * to_weights(sample_weight)
-        values = ops.cast(self.token_values(labels, to_logits(logits)), "float32")
+        ids, logits, weights = token_batch(
+            y_true, y_pred, sample_weight, self.padding_id, dtype=self.dtype
+        )
+        values = ops.cast(self.token_values(ids, logits), self.dtype)
         self.total.assign_add(ops.sum(values * weights))
         self.tokens.assign_add(ops.sum(weights))
 
@@ -45,4 +49,4 @@ class TokenMean(keras.metrics.Metric, abc.ABC):
         return ops.divide_no_nan(self.total, self.tokens)
 
     def get_config(self) -> dict[str, Any]:
-        return {"padding_id": self.padding_id, "name": self.name}
+        return {**super().get_config(), "padding_id": self.padding_id}

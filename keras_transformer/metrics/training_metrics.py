@@ -29,7 +29,7 @@ def training_metrics(loss: LabelSmoothingCrossEntropy) -> dict[str, list[Any]]:
         >>> model.compile("sgd", loss, **training_metrics(loss))
     """
     padding_id = loss.padding_id
-    plain = LabelSmoothingCrossEntropy(0.0, padding_id)
+    plain = LabelSmoothingCrossEntropy(0.0, padding_id, reduction=loss.reduction)
     return {
         "metrics": [TokenLoss(loss, padding_id), Perplexity(padding_id), TokenAccuracy(padding_id)],
         "weighted_metrics": [StepLoss(loss), StepLoss(plain, name="step_nll")],

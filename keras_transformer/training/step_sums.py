@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_transformer.argument_checks import python_number
 from keras_transformer.losses.paired_divergence import paired_divergence
+from keras_transformer.losses.token_batch import token_batch
 from keras_transformer.metrics import StepLoss
 
 
@@ -32,16 +33,21 @@ class StepSums(keras.Model):
     def compile(self, *args: Any, **options: Any) -> None:
         """As `keras.Model.compile`; refuses a loss whose slices do not add up to the batch's."""
         given = inspect.signature(keras.Model.compile).bind(self, *args, **options).arguments
-        loss = given.get("loss")
-        if self._needs_weights and getattr(loss, "reduction", None) != "sum":
-            raise ValueError(
-                "`loss` must be a `keras.losses.Loss` of reduction 'sum' where `accumulate` is "
-                f"above 1 or `r_drop` above 0. Received: loss={loss}, "
-                f"accumulate={self.accumulate}, r_drop={self.r_drop}"
-            )
         metrics = keras.tree.flatten([given.get("metrics"), given.get("weighted_metrics")])
         self.step_losses = [metric for metric in metrics if isinstance(metric, StepLoss)]
+        if self._needs_weights:
+            for loss in (given.get("loss"), *(metric.loss for metric in self.step_losses)):
+                self._check_is_sum(loss)
         super().compile(*args, **options)
+
+    def _check_is_sum(self, loss: object) -> None:
+        reduction = getattr(loss, "reduction", None)
+        if reduction != "sum":
+            raise ValueError(
+                "`loss` must be a `keras.losses.Loss` of reduction 'sum' where `accumulate` is "
+                f"above 1 or `r_drop` above 0, in `StepLoss` too. Received: loss={loss} of "
+                f"reduction {reduction!r}, accumulate={self.accumulate}, r_drop={self.r_drop}"
+            )
 
     @property
     def _needs_weights(self) -> bool:
@@ -78,9 +84,10 @@ class StepSums(keras.Model):
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
         if not (self.r_drop and training):
             return loss
+        padding_id = getattr(self.loss, "padding_id", -1)  # Keras's own losses know none
+        _, logits, weights = token_batch(y, y_pred, sample_weight, padding_id)
         # Both rows of a pair have half of the token's weight.
-        of_first = ops.reshape(sample_weight, (-1, 2, *ops.shape(sample_weight)[1:]))[:, 0]
-        divergence = ops.sum(paired_divergence(y_pred) * ops.cast(of_first, "float32"))
+        divergence = ops.sum(paired_divergence(logits) * weights[::2])
         return loss + self.r_drop * divergence
 
     def check_rows(self, rows: int | None) -> None:

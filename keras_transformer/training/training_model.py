@@ -14,9 +14,11 @@ def training_model(model: keras.Model, accumulate: int = 1, *, r_drop: float = 0
     clipping are those of the whole batch on one device. The layers, weights and dropout seeds are
     those of `model`, so save `model` and translate with it.
 
-    The loss must be a plain sum, as `losses.LabelSmoothingCrossEntropy` is if the data bring
-    weights `mask / tokens of the global batch`. With several slices `compile` refuses other losses,
-    and `fit` refuses data without weights.
+    With one slice, `losses.LabelSmoothingCrossEntropy` is the mean over the real tokens of all
+    replicas, with or without weights. Slices add up only if the loss is a plain sum, as
+    `LabelSmoothingCrossEntropy(reduction="sum")` is, and the data bring weights `mask / tokens of
+    the global batch`, as `data.fit_batches` does: with several slices or R-Drop `compile` refuses
+    other losses, and `fit` refuses data without weights.
 
     Args:
         model: a functional model, such as `models.build_transformer` returns. Under
@@ -44,7 +46,7 @@ def training_model(model: keras.Model, accumulate: int = 1, *, r_drop: float = 0
         >>> from keras_transformer.models import build_transformer
         >>> model = build_transformer("tiny", vocabulary_size=100)
         >>> trainer = training_model(model, accumulate=2)
-        >>> trainer.compile("sgd", LabelSmoothingCrossEntropy())
+        >>> trainer.compile("sgd", LabelSmoothingCrossEntropy(reduction="sum"))
         >>> trainer.trainable_weights[0] is model.trainable_weights[0]
         True
 

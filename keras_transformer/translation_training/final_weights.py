@@ -35,7 +35,7 @@ def average_weights(
     model = directory.load_architecture()
     padding_id = dev.special_tokens.pad
     model.compile(
-        loss=losses.LabelSmoothingCrossEntropy(0.0, padding_id),
+        loss=losses.LabelSmoothingCrossEntropy(0.0, padding_id, reduction="sum"),
         metrics=[metrics.Perplexity(padding_id)],
         jit_compile=settings.jit_compile(),
     )

@@ -205,6 +205,7 @@ class TranslationSettings(TrainingSettings):
             "label_smoothing": self.label_smoothing,
             "padding_id": tokenizer.special_tokens.pad,
             "vocabulary_size": tokenizer.vocabulary_size,
+            "reduction": "sum",  # the batches' weights are shares of the whole batch
         }
 
     def optimizer_options(self) -> dict[str, Any]:

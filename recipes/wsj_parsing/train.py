@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
                 **settings.model_options(source_tokenizer, tokenizer)
             )
             trainer = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
-            loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing)
+            loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing, reduction="sum")
             stacks = models.TransformerStacks.of(model)
             trainer.compile(
                 optimizers.transformer_optimizer(

@@ -6,7 +6,13 @@ import pytest
 from keras import ops
 
 from keras_transformer.losses import LabelSmoothingCrossEntropy
-from keras_transformer.metrics import Perplexity, StepLoss, TokenAccuracy, TokenLoss
+from keras_transformer.metrics import (
+    Perplexity,
+    StepLoss,
+    TokenAccuracy,
+    TokenLoss,
+    training_metrics,
+)
 
 METRICS = {
     "perplexity": lambda: Perplexity(padding_id=2),
@@ -116,6 +122,52 @@ def test_weights_count_tokens_by_their_weight():
     assert float(weighted) == pytest.approx((2 * 10**3) ** 0.25, rel=1e-5)
 
 
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("kind", ["none", "ones", "mask", "sentences", "tokens"])
+def test_weighted_means(name, kind):
+    labels, logits = next(batches())
+    is_real = labels != 2
+    weights = {
+        "none": None,
+        "ones": np.ones(labels.shape),
+        "mask": is_real,
+        "sentences": np.array([0.5, 2.0, 3.0, 0.0]),
+        "tokens": np.linspace(0.5, 3.0, labels.size).reshape(labels.shape),
+    }[kind]
+    likelihoods = negative_log_likelihood(labels, logits)
+    others = -log_softmax(logits).sum(-1) - likelihoods
+    values = {
+        "perplexity": likelihoods,
+        "accuracy": logits.argmax(-1) == labels,
+        "token_loss": 0.7 * likelihoods + 0.05 * others,
+        "step_loss": 0.7 * likelihoods + 0.05 * others,
+    }[name]
+    if kind == "sentences":
+        per_token = weights[:, None] * is_real
+    else:
+        per_token = is_real * (1.0 if weights is None else weights)
+    mean = (values * per_token).sum() / per_token.sum()
+    expected = np.exp(mean) if name == "perplexity" else mean
+    metric = METRICS[name]()
+    metric.update_state(y_true=labels, y_pred=logits, sample_weight=weights)
+    assert float(metric.result()) == pytest.approx(expected, rel=2e-6)
+    metric.reset_state()
+    metric.update_state(y_true=labels[..., None], y_pred=logits, sample_weight=weights)
+    assert float(metric.result()) == pytest.approx(expected, rel=2e-6)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_labels_that_do_not_count_may_be_any(name):
+    labels, logits = next(batches())
+    odd, weights = labels.copy(), np.ones(labels.shape)
+    places = ([0, 1, 2], [0, 1, 2])
+    odd[places], weights[places] = [-1, 7, 10**6], 0
+    expected = float(METRICS[name]()(labels, logits, weights))
+    assert float(METRICS[name]()(odd, logits, weights)) == expected
+    with pytest.raises(ValueError, match=r"`y_true` must have ids .* 0 to 6, .* Received: -1"):
+        METRICS[name]()(odd, logits)
+
+
 @pytest.mark.parametrize("make", METRICS.values(), ids=METRICS)
 def test_nothing_seen_and_reset(make):
     metric = make()
@@ -169,4 +221,24 @@ def test_what_is_not_of_tokens_is_refused():
         Perplexity(padding_id=-100)
     labels, logits = np.ones((2, 2), "int32"), np.zeros((2, 2, 4), "float32")
     with pytest.raises(ValueError, match="must have a weight for each token"):
-        Perplexity().update_state(labels, logits, np.array([1.0, 0.0]))
+        Perplexity().update_state(labels, logits, np.ones(3))
+
+
+@pytest.mark.parametrize("make", [Perplexity, TokenAccuracy, TokenLoss, StepLoss])
+def test_dtypes(make):
+    loss = [LabelSmoothingCrossEntropy()] if make in (TokenLoss, StepLoss) else []
+    metric = make(*loss, dtype="float64")
+    assert metric.dtype == metric.get_config()["dtype"] == "float64"
+    assert {variable.dtype for variable in metric.variables} == {"float64"}
+    metric.update_state(*next(batches()))
+    with pytest.raises(ValueError, match=r"`dtype` must be float32 or float64.* dtype=bfloat16"):
+        make(*loss, dtype="bfloat16")
+
+
+def test_metrics_of_a_training_reduce_as_its_loss():
+    for reduction in ("sum", "mean_with_sample_weight"):
+        loss = LabelSmoothingCrossEntropy(0.3, reduction=reduction)
+        plain = LabelSmoothingCrossEntropy(0.0, reduction=reduction)
+        labels, logits = next(batches())
+        *_, step_nll = training_metrics(loss)["weighted_metrics"]
+        assert float(step_nll(labels, logits)) == float(plain(labels, logits))

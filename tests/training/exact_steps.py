@@ -22,6 +22,7 @@ CASES = {
     "tied-accumulate": (3, {}, "adam"),
     "untied": (1, {"source_vocabulary_size": SOURCE_VOCABULARY_SIZE}, "sgd"),
     "untied-accumulate": (3, {"source_vocabulary_size": SOURCE_VOCABULARY_SIZE}, "sgd"),
+    "mean": (1, {}, "sgd"),  # the loss by default, where the other cases have a sum
     "muon": (1, {}, "muon"),
     "float16": (3, {"dtype": "mixed_float16"}, "loss_scale"),
 }
@@ -96,7 +97,8 @@ def train(case, replicas=1, scope=None, accumulate=None, length=None):
             **options,
         )
         trainer = training.training_model(model, accumulate=slices)
-        loss = losses.LabelSmoothingCrossEntropy(0.1)
+        reduction = {} if case == "mean" else {"reduction": "sum"}
+        loss = losses.LabelSmoothingCrossEntropy(0.1, **reduction)
         trainer.compile(
             make_optimizer(optimizer),
             loss,

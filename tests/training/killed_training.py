@@ -138,7 +138,7 @@ def make_model(ema, loss_scale):
     if loss_scale:
         # The first steps overflow, and update nothing.
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=2.0**127)
-    loss = LabelSmoothingCrossEntropy(0.1)
+    loss = LabelSmoothingCrossEntropy(0.1, reduction="sum")
     model.compile(optimizer, loss, metrics=[Perplexity()], weighted_metrics=[StepLoss(loss)])
     return model
 

@@ -45,7 +45,7 @@ def trainer(vocabulary_size=20, hidden_dim=16, accumulate=2):
     hidden = keras.layers.Dropout(0.2)(embedding(inputs["target_ids"]) + source)
     logits = keras.layers.Dense(vocabulary_size)(hidden)
     model = training_model(keras.Model(inputs, logits), accumulate)
-    loss = LabelSmoothingCrossEntropy(0.1)
+    loss = LabelSmoothingCrossEntropy(0.1, reduction="sum")
     optimizer = transformer_adam(hidden_dim, 10, use_ema=True)
     model.compile(optimizer, loss, weighted_metrics=[StepLoss(loss)])
     return model

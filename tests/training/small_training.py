@@ -31,14 +31,14 @@ def small_model(optimizer=None, **compile_options):
         keras.layers.Dropout(0.1)(keras.layers.Embedding(VOCABULARY_SIZE, 8)(inputs))
     )
     model = keras.Model(inputs, outputs)
-    loss = LabelSmoothingCrossEntropy(0.1)
+    loss = LabelSmoothingCrossEntropy(0.1, reduction="sum")
     model.compile(
         optimizer or transformer_adam(8, warmup_steps=5, scale=0.1),
         loss,
         metrics=[Perplexity(), TokenAccuracy(), TokenLoss(loss)],
         weighted_metrics=[
             StepLoss(loss),
-            StepLoss(LabelSmoothingCrossEntropy(0.0), name="step_nll"),
+            StepLoss(LabelSmoothingCrossEntropy(0.0, reduction="sum"), name="step_nll"),
         ],
         **compile_options,
     )

@@ -32,7 +32,7 @@ def shifted_model():
 
 def compiled(model, accumulate=1, r_drop=0.0):
     trainer = training.training_model(model, accumulate, r_drop=r_drop)
-    loss = losses.LabelSmoothingCrossEntropy(0.0)
+    loss = losses.LabelSmoothingCrossEntropy(0.0, reduction="sum")
     trainer.compile("sgd", loss, **metrics.training_metrics(loss))
     return trainer
 
@@ -59,6 +59,18 @@ def test_the_loss_is_the_mean_of_both_passes_and_their_divergence():
     logs = step(compiled(model, r_drop=4.0), (inputs, labels, weights))
     np.testing.assert_allclose(logs["step_loss"], nll, rtol=1e-5)
     np.testing.assert_allclose(logs["loss"], nll + 4.0 * (weights / 2 * apart).sum(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("weights", [np.ones(4), np.ones((4, 5))])
+def test_padding_has_no_part_in_the_divergence(weights):
+    """Weights of sentences count for their real tokens, as those of tokens do."""
+    inputs, labels, _ = one_batch()
+    labels[:3, 2:] = 0
+    masked = (labels != 0).astype("float32")
+    by_mask = step(compiled(shifted_model(), r_drop=4.0), (inputs, labels, masked))
+    found = step(compiled(shifted_model(), r_drop=4.0), (inputs, labels, weights))
+    assert found["loss"] > found["step_loss"]
+    assert found == pytest.approx(by_mask, rel=1e-6)
 
 
 def test_slices_keep_the_passes_of_a_row_together():

@@ -64,7 +64,10 @@ def test_two_replicas_take_the_steps_of_one_device(tmp_path):
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("devices", "cases"),
-    [(2, ["tied", "tied-accumulate", "untied", "muon"]), (8, ["tied", "untied-accumulate"])],
+    [
+        (2, ["tied", "tied-accumulate", "untied", "mean", "muon"]),
+        (8, ["tied", "untied-accumulate"]),
+    ],
 )
 def test_replicas_take_the_steps_of_one_device(tmp_path, devices, cases):
     values = steps(tmp_path, devices, *cases, "dropout")
@@ -89,7 +92,7 @@ def test_devices_of_jax_take_the_steps_of_one(tmp_path):
 
 @pytest.mark.slow
 def test_devices_of_jax_take_the_steps_of_one_without_accumulation(tmp_path):
-    cases = ("tied", "untied", "untied-accumulate", "muon")
+    cases = ("tied", "untied", "untied-accumulate", "mean", "muon")
     values = steps(tmp_path, 4, *cases, backend="jax")
     for case in cases:
         check_equal(values, case)
@@ -107,10 +110,10 @@ def test_all_replicas_skip_a_step_that_overflows_on_one(tmp_path, backend, devic
     assert np.linalg.norm(many - one) < 1e-3 * np.linalg.norm(one)
 
 
-def compiled(make, **options):
+def compiled(make, reduction="sum", **options):
     """What `make` makes of the small model, compiled."""
     trainer = make(small_model(), **options)
-    loss = LabelSmoothingCrossEntropy(0.1)
+    loss = LabelSmoothingCrossEntropy(0.1, reduction=reduction)
     trainer.compile(
         keras.optimizers.SGD(1.0),
         loss,
@@ -149,7 +152,7 @@ def test_adam_in_one_pass_is_that_of_keras(options):
     def weights(is_fused):
         keras.utils.set_random_seed(1)
         model = training_model(small_model())
-        loss = LabelSmoothingCrossEntropy(0.1)
+        loss = LabelSmoothingCrossEntropy(0.1, reduction="sum")
         optimizer = AdamWithGradientNorm(0.01, beta_2=0.98, epsilon=1e-9, **options)
         model.compile(optimizer, loss, weighted_metrics=[StepLoss(loss)])
         assert optimizer.fused_update is not None
@@ -241,7 +244,8 @@ def test_the_loss_of_a_validation_is_of_its_last_batch():
 @pytest.mark.parametrize("weights", [(), (None,)])
 def test_rows_read_at_once_need_no_weights(weights):
     data = ((x, y, *weights) for x, y, _ in batches())
-    logs = compiled(training_model).fit(data, steps_per_epoch=1, verbose=0, shuffle=False).history
+    trainer = compiled(training_model, "mean_with_sample_weight")
+    logs = trainer.fit(data, steps_per_epoch=1, verbose=0, shuffle=False).history
     assert logs["step_loss"][0] == pytest.approx(logs["token_loss"][0], rel=1e-5)
 
 
@@ -257,6 +261,35 @@ def test_a_loss_whose_slices_do_not_add_up_is_refused(loss):
     with pytest.raises(ValueError, match="`loss` must be .* of reduction 'sum'"):
         trainer.compile("sgd", loss)
     training_model(small_model()).compile("sgd", loss)
+
+
+def test_means_do_not_add_up_either():
+    trainer = training_model(small_model(), accumulate=2)
+    mean, total = (LabelSmoothingCrossEntropy(0.1, reduction=name) for name in ("mean", "sum"))
+    with pytest.raises(ValueError, match="`loss` must be .* 'sum' .* reduction 'mean', acc"):
+        trainer.compile("sgd", mean)
+    with pytest.raises(ValueError, match="in `StepLoss` too.* reduction 'mean', accumulate=2"):
+        trainer.compile("sgd", total, weighted_metrics=[StepLoss(total), StepLoss(mean)])
+    trainer.compile("sgd", total, weighted_metrics=[StepLoss(total)])
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_weights_of_sentences_sliced(accumulate):
+    """With a sum, (batch,) weights of a batch in slices are those of its rows."""
+    x, y, _ = next(batches())
+    y[:2, 1:] = 0
+    rows = np.array([0.5, 1.0, 2.0, 3.0], "float32")
+    per_token = (rows[:, None] * (y != 0)).astype("float32")
+
+    def logs(weights):
+        keras.utils.set_random_seed(1)
+        trainer = compiled(training_model, accumulate=accumulate)
+        data = ((x, y, weights) for _ in range(1))
+        return trainer.fit(data, steps_per_epoch=1, verbose=0, shuffle=False).history
+
+    by_rows, by_tokens = logs(rows), logs(per_token)
+    assert by_rows["step_loss"] == pytest.approx(by_tokens["step_loss"], rel=1e-6)
+    assert by_rows["loss"] == pytest.approx(by_rows["step_loss"], rel=1e-6)
 
 
 def test_rows_that_are_no_multiple_are_refused():

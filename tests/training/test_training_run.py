@@ -416,7 +416,7 @@ for seed in seeds:
         "tiny", vocabulary_size=12, hidden_dim=16, intermediate_dim=32, num_heads=2,
         num_encoder_layers=1, num_decoder_layers=1,
     )
-    loss = LabelSmoothingCrossEntropy(0.1)
+    loss = LabelSmoothingCrossEntropy(0.1, reduction="sum")
     model.compile(transformer_adam(16, 10), loss, weighted_metrics=[StepLoss(loss)])
     data = (({"source_ids": x, "target_ids": x}, y, w) for x, y, w in batches())
     train(f"{folder}/{seed}", model, data, seed=int(seed), steps=12, log_every=1)

@@ -59,7 +59,7 @@ def train(lines: Iterable[str], directory: Path, cache: str) -> float:
         with run.scope():
             model = models.build_transformer("tiny", vocabulary_size=tokenizer.vocabulary_size)
             trainer = training.training_model(model, run.accumulate)
-            loss = losses.LabelSmoothingCrossEntropy(0.1)
+            loss = losses.LabelSmoothingCrossEntropy(0.1, reduction="sum")
             optimizer = optimizers.transformer_adam(hidden_dim=128, warmup_steps=400)
             trainer.compile(optimizer, loss, **metrics.training_metrics(loss))
         run.begin(trainer, batches, batches, tokenizer=tokenizer)

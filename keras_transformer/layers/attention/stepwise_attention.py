@@ -10,7 +10,7 @@ from typing import Any
 from keras import ops
 
 from keras_transformer.layers.attention.scaled_dot_product import MASKED_LOGIT, attention_weights
-from keras_transformer.layers.attention_masks import as_attention_mask
+from keras_transformer.layers.attention_masks import as_attention_mask, for_every_head
 from keras_transformer.layers.dense import Dense
 from keras_transformer.layers.initialization import SideBySide
 from keras_transformer.layers.kernel_layer import KernelLayer
@@ -30,11 +30,6 @@ def kind_of(value: Any, key: Any) -> str:
     if value is None:
         return SELF_ATTENTION
     return TO_VALUE if key is None else TO_VALUE_BY_KEY
-
-
-def for_every_head(mask: Tensor) -> Tensor:
-    """A mask (..., target, source) as (..., 1, target, source); (source,) and None stay."""
-    return mask if mask is None or len(mask.shape) < 2 else ops.expand_dims(mask, -3)
 
 
 class Projection(Dense):
@@ -172,7 +167,9 @@ class StepwiseAttention(KernelLayer):
             ops.reshape(of.values, (rows, self.num_heads, -1, of.values.shape[-1]))
             for of in (read_keys, read_values)
         )
-        output, _ = self._attend_projected(new_query, all_keys, all_values, mask, False)
+        output, _ = self._attend_projected(
+            new_query, all_keys, all_values, for_every_head(mask), False
+        )
         return ops.reshape(output, sizes(query)), (keys, values)
 
     @staticmethod
@@ -281,9 +278,7 @@ class StepwiseAttention(KernelLayer):
         masked_logits: Tensor = MASKED_LOGIT,
     ) -> tuple[Tensor, Tensor]:
         """The layer's output (..., target, hidden_dim), and the weights before dropout."""
-        context, scores = self._attend(
-            query, key, value, for_every_head(mask), masked_logits, training
-        )
+        context, scores = self._attend(query, key, value, mask, masked_logits, training)
         return self.projections["output"](self._merge_heads(context)), scores
 
     def _attend(

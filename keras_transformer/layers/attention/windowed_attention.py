@@ -89,8 +89,9 @@ def attend_in_blocks(
         key: tensor (batch, heads, length, dim).
         value: tensor (batch, heads, length, value_dim).
         window: the `Window`.
-        source_mask: boolean tensor (batch, 1, length), True = may be attended to, or None.
-        row_mask: boolean tensor (batch, length, 1), True = may attend, or None.
+        source_mask: boolean tensor (batch, heads or 1, 1, length), True = may be attended to, or
+            None.
+        row_mask: boolean tensor (batch, 1, length, 1), True = may attend, or None.
         attend: callable `(query, key, value, mask, masked_logits) -> (values, weights)`, all with
             one more axis behind the heads, that of the blocks. The mask, boolean, broadcasts to
             (batch, heads, blocks, block, span), and so do the logits of what is masked.
@@ -101,11 +102,11 @@ def attend_in_blocks(
     blocks = _Blocks.of(ops.shape(query)[2], window)
     is_inside = blocks.is_inside(window)
     columns = rows = None
-    if source_mask is not None:  # (batch, 1, blocks, 1, span)
-        spans = blocks.spans(ops.expand_dims(source_mask, 3))
+    if source_mask is not None:  # (batch, heads or 1, blocks, 1, span)
+        spans = blocks.spans(ops.expand_dims(ops.squeeze(source_mask, 2), 3))
         columns = ops.expand_dims(ops.squeeze(spans, 4), 3)
     if row_mask is not None:  # (batch, 1, blocks, block, 1)
-        rows = blocks.split(ops.expand_dims(row_mask, 1))
+        rows = blocks.split(row_mask)
     values, _ = attend(
         blocks.split(query),
         blocks.spans(key),

@@ -55,7 +55,7 @@ model = build_transformer(
     intermediate_dim=8, num_heads=1,
 )
 model = training.training_model(model, accumulate=2)
-model.compile("sgd", losses.LabelSmoothingCrossEntropy(0.1), jit_compile=True)
+model.compile("sgd", losses.LabelSmoothingCrossEntropy(0.1, reduction="sum"), jit_compile=True)
 shapes = training.CompiledShapes(reader.plan.padded_shape, file=sys.stdout)
 batches = data.fit_batches(reader, row_multiple=2)
 steps = reader.plan.steps_per_epoch

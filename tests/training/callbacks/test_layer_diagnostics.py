@@ -41,7 +41,7 @@ def small_transformer(**options):
 
 def compiled(model, optimizer="sgd"):
     trainer = training.training_model(model)
-    loss = losses.LabelSmoothingCrossEntropy(0.1)
+    loss = losses.LabelSmoothingCrossEntropy(0.1, reduction="sum")
     trainer.compile(optimizer, loss, **metrics.training_metrics(loss))
     return trainer
 
@@ -210,7 +210,7 @@ def test_gradients_compile_once_and_are_those_of_the_present_weights():
             self.traces += 1
             return super().call(y_true, y_pred)
 
-    trainer, loss = own_trainer(), CountedLoss(0.1)
+    trainer, loss = own_trainer(), CountedLoss(0.1, reduction="sum")
     trainer.compile("sgd", loss)
     batch, *others = itertools.islice(batches(), 3)
     before = norm(trainer.gradients(batch))

@@ -49,7 +49,7 @@ def train(path, devices, steps, pace=0.0):
                 num_heads=2, num_encoder_layers=1, num_decoder_layers=1, dropout=0.0,
             )  # fmt: skip
             trainer = training.training_model(model, ACCUMULATE)
-            loss = losses.LabelSmoothingCrossEntropy(0.1)
+            loss = losses.LabelSmoothingCrossEntropy(0.1, reduction="sum")
             trainer.compile(
                 transformer_adam(8, warmup_steps=5, scale=0.5),
                 loss,
