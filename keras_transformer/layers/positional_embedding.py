@@ -14,8 +14,8 @@ from keras_transformer.argument_checks import (
     check_seed,
     python_number,
 )
+from keras_transformer.layers.bases.composite_layer import CompositeLayer, part_seeds
 from keras_transformer.layers.bias_addition import add_bias
-from keras_transformer.layers.composite_layer import CompositeLayer, part_seeds
 from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.positions import positions_class
 from keras_transformer.layers.token_embedding import TokenEmbedding

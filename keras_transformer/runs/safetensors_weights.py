@@ -97,5 +97,6 @@ def _by_name(model: keras.Model) -> dict[str, keras.Variable]:
 
 def _name(variable: keras.Variable) -> str:
     """The name in a tensor's: a weight of attention has its projection's in front."""
-    *_, attention, projection, name = ("", "", *variable.path.split("/"))
-    return f"{projection}_{name}" if attention.endswith("attention") else name
+    names = variable.path.split("/")
+    is_of_attention = len(names) > 2 and names[-3].endswith("attention")
+    return "_".join(names[-2:]) if is_of_attention else names[-1]

@@ -11,9 +11,9 @@ from keras import ops
 
 from keras_transformer.layers.attention.scaled_dot_product import MASKED_LOGIT, attention_weights
 from keras_transformer.layers.attention_masks import as_attention_mask, for_every_head
+from keras_transformer.layers.bases.kernel_layer import KernelLayer
 from keras_transformer.layers.dense import Dense
 from keras_transformer.layers.initialization import SideBySide
-from keras_transformer.layers.kernel_layer import KernelLayer
 from keras_transformer.layers.matrix_products import sizes
 from keras_transformer.layers.step_history import History, recent_entries, start_history
 from keras_transformer.types import Tensor

@@ -95,7 +95,7 @@ class CompositeLayer(keras.layers.Layer):
 
     def _named_parts(self) -> dict[str, keras.layers.Layer]:
         """The layers inside that are made of no others, by names such as "feed_forward/expand"."""
-        found = {}
+        found: dict[str, keras.layers.Layer] = {}
         for part in self._layers:
             if isinstance(part, CompositeLayer):
                 found |= {f"{part.name}/{path}": p for path, p in part._named_parts().items()}

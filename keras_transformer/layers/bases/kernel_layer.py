@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.composite_layer import CompositeLayer
+from keras_transformer.layers.bases.composite_layer import CompositeLayer
 from keras_transformer.layers.initialization import checked_initializer, fresh
 
 

@@ -1,0 +1,1 @@
+"""Classes that the layers inherit from."""
