@@ -10,7 +10,7 @@ import pytest
 
 from tests.models.test_transformer import batch, logits_of, small_model
 
-OTHER = {"tensorflow": "jax", "jax": "tensorflow"}[keras.backend.backend()]
+OTHER = {"tensorflow": "jax", "jax": "tensorflow", "torch": "jax"}[keras.backend.backend()]
 MODELS = {"post-norm": {}, "pre-norm": {"normalize_first": True, "positions": "learned"}}
 PROGRAM = """
 import sys
