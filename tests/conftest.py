@@ -30,6 +30,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "core: runs on every backend (set by the test's folder)")
     config.addinivalue_line("markers", "tensorflow: needs the TensorFlow backend")
+    config.addinivalue_line("markers", "commands: runs commands, which need TensorFlow or JAX")
     config.addinivalue_line(
         "markers", "slow(backend=None): runs with `make test-full` only, on this backend or on any"
     )
@@ -82,6 +83,8 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="slow: run by `make test-full`"))
         if item.get_closest_marker("tensorflow") and keras.backend.backend() != "tensorflow":
             item.add_marker(pytest.mark.skip(reason="needs the TensorFlow backend"))
+        if item.get_closest_marker("commands") and keras.backend.backend() == "torch":
+            item.add_marker(pytest.mark.skip(reason="commands need TensorFlow or JAX"))
 
 
 def pytest_collection_finish():
