@@ -1,7 +1,8 @@
 # make install   the package and the recipes into .venv
 # make demo      train a small translator of number words and export it (under 5 minutes on 2 cores)
 # make test      lint and tests (15 minutes on 2 cores)
-# make test-full the same with the slow tests
+# make test-full the same with the slow tests, and test-torch
+# make test-torch layers, models and searches on PyTorch, in .venv-torch
 # make fuzz      10,000 random cases of odd files and commands; ARGS="--cases 300 --seed 7"
 # make lint      ruff and mypy alone
 # make docs      the documentation as a site in build/site, every link checked
@@ -12,7 +13,7 @@
 # make benchmark-cluster what a Ray cluster costs; ARGS="corpus" or ARGS="lines RUN --input FILE"
 # make benchmark-table1 the paper's Table 1 measured: layers over the length; ARGS="--plot FILE.png"
 # make benchmark-training how long a step takes, for a GPU; ARGS="--preset tiny --steps 20" elsewhere
-# make clean     remove .venv, .venv-peers, .venv-joeynmt and caches; runs/ stays
+# make clean     remove .venv, .venv-torch, .venv-peers, .venv-joeynmt and caches; runs/ stays
 
 SHELL := /bin/bash
 NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
@@ -28,7 +29,7 @@ ONE_THREAD := TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 OMP_NUM_THREADS=
 # JAX compiles every operation of every test: code that is less optimised is there in half the time.
 QUICK_XLA := XLA_FLAGS='--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false'
 
-.PHONY: help install demo test test-full fuzz lint docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-cluster benchmark-table1 clean
+.PHONY: help install demo test test-full test-torch fuzz lint docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-cluster benchmark-table1 clean
 
 help:
 	@sed -n "s/^# make/make/p" Makefile
@@ -45,6 +46,10 @@ test: lint
 test-full: lint docs
 	$(PYTEST) --full --doctest-modules tests keras_transformer
 	KERAS_BACKEND=jax $(PYTEST) --full -m core tests
+	@$(MAKE) --no-print-directory test-torch
+
+test-torch: .venv-torch/installed
+	KERAS_BACKEND=torch $(ONE_THREAD) $(PYTEST:.venv/%=.venv-torch/%) --full -m core tests
 
 fuzz: .venv/installed-dev
 	@$(BIN)/python -m tests.fuzz $(ARGS)
@@ -79,7 +84,7 @@ benchmark-table1: .venv/installed-dev
 	@$(BIN)/python -m benchmarks.table1 $(ARGS)
 
 clean:
-	rm -rf .venv .venv-peers .venv-joeynmt .pytest_cache .ruff_cache .mypy_cache build *.egg-info
+	rm -rf .venv .venv-torch .venv-peers .venv-joeynmt .pytest_cache .ruff_cache .mypy_cache build *.egg-info
 
 # The stamps hold the time of an installation: it is repeated when the requirements change.
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
@@ -95,6 +100,12 @@ clean:
 
 .venv/installed-docs: .venv/installed
 	$(PIP_INSTALL) --editable '.[docs]'
+	@touch $@
+
+.venv-torch/installed: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "Installing PyTorch into .venv-torch (6 GB; a few minutes the first time)"
+	@test -x .venv-torch/bin/python || $(BIN)/python -m venv .venv-torch
+	@$(PIP_INSTALL:.venv/%=.venv-torch/%) --editable '.[torch,jax,interop,plots]' pytest pytest-xdist
 	@touch $@
 
 # One by one: what cannot be installed here is left out of the comparison.

@@ -37,7 +37,7 @@ def start_backend_quietly(devices: bool = True, *, batches: int = 1) -> None:
             outranks this.
 
     Raises:
-        UserInputError: the backend is not installed, or this package does not support it.
+        UserInputError: the backend is not installed, or commands do not support it.
     """
     is_quiet = os.environ.setdefault(LOG_LEVEL, "2") >= "2"  # 2: only errors from here on
     if batches > 1 or CORES in os.environ:
@@ -96,7 +96,7 @@ def backend_name() -> str:
     """The name of Keras's backend, found as Keras finds it, without the seconds of its import.
 
     Raises:
-        UserInputError: this package does not support it.
+        UserInputError: commands and trainings do not support it.
     """
     if (keras := sys.modules.get("keras")) is not None:
         return _checked_backend(keras.backend.backend())
@@ -114,7 +114,8 @@ def backend_name() -> str:
 def _checked_backend(name: str) -> str:
     if name not in BACKENDS:
         raise UserInputError(
-            f"KERAS_BACKEND must be one of {', '.join(BACKENDS)}. Received: {name}"
+            f"KERAS_BACKEND must be one of {', '.join(BACKENDS)} for commands and trainings. "
+            f"Received: {name}"
         )
     return name
 

@@ -30,6 +30,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     config.addinivalue_line("markers", "core: runs on every backend (set by the test's folder)")
     config.addinivalue_line("markers", "tensorflow: needs the TensorFlow backend")
+    config.addinivalue_line("markers", "commands: runs commands, which need TensorFlow or JAX")
     config.addinivalue_line(
         "markers", "slow(backend=None): runs with `make test-full` only, on this backend or on any"
     )
@@ -39,6 +40,14 @@ def pytest_configure(config):
         # A seed would have every graph made ready again, for the sake of random operations that
         # keep a state: Keras has none.
         pywrap_tfe.TFE_ContextClearCaches = lambda handle: None
+    if keras.backend.backend() == "torch":
+        import torch
+
+        # NumPy reads tensors as on other backends: no test has to detach what has a gradient. Sums
+        # with arrays, which would lose the gradient then, are refused.
+        as_array = torch.Tensor.__array__
+        torch.Tensor.__array__ = lambda self, dtype=None, copy=None: as_array(self.detach(), dtype)
+        torch.Tensor.__array_ufunc__ = None
 
 
 def core_folders(config):
@@ -74,6 +83,8 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="slow: run by `make test-full`"))
         if item.get_closest_marker("tensorflow") and keras.backend.backend() != "tensorflow":
             item.add_marker(pytest.mark.skip(reason="needs the TensorFlow backend"))
+        if item.get_closest_marker("commands") and keras.backend.backend() == "torch":
+            item.add_marker(pytest.mark.skip(reason="commands need TensorFlow or JAX"))
 
 
 def pytest_collection_finish():

@@ -3,10 +3,13 @@ import os
 import subprocess
 import sys
 
+import keras
 import pytest
 
 from keras_transformer import backend_start
 from keras_transformer.backend_start import held_stderr
+from keras_transformer.errors import UserInputError
+from keras_transformer.training import TrainingRun, training_model
 
 
 def start(script, **environment):
@@ -41,7 +44,11 @@ def test_a_user_who_sets_the_log_level_sees_the_notes():
     [
         ("tensorflow", "error: Keras's backend tensorflow is not installed: pip install "),
         ("jax", "error: Keras's backend jax is not installed: pip install "),
-        ("numpy", "error: KERAS_BACKEND must be one of tensorflow, jax. Received: numpy"),
+        (
+            "numpy",
+            "error: KERAS_BACKEND must be one of tensorflow, jax for commands and trainings. "
+            "Received: numpy",
+        ),
     ],
 )
 def test_a_backend_that_is_not_there_is_one_line(backend, message):
@@ -81,8 +88,9 @@ def test_a_backend_of_keras_json_must_be_supported(tmp_path):
         "try: backend_name()\n"
         "except ValueError as error: print(error, file=sys.stderr)"
     )
-    message = "KERAS_BACKEND must be one of tensorflow, jax. Received: torch\n"
-    assert start(script, KERAS_HOME=str(tmp_path), KERAS_BACKEND="") == message
+    error = start(script, KERAS_HOME=str(tmp_path), KERAS_BACKEND="")
+    assert error.startswith("KERAS_BACKEND must be one of tensorflow, jax for commands")
+    assert error.endswith(". Received: torch\n")
 
 
 def test_the_package_is_a_program():
@@ -120,3 +128,14 @@ def test_batches_at_once_divide_the_cores(monkeypatch, cores, batches, expected)
     monkeypatch.setenv(backend_start.THREADS, "3")  # what the user wants
     backend_start.start_backend_quietly(batches=batches)
     assert os.environ[backend_start.THREADS] == "3"
+
+
+def test_trainings_name_the_backends_that_they_run_on(monkeypatch, tmp_path):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
+    message = "one of tensorflow, jax for commands and trainings. Received: torch"
+    with pytest.raises(UserInputError, match=message):
+        training_model(model)
+    with pytest.raises(UserInputError, match=message), TrainingRun(tmp_path / "run", steps=1):
+        pass
+    assert not (tmp_path / "run").exists()

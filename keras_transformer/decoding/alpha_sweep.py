@@ -19,7 +19,7 @@ from keras_transformer.decoding.beam_search import (
     start,
 )
 from keras_transformer.decoding.constraints import Constraint
-from keras_transformer.decoding.hypothesis_arrays import choose
+from keras_transformer.decoding.hypothesis_arrays import choose, stable_top_k
 from keras_transformer.decoding.length_penalty import length_penalty as penalty_of
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules, checked_limits
 from keras_transformer.decoding.sentence_loop import search_loop
@@ -141,7 +141,7 @@ def keep_best(beams: BeamState, ended: Candidates, penalties: Tensor) -> tuple[T
     """
     scores = ops.expand_dims(ended.log_probs, 1) / ops.expand_dims(penalties, 2)
     scores = ops.concatenate([ops.expand_dims(beams.finished_scores, 2), scores], axis=2)
-    scores, places = ops.top_k(scores, 1)  # (batch, alphas, 1), of 1 + candidates
+    scores, places = stable_top_k(scores, 1)  # (batch, alphas, 1), of 1 + candidates
     is_new = places > 0
-    new_ids = choose(ended.ids, ops.maximum(ops.cast(places[..., 0], "int32") - 1, 0))
+    new_ids = choose(ended.ids, ops.maximum(places[..., 0] - 1, 0))
     return ops.where(is_new, new_ids, beams.finished_ids), scores[..., 0]

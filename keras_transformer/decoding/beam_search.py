@@ -18,6 +18,7 @@ from keras_transformer.decoding.hypothesis_arrays import (
     choose,
     empty_ids,
     reorder,
+    stable_top_k,
     write_at,
 )
 from keras_transformer.decoding.length_penalty import length_penalty as penalty_of
@@ -261,7 +262,7 @@ def merge_finished(
     scores = ops.where(has_ended, candidates.log_probs / penalty, NEVER)  # (batch, candidates)
     scores = ops.concatenate([beams.finished_scores, scores], axis=1)  # (batch, beams + candidates)
     ids = ops.concatenate([beams.finished_ids, candidates.ids], axis=1)  # (..., length)
-    scores, places = ops.top_k(scores, beams.tokens.shape[1])  # (batch, beams)
+    scores, places = stable_top_k(scores, beams.tokens.shape[1])  # (batch, beams)
     return choose(ids, places), scores
 
 
@@ -269,7 +270,7 @@ def keep_live(candidates: Candidates, beam_size: int, special_tokens: SpecialTok
     """The best candidates that continue, of shape (batch, beams, ...)."""
     has_ended = candidates.tokens == special_tokens.eos  # (batch, candidates)
     log_probs = ops.where(has_ended, NEVER, candidates.log_probs)  # (batch, candidates)
-    log_probs, places = ops.top_k(log_probs, beam_size)  # (batch, beams)
+    log_probs, places = stable_top_k(log_probs, beam_size)  # (batch, beams)
     return Candidates(
         tokens=choose(candidates.tokens, places),
         ids=choose(candidates.ids, places),

@@ -43,6 +43,15 @@ def choose(values: Tensor, places: Tensor) -> Tensor:
     return ops.reshape(chosen, (batch_size, ops.shape(places)[1], *rest))
 
 
+def stable_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """`keras.ops.top_k` with int32 places. Of equal values the first ones are taken."""
+    if keras.backend.backend() == "torch":  # whose top-k takes any of them
+        places = ops.argsort(-values, axis=-1)[..., :k]  # stable
+        return ops.take_along_axis(values, places, axis=-1), places
+    best, places = ops.top_k(values, k)
+    return best, ops.cast(places, "int32")
+
+
 def reorder(state: Any, places: Tensor) -> Any:
     """A nest of (batch, m, ...) with the entries at each row's `places`, but for what is `Kept`."""
 

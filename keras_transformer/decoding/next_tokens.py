@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_transformer.argument_checks import is_integer
 from keras_transformer.decoding.constraints import Constraint, allowed_by
-from keras_transformer.decoding.hypothesis_arrays import choose
+from keras_transformer.decoding.hypothesis_arrays import choose, stable_top_k
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
 
@@ -149,13 +149,13 @@ def best_extensions(
 
 
 def _padded_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """`keras.ops.top_k` of values (batch, size), followed by -inf at place 0 if `k` is larger."""
+    """`stable_top_k` of values (batch, size), followed by -inf at place 0 if `k` is larger."""
     size = values.shape[1]
-    best, places = ops.top_k(values, min(k, size))
+    best, places = stable_top_k(values, min(k, size))
     if k > size:
         best = ops.pad(best, ((0, 0), (0, k - size)), constant_values=NEVER)
         places = ops.pad(places, ((0, 0), (0, k - size)))
-    return best, ops.cast(places, "int32")
+    return best, places
 
 
 def maxima_of_blocks(values: Tensor) -> Tensor | None:
@@ -178,8 +178,8 @@ def top_k_of_rows(
     """The k largest `offsets + (values - totals)` of the rows of each sentence together.
 
     The k best are in the k blocks with the best maxima, which takes several times less than a
-    top-k of thousands of values. Of equal values the first ones are taken, as the top-k of both
-    backends does: the chosen blocks stand in the order of their indices.
+    top-k of thousands of values. Of equal values the first ones are taken: the chosen blocks stand
+    in the order of their indices.
 
     Args:
         values: float32 (batch, rows, size).
@@ -195,22 +195,20 @@ def top_k_of_rows(
     number = size if maxima is None else maxima.shape[2]
     if maxima is None or k > rows * number:
         scores = ops.expand_dims(offsets, 2) + (values - ops.expand_dims(totals, 2))
-        best, places = ops.top_k(ops.reshape(scores, (-1, rows * size)), k)
-        places = ops.cast(places, "int32")
+        best, places = stable_top_k(ops.reshape(scores, (-1, rows * size)), k)
         return best, places % size, places // size
 
     block = size // number
     scores = ops.expand_dims(offsets, 2) + (maxima - ops.expand_dims(totals, 2))
-    chosen = ops.top_k(ops.reshape(scores, (-1, rows * number)), k)[1]
-    chosen = ops.sort(ops.cast(chosen, "int32"), axis=1)  # (batch, k), numbers of blocks
+    _, chosen = stable_top_k(ops.reshape(scores, (-1, rows * number)), k)
+    chosen = ops.sort(chosen, axis=1)  # (batch, k), numbers of blocks
     sentences = ops.arange(ops.shape(chosen)[0], dtype="int32") * (rows * number)
     blocks = ops.reshape(ops.expand_dims(sentences, 1) + chosen, (-1,))
     candidates = ops.take(ops.reshape(values, (-1, block)), blocks, axis=0)
     candidates = ops.reshape(candidates, (-1, k, block))
     offsets, totals = (ops.expand_dims(choose(of, chosen // number), 2) for of in (offsets, totals))
     scores = ops.reshape(offsets + (candidates - totals), (-1, k * block))
-    best, places = ops.top_k(scores, k)
-    places = ops.cast(places, "int32")
+    best, places = stable_top_k(scores, k)
     places = choose(chosen, places // block) * block + places % block
     return best, places % size, places // size
 

@@ -20,7 +20,7 @@ from keras_transformer.argument_checks import (
 )
 from keras_transformer.decoding.autoregression import Step, generate
 from keras_transformer.decoding.constraints import Constraint
-from keras_transformer.decoding.hypothesis_arrays import choose
+from keras_transformer.decoding.hypothesis_arrays import choose, stable_top_k
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules, checked_limits
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
@@ -163,7 +163,7 @@ def draw(
     values, tokens = logits, None
     if top_k is not None or top_p is not None:
         most = logits.shape[-1] if top_k is None else min(top_k, logits.shape[-1])
-        values, tokens = ops.top_k(logits, most)  # (batch, samples, n)
+        values, tokens = stable_top_k(logits, most)  # (batch, samples, n)
     differences = values - ops.max(values, axis=-1, keepdims=True)
     temperature = max(temperature, _LEAST_TEMPERATURE)
     weights = ops.exp(differences / temperature)  # (batch, samples, n), the largest is 1
@@ -178,7 +178,7 @@ def draw(
     is_reached = ops.cast(ops.logical_and(is_candidate, is_reached), "int32")
     places = ops.cast(ops.argmax(is_reached, axis=-1), "int32")  # (batch, samples)
     chosen = _at(values, places)
-    return places if tokens is None else _at(ops.cast(tokens, "int32"), places), chosen
+    return places if tokens is None else _at(tokens, places), chosen
 
 
 def _at(values: Tensor, places: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A function of batches of ids as one compiled graph, on TensorFlow and on JAX."""
+"""A function of batches of ids as one compiled graph, where the backend has graphs."""
 
 import functools
 import sys
@@ -22,7 +22,8 @@ def compile_function(
     """Compile a function of batches.
 
     TensorFlow traces one graph for all shapes. JAX compiles one for each shape, so pad the inputs
-    to few of them. Changes of the variables between calls, such as by training, count.
+    to few of them. On torch the function runs as it is, without gradients. Changes of the variables
+    between calls, such as by training, count.
 
     Args:
         function: takes one tensor per entry of `inputs` and returns a nest of tensors; made of
@@ -39,7 +40,11 @@ def compile_function(
         >>> count([[5, 4, 0], [3, 0, 0]]).tolist()
         [2, 1]
     """
-    compilers = {"tensorflow": _compile_with_tensorflow, "jax": _compile_with_jax}
+    compilers = {
+        "tensorflow": _compile_with_tensorflow,
+        "jax": _compile_with_jax,
+        "torch": _run_with_torch,
+    }
     backend = keras.backend.backend()
     if backend not in compilers:
         raise ValueError(f"The Keras backend must be one of {list(compilers)}. Received: {backend}")
@@ -142,5 +147,19 @@ def _compile_with_jax(
 
     def call(*arrays):
         return compiled([variable.value for variable in variables], arrays)
+
+    return call
+
+
+def _run_with_torch(
+    function: Callable[..., Any],
+    inputs: Sequence[keras.InputSpec],
+    variables: Sequence[keras.Variable],
+) -> Callable[..., Any]:
+    import torch
+
+    @torch.no_grad()
+    def call(*arrays):
+        return function(*map(keras.ops.convert_to_tensor, arrays))
 
     return call

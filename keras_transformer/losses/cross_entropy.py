@@ -57,7 +57,8 @@ def smoothed_cross_entropy(
         if label_smoothing:
             losses = losses - share * ops.sum(on_real_tokens(margins), axis=-1)
 
-        def gradient(upstream: Tensor) -> Tensor:
+        def gradient(*args: Tensor, upstream: Tensor = None) -> Tensor:
+            upstream = args[0] if upstream is None else upstream  # torch gives it by name
             scale = upstream / total
             elsewhere = exponentials * ops.expand_dims(scale, -1)
             if label_smoothing:

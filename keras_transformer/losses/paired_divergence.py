@@ -39,7 +39,8 @@ def paired_divergence(logits: Tensor) -> Tensor:
         apart, between = first - second, p - q
         total = ops.sum(between * apart, axis=-1, keepdims=True)
 
-        def gradient(upstream: Tensor) -> Tensor:
+        def gradient(*args: Tensor, upstream: Tensor = None) -> Tensor:
+            upstream = args[0] if upstream is None else upstream  # torch gives it by name
             scale = ops.reshape(upstream, ops.shape(total)) / 2
             by_first = between + p * (apart - ops.sum(p * apart, axis=-1, keepdims=True))
             by_second = between + q * (apart - ops.sum(q * apart, axis=-1, keepdims=True))

@@ -3,6 +3,7 @@
 import keras
 
 from keras_transformer.argument_checks import check_non_negative_number, check_positive_int
+from keras_transformer.backend_start import backend_name
 from keras_transformer.training.step_sums import StepSums
 
 
@@ -38,8 +39,8 @@ def training_model(model: keras.Model, accumulate: int = 1, *, r_drop: float = 0
         checkpoint.
 
     Raises:
-        ValueError: `accumulate` is not a positive integer, `r_drop` is negative, or the backend is
-            not supported.
+        ValueError: `accumulate` is not a positive integer, or `r_drop` is negative.
+        UserInputError: Keras's backend is neither TensorFlow nor JAX.
 
     Example:
         >>> from keras_transformer.losses import LabelSmoothingCrossEntropy
@@ -54,17 +55,12 @@ def training_model(model: keras.Model, accumulate: int = 1, *, r_drop: float = 0
     """
     check_positive_int("accumulate", accumulate)
     check_non_negative_number("r_drop", r_drop)
-    backend = keras.backend.backend()
-    if backend == "tensorflow":
+    if backend_name() == "tensorflow":
         from keras_transformer.training.tensorflow_training_model import TensorFlowTrainingModel
 
         return TensorFlowTrainingModel(
             model.input, model.output, accumulate, r_drop, name=model.name
         )
-    if backend == "jax":
-        from keras_transformer.training.jax_training_model import JaxTrainingModel
+    from keras_transformer.training.jax_training_model import JaxTrainingModel
 
-        return JaxTrainingModel(model.input, model.output, accumulate, r_drop, name=model.name)
-    raise ValueError(
-        f"Training needs the backend tensorflow or jax. Received: KERAS_BACKEND={backend}"
-    )
+    return JaxTrainingModel(model.input, model.output, accumulate, r_drop, name=model.name)

@@ -65,7 +65,8 @@ def without_padding(row):
 
 def best_of_beam(step, state, *, alpha=0.0, **arguments):
     ids, scores = beam_search(step, state, beam_size=3, alpha=alpha, **arguments)
-    lengths = np.sum(ops.convert_to_numpy(ids)[:, 0] != PAD, axis=1)
+    ids, scores = ops.convert_to_numpy(ids), ops.convert_to_numpy(scores)
+    lengths = np.sum(ids[:, 0] != PAD, axis=1)
     return ids[:, 0], scores[:, 0] * length_penalty(lengths.astype("float32"), alpha)
 
 

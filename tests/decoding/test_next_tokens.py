@@ -26,6 +26,7 @@ def test_top_k_takes_the_lower_index_of_equal_values(size, ties):
         offsets[2, 1] = -np.inf
     expected = (offsets[..., None] + (values - totals[..., None])).reshape(3, -1)
     places = np.argsort(-expected, axis=-1, kind="stable")[:, :6]
+    values, offsets, totals = map(ops.convert_to_tensor, (values, offsets, totals))
     best, columns, rows = (
         ops.convert_to_numpy(found)
         for found in top_k_of_rows(values, maxima_of_blocks(values), offsets, totals, 6)

@@ -105,6 +105,7 @@ def test_the_search_goes_out_and_comes_in_again(tmp_path):
     assert Translator.from_preset(folder).search_options == translator.search_options
 
 
+@pytest.mark.commands
 def test_the_search_that_a_run_was_tuned_to_goes_out(tmp_path):
     run = RunDirectory.open(ours().save_to_preset(tmp_path / "run"))
     run.write_search_defaults({"beam_size": 3, "alpha": 1.25})
@@ -201,6 +202,7 @@ def test_what_has_no_counterpart_is_told(options, message, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.commands
 def test_the_commands(translator, tmp_path, capsys):
     write_hugging_face_folder = tmp_path / "opus"
     write_hugging_face_folder.mkdir()

@@ -326,6 +326,7 @@ def test_the_size_of_a_targets_vocabulary_is_ignored_where_both_share_one(tmp_pa
     assert found.model.count_params() == expected.model.count_params()
 
 
+@pytest.mark.commands
 def test_a_zip_of_a_release_is_to_be_unpacked(tmp_path, capsys):
     write_native(tmp_path / "opus", SMALL_TENSORS)
     with zipfile.ZipFile(tmp_path / "opus.zip", "w", zipfile.ZIP_DEFLATED) as archive:

@@ -24,6 +24,7 @@ def page_commands(tmp_path, monkeypatch):
     return PAGE.commands()
 
 
+@pytest.mark.commands
 def test_the_code_runs_from_top_to_bottom(page_commands, capsys):
     command = next(words for words in page_commands if words[0] == "import")
     for run in (command[-1], "runs/opus_en_roa"):
@@ -35,6 +36,7 @@ def test_the_code_runs_from_top_to_bottom(page_commands, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.commands
 def test_the_model_is_trained_further(page_commands, capsys):
     for side, words in (("en", ("house", "tree")), ("de", ("Haus", "Baum"))):
         lines = [f"{word} {number}\n" for number in range(20) for word in words]

@@ -93,6 +93,7 @@ def test_an_unknown_language_is_refused(folder):
     assert TargetTags(tokenizer, None).before([[5, 6]]) == [[5, 6]]
 
 
+@pytest.mark.commands
 def test_the_flag(folder, tmp_path, capsys):
     import_marian_run(folder, tmp_path / "run")
     (tmp_path / "in.txt").write_text("the tree\na house\n")

@@ -19,7 +19,8 @@ def outputs_and_gradients(layer, inputs, factors, **options):
         of_inputs: list of arrays.
         of_weights: dict of arrays by the `id` of the weight.
     """
-    compute = {"tensorflow": _by_tensorflow, "jax": _by_jax}[keras.backend.backend()]
+    backends = {"tensorflow": _by_tensorflow, "jax": _by_jax, "torch": _by_torch}
+    compute = backends[keras.backend.backend()]
     inputs = [ops.convert_to_tensor(array) for array in inputs]
     outputs, of_inputs, of_weights = compute(layer, inputs, factors, options)
     names = [id(weight) for weight in layer.trainable_weights]
@@ -53,3 +54,15 @@ def _by_jax(layer, inputs, factors, options):
     compute_gradients = jax.jit(jax.grad(compute, argnums=(0, 1), has_aux=True))
     gradients, outputs = compute_gradients(inputs, values)
     return outputs, *gradients
+
+
+def _by_torch(layer, inputs, factors, options):
+    import torch
+
+    weights = [weight.value for weight in layer.trainable_weights]
+    for tensor in inputs:
+        tensor.requires_grad_()
+    outputs = layer(*inputs, **options)
+    total = ops.sum(outputs * ops.convert_to_tensor(factors))
+    gradients = torch.autograd.grad(total, [*inputs, *weights])
+    return outputs, gradients[: len(inputs)], gradients[len(inputs) :]

@@ -119,7 +119,7 @@ def test_logits_are_products_with_the_embeddings():
         "float32",
         "mixed_bfloat16",
         "bfloat16",
-        pytest.param("float64", marks=pytest.mark.tensorflow),  # which JAX has on demand alone
+        pytest.param("float64", marks=pytest.mark.tensorflow),  # as test_freezing.py
     ],
 )
 def test_a_bias_is_added_to_the_logits_in_float32(dtype):

@@ -237,7 +237,7 @@ def test_dropout_is_on_each_sublayer_output():
     ):
         layer = layer_class(**options("post-norm"), dropout=0.3)
         layer.build(*shapes)
-        blocks = [part for part in vars(layer).values() if isinstance(part, ResidualBlock)]
+        blocks = [part for part in layer._layers if isinstance(part, ResidualBlock)]
         assert [part.dropout for part in blocks] == [0.3] * len(blocks)
         assert len(blocks) == 1 + len(shapes)
     block_layer = ResidualBlock(dropout=0.3, normalize_first=True)

@@ -61,6 +61,7 @@ def test_gradients_are_the_same(fused):
     """With a row of padding alone too, which batches are filled up with: it gives no NaN."""
     x, target = random(2, LONG, HIDDEN), random(2, LONG, HIDDEN, seed=1)
     target_weights = np.array([[1.0], [0.0]], "float32")
+    mask = ops.convert_to_numpy(mask_of(300, 0))
     inputs = keras.Input((LONG, HIDDEN)), keras.Input((1, LONG), dtype="bool")
     layer = MultiHeadAttention(2, 4)
     model = keras.Model(inputs, layer(inputs[0], attention_mask=inputs[1]))
@@ -71,7 +72,7 @@ def test_gradients_are_the_same(fused):
         try:
             model.set_weights(start)
             model.compile(keras.optimizers.SGD(100.0), "mse")
-            model.train_on_batch([x, mask_of(300, 0)], target, sample_weight=target_weights)
+            model.train_on_batch([x, mask], target, sample_weight=target_weights)
         finally:
             keras.config.enable_flash_attention()  # as it is by default
         updated.append(model.get_weights())

@@ -24,7 +24,7 @@ class Product(keras.losses.Loss):
         super().__init__(reduction="sum")
 
     def __call__(self, factors, outputs, sample_weight=None):
-        return ops.sum(ops.cast(outputs, "float32") * factors)
+        return ops.sum(ops.multiply(ops.cast(outputs, "float32"), factors))
 
 
 def gradients(layer, inputs, symbols, weights=None):
@@ -34,8 +34,8 @@ def gradients(layer, inputs, symbols, weights=None):
     model = keras.Model(symbols, layer(*both))
     if weights is not None:
         model.set_weights(weights)
-    # Its updates wait for all gradients.
-    model = training_model(model)
+    if keras.backend.backend() == "tensorflow":
+        model = training_model(model)  # its updates wait for all gradients
     model.compile(keras.optimizers.SGD(1.0), Product())
     before = model.get_weights()
     # Of one sign: a sum in bfloat16 stands still when it is some hundred times as large as a row.

@@ -226,6 +226,8 @@ def shapes_of_a_training_pass(layer, length):
 
         jaxpr = jax.make_jaxpr(jax.grad(total, argnums=(0, 1)))(values, x)
         return [var.aval.shape for eqn in jaxpr.eqns for var in eqn.outvars]
+    if keras.backend.backend() == "torch":
+        return shapes_of_a_pass_on_torch(layer, x)
     import tensorflow as tf
 
     def gradient(x):
@@ -236,6 +238,24 @@ def shapes_of_a_training_pass(layer, length):
 
     graph = tf.function(gradient).get_concrete_function(tf.constant(x)).graph
     return [tuple(out.shape) for node in graph.get_operations() for out in node.outputs]
+
+
+def shapes_of_a_pass_on_torch(layer, x):
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    shapes = []
+
+    class Recorded(TorchDispatchMode):
+        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+            results = operation(*args, **(kwargs or {}))
+            shapes.extend(tuple(r.shape) for r in keras.tree.flatten(results) if ops.is_tensor(r))
+            return results
+
+    x = torch.tensor(x, requires_grad=True)
+    with Recorded():
+        layer(x, training=True).sum().backward()
+    return shapes
 
 
 def test_no_array_is_as_large_as_the_pairs_of_positions():

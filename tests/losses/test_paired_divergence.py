@@ -43,6 +43,6 @@ def test_its_gradient_is_that_of_finite_differences():
         nearby[place] = step
         change = reference(logits + nearby) - reference(logits - nearby)
         expected[place] = (weights * change).sum() / (2 * step)
-    of_each = weights.astype("float32")
+    of_each = ops.convert_to_tensor(weights, "float32")
     found = gradient(lambda x: ops.sum(paired_divergence(x) * of_each), logits.astype("float32"))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)

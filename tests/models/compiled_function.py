@@ -5,8 +5,13 @@ from keras import ops
 
 
 def compiled(function, *inputs):
-    """The function's outputs from one graph, whose shapes are open where the backend has that."""
-    if keras.backend.backend() == "jax":
+    """The function's outputs from one graph, whose shapes are open where the backend has that.
+
+    On torch the function runs as it is.
+    """
+    if keras.backend.backend() == "torch":
+        outputs = function(*inputs)
+    elif keras.backend.backend() == "jax":
         import jax
 
         outputs = jax.jit(function)(*inputs)

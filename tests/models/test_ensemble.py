@@ -34,13 +34,13 @@ def test_probabilities_are_the_mean_of_the_members():
     expected = np.mean([softmax(model(inputs)) for model in models], axis=0)
     ensemble = ensemble_of(*models)
     log_probs = ensemble.logits(SOURCE_IDS, TARGET_IDS)
-    np.testing.assert_allclose(np.exp(log_probs), expected, atol=1e-5)
+    np.testing.assert_allclose(ops.exp(log_probs), expected, atol=1e-5)
 
     memory_state, cache = ensemble.start(SOURCE_IDS, beam_size=1, length=3)
     for index in range(3):
         tokens = ops.convert_to_tensor(TARGET_IDS[:, index : index + 1])
         log_probs, cache = ensemble.step(tokens, index, memory_state, cache)
-        np.testing.assert_allclose(np.exp(log_probs)[:, 0], expected[:, index], atol=1e-5)
+        np.testing.assert_allclose(ops.exp(log_probs)[:, 0], expected[:, index], atol=1e-5)
 
 
 def test_attention_is_the_mean_of_the_members():

@@ -10,7 +10,7 @@ import pytest
 
 from tests.models.test_transformer import batch, logits_of, small_model
 
-OTHER = {"tensorflow": "jax", "jax": "tensorflow"}[keras.backend.backend()]
+OTHER = {"tensorflow": "jax", "jax": "tensorflow", "torch": "jax"}[keras.backend.backend()]
 MODELS = {"post-norm": {}, "pre-norm": {"normalize_first": True, "positions": "learned"}}
 PROGRAM = """
 import sys
@@ -24,6 +24,7 @@ inputs = dict(np.load("inputs.npz"))
 for name in names:
     model = keras.saving.load_model(f"{name}.keras", safe_mode=True)
     np.save(f"{name}.npy", keras.ops.convert_to_numpy(model(inputs)))
+    model.save(f"{name}-again.keras")
 """
 
 
@@ -41,3 +42,5 @@ def test_saved_models_give_the_same_logits_on_the_other_backend(tmp_path):
     for name, model in models.items():
         logits = np.load(tmp_path / f"{name}.npy")
         np.testing.assert_allclose(logits, logits_of(model, inputs), atol=1e-5)
+        again = keras.saving.load_model(tmp_path / f"{name}-again.keras", safe_mode=True)
+        np.testing.assert_array_equal(logits_of(again, inputs), logits_of(model, inputs))

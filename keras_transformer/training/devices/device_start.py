@@ -3,10 +3,8 @@
 import contextlib
 import os
 
-import keras
-
 from keras_transformer.argument_checks import check_positive_int, python_number
-from keras_transformer.backend_start import LOG_LEVEL, held_stderr
+from keras_transformer.backend_start import LOG_LEVEL, backend_name, held_stderr
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.training.devices.devices import Devices
 
@@ -31,7 +29,7 @@ def start_devices(replicas: int | None = None) -> Devices:
 
     Raises:
         UserInputError: the machine has fewer GPUs than `replicas`, or the environment does not
-            describe a group of machines.
+            describe a group of machines; or Keras's backend is neither TensorFlow nor JAX.
         ValueError: `replicas` is not a positive integer.
         RuntimeError: the backend has already started with fewer devices.
 
@@ -48,7 +46,7 @@ def start_devices(replicas: int | None = None) -> Devices:
     """
     if replicas is not None:
         check_positive_int("replicas", replicas)
-    if keras.backend.backend() == "jax":
+    if backend_name() == "jax":
         from keras_transformer.training.devices.jax_devices import is_one_of_several, start
     else:
         from keras_transformer.training.devices.tensorflow_devices import is_one_of_several, start
