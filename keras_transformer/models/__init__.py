@@ -2,6 +2,7 @@
 
 from keras_transformer.models.causal_stack import CausalStack
 from keras_transformer.models.ensemble import TransformerEnsemble
+from keras_transformer.models.generation.generative_model import GenerativeModel
 from keras_transformer.models.language_model import build_language_model
 from keras_transformer.models.presets import PRESETS, Preset
 from keras_transformer.models.transformer import build_transformer, check_model_fits
@@ -14,6 +15,7 @@ from keras_transformer.models.vocabulary_padding import (
 __all__ = [
     "PRESETS",
     "CausalStack",
+    "GenerativeModel",
     "Preset",
     "TransformerEnsemble",
     "TransformerStacks",
