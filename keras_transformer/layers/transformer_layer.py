@@ -14,6 +14,7 @@ from keras_transformer.argument_checks import (
     known_width,
     python_number,
 )
+from keras_transformer.errors import OUR_CALL_KEYWORDS, refuse_keywords
 from keras_transformer.layers.feed_forward import FeedForward
 from keras_transformer.layers.initialization import checked_initializer, fresh
 from keras_transformer.layers.multi_head_attention import MultiHeadAttention
@@ -93,6 +94,10 @@ class TransformerLayer(keras.layers.Layer):
             dtype=self.dtype_policy,
         )
         self.feed_forward_block = self.create_block()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        refuse_keywords(type(self).__name__, kwargs, OUR_CALL_KEYWORDS)
+        return super().__call__(*args, **kwargs)
 
     def create_attention(
         self, inputs_shape: Shape, attention_window: int | None = None

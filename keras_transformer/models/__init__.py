@@ -1,5 +1,8 @@
 """Transformers as functional models, and their sizes."""
 
+from typing import TYPE_CHECKING, Any
+
+from keras_transformer.errors import no_attribute
 from keras_transformer.models.causal_stack import CausalStack
 from keras_transformer.models.ensemble import TransformerEnsemble
 from keras_transformer.models.generation.generative_model import GenerativeModel
@@ -25,3 +28,8 @@ __all__ = [
     "padded_vocabulary_size",
     "vocabulary_options",
 ]
+
+if not TYPE_CHECKING:  # with this, type checkers would accept any name
+
+    def __getattr__(name: str) -> Any:
+        raise no_attribute(__name__, name)

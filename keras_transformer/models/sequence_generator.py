@@ -23,6 +23,7 @@ from keras_transformer.decoding.alpha_sweep import check_alphas
 from keras_transformer.decoding.hypothesis_arrays import Kept
 from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules
+from keras_transformer.errors import explains_search_keywords
 from keras_transformer.losses.cross_entropy import negative_log_likelihood
 from keras_transformer.models.ensemble import Member, layers_of, variables_of
 from keras_transformer.models.generation.compiled_calls import CompiledCalls
@@ -95,6 +96,7 @@ class SequenceGenerator:
         self.vocabulary_size = python_number(vocabulary_size)
         check_vocabulary(self.layers, self.special_tokens, vocabulary_size)
 
+    @explains_search_keywords
     def search(
         self,
         source_ids: Tensor,
@@ -131,9 +133,7 @@ class SequenceGenerator:
                 tokens than the model has positions for.
         """
         inputs = self._checked(source_ids, prefix_ids)
-        if constraints:  # of which every call may bring others
-            return self._search(*inputs, options=options, constraints=constraints)
-        return self._run(self._search, *inputs, options=options)
+        return self._run(self._search, *inputs, options=options, constraints=constraints)
 
     def _search(
         self,
@@ -163,6 +163,7 @@ class SequenceGenerator:
             num_results=options.num_results,
         )
 
+    @explains_search_keywords
     def search_alphas(
         self,
         source_ids: Tensor,
@@ -235,6 +236,7 @@ class SequenceGenerator:
             length_penalty=options.length_penalty,
         )
 
+    @explains_search_keywords
     def sample(
         self,
         source_ids: Tensor,
@@ -272,11 +274,17 @@ class SequenceGenerator:
         source_ids, prefix_ids = self._checked(source_ids, prefix_ids)
         values = values_of(uniforms)
         uniforms = ops.convert_to_tensor(uniforms) if values is None else values
-        filters = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-        if constraints:
-            filters["constraints"] = constraints
-            return self._sample(source_ids, uniforms, prefix_ids, options=options, **filters)
-        return self._run(self._sample, source_ids, uniforms, prefix_ids, options=options, **filters)
+        return self._run(
+            self._sample,
+            source_ids,
+            uniforms,
+            prefix_ids,
+            options=options,
+            constraints=constraints,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+        )
 
     def _sample(
         self,
@@ -462,9 +470,17 @@ class SequenceGenerator:
         target_ids = checked_ids("target_ids", target_ids, self.layers.vocabulary_size)
         return source_ids, ops.convert_to_tensor(target_ids)
 
-    def _run(self, function: Callable[..., Any], *inputs: Tensor | None, **options: Any) -> Any:
+    def _run(
+        self,
+        function: Callable[..., Any],
+        *inputs: Tensor | None,
+        constraints: Sequence[Callable[..., Any]] = (),
+        **options: Any,
+    ) -> Any:
         """What a function returns: compiled, unless in a graph or where a model runs eagerly."""
         given = [tensor for tensor in inputs if tensor is not None]  # those at the end may be None
+        if constraints:  # of which every call may bring others
+            return function(*given, constraints=constraints, **options)
         if in_graph() or not all(isinstance(tensor, np.ndarray) for tensor in given):
             return function(*given, **options)
         num_rows = len(given[0])
