@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.distribution import __version__ as __version__
+from keras_transformer.errors import no_attribute
 from keras_transformer.saving import register_with_keras
 
 if TYPE_CHECKING:  # the names below, for type checkers and editors
@@ -123,7 +124,7 @@ if not TYPE_CHECKING:  # with this, type checkers would accept any name
             return importlib.import_module(f"{__name__}.{name}")
         if name in _HOMES:
             return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise no_attribute(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,9 @@
 """Errors whose message tells the user all there is to know."""
 
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
 # Shared by every search, here or on a server.
 SCORES_NOT_FINITE = (
     "model's scores are not finite numbers: its weights are damaged, or its training has diverged."
@@ -12,6 +16,73 @@ _OUT_OF_MEMORY = (
     "out of memory",
     "oom when allocating",
 )
+
+
+# What KerasHub and Hugging Face Transformers call it, and what we do. There are no aliases: errors
+# about the names on the left end with those on the right, as does docs/coming_from_keras_hub.md.
+OUR_CLASSES = {
+    "CachedMultiHeadAttention": "layers.MultiHeadAttention",
+    "PositionEmbedding": "layers.PositionalEmbedding",
+    "ReversibleEmbedding": "layers.TokenEmbedding",
+    "SinePositionEncoding": "layers.PositionalEmbedding",
+    "TokenAndPositionEmbedding": "layers.PositionalEmbedding",
+    "TransformerDecoder": "layers.TransformerDecoderLayer",
+    "TransformerEncoder": "layers.TransformerEncoderLayer",
+    "CausalLM": "build_language_model",
+    "Seq2SeqLM": "build_transformer",
+    "AutoModelForSeq2SeqLM": "Translator",
+    "AutoTokenizer": "SentencePieceTokenizer",
+    "pipeline": "Translator",
+}
+OUR_CALL_KEYWORDS = {  # of the encoder's and the decoder's layers
+    "attention_mask": "mask",
+    "decoder_attention_mask": "mask",
+    "decoder_padding_mask": "mask",
+    "decoder_sequence": "inputs",
+    "encoder_attention_mask": "memory_mask",
+    "encoder_padding_mask": "memory_mask",
+    "encoder_sequence": "memory",
+    "padding_mask": "mask",
+}
+OUR_SEARCH_KEYWORDS = {
+    "do_sample": "SequenceGenerator.sample",
+    "early_stopping": "ending",
+    "max_length": "extra_length",
+    "max_new_tokens": "extra_length",
+    "min_new_tokens": "min_length",
+    "no_repeat_ngram_size": "no_repeat_ngram",
+    "num_beams": "beam_size",
+    "num_return_sequences": "num_results",
+    "stop_token_ids": "special_tokens",
+}
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def no_attribute(module: str, name: str) -> AttributeError:
+    """The error of a module that has no such name, with ours if another library has it."""
+    ours = f": use `keras_transformer.{OUR_CLASSES[name]}`" if name in OUR_CLASSES else ""
+    return AttributeError(f"module {module!r} has no attribute {name!r}{ours}")
+
+
+def refuse_keywords(function: str, given: Mapping[str, Any], ours: Mapping[str, str]) -> None:
+    """Raise a `TypeError` that ends with our name, if a keyword argument has another library's."""
+    for name in given:
+        if name in ours:
+            raise TypeError(
+                f"{function}() got an unexpected keyword argument {name!r}: use `{ours[name]}`"
+            )
+
+
+def explains_search_keywords(function: _Function) -> _Function:
+    """Decorator of a function that takes none of the search options of another library."""
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        refuse_keywords(function.__qualname__, keywords, OUR_SEARCH_KEYWORDS)
+        return function(*arguments, **keywords)
+
+    explained: Any = call
+    return explained
 
 
 class UserInputError(ValueError):

@@ -13,9 +13,10 @@ from keras_transformer.argument_checks import (
     check_one_of,
     check_positive_int,
     is_integer,
+    is_number,
     python_number,
 )
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, explains_search_keywords
 
 # Alpha stays below, so that the penalty of 10,000 tokens fits into float32.
 END_OF_ALPHA, END_OF_POWER = 10, 9
@@ -73,6 +74,11 @@ def _check_alpha(name: str, value: float) -> None:
 
 
 def _check_length_penalty(name: str, value: str) -> None:
+    if is_number(value):
+        raise ValueError(
+            f"`{name}` must be one of {list(LENGTH_PENALTIES)}. Received: {name}={value}: use "
+            "`alpha` for the exponent"
+        )
     check_one_of(name, value, LENGTH_PENALTIES)
 
 
@@ -218,6 +224,9 @@ class SearchOptions:
         """Maximum number of source tokens, counting EOS, for a model of `max_length` positions."""
         return min(self.max_source_length, max_length or self.max_source_length)
 
+
+_constructor = explains_search_keywords(SearchOptions.__init__)
+setattr(SearchOptions, "__init__", _constructor)  # noqa: B010  mypy knows no other way
 
 TRANSLATION = SearchOptions()  # section 6.1 of the paper
 # Section 6.3 of the paper; a sentence has one tree.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, explains_search_keywords
 from keras_transformer.inference.alignment import Alignment
 from keras_transformer.search_options import HasSearchOptions, SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
@@ -73,6 +73,7 @@ class SentenceTranslator(HasSearchOptions):
         self.target_language = target_language
         self._tags = TargetTags(self.source_tokenizer, target_language)
 
+    @explains_search_keywords
     def translate(
         self,
         sentences: Iterable[str],
@@ -100,6 +101,7 @@ class SentenceTranslator(HasSearchOptions):
             return self._translate_parts(sentences, progress)
         return [best[0] for best, *_ in self._search(sentences, 1, prefixes, progress)]
 
+    @explains_search_keywords
     def translate_nbest(
         self,
         sentences: Iterable[str],

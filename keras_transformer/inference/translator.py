@@ -97,6 +97,11 @@ class Translator(SentenceTranslator):
         target_language: str | None = None,
         **options: Unpack[SearchKeywords],
     ) -> None:
+        if not hasattr(tokenizer, "special_tokens"):
+            raise UserInputError(
+                "`tokenizer` must be the tokenizer that the model was trained with; without one, "
+                f"`model.generate` takes ids. Received: tokenizer={tokenizer!r}"
+            )
         batch_size = default_batch_size() if batch_size is None else batch_size
         super().__init__(
             source_tokenizer or tokenizer,

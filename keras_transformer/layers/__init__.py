@@ -1,5 +1,8 @@
 """Keras layers of the Transformer."""
 
+from typing import TYPE_CHECKING, Any
+
+from keras_transformer.errors import no_attribute
 from keras_transformer.layers.feed_forward import FeedForward
 from keras_transformer.layers.multi_head_attention import MultiHeadAttention
 from keras_transformer.layers.padding_mask import PaddingMask
@@ -19,3 +22,8 @@ __all__ = [
     "TransformerDecoderLayer",
     "TransformerEncoderLayer",
 ]
+
+if not TYPE_CHECKING:  # with this, type checkers would accept any name
+
+    def __getattr__(name: str) -> Any:
+        raise no_attribute(__name__, name)

@@ -1,7 +1,11 @@
 """Transformers as functional models, and their sizes."""
 
+from typing import TYPE_CHECKING, Any
+
+from keras_transformer.errors import no_attribute
 from keras_transformer.models.causal_stack import CausalStack
 from keras_transformer.models.ensemble import TransformerEnsemble
+from keras_transformer.models.generation.generative_model import GenerativeModel
 from keras_transformer.models.language_model import build_language_model
 from keras_transformer.models.layout_map import layout_map
 from keras_transformer.models.presets import PRESETS, Preset
@@ -15,6 +19,7 @@ from keras_transformer.models.vocabulary_padding import (
 __all__ = [
     "PRESETS",
     "CausalStack",
+    "GenerativeModel",
     "Preset",
     "TransformerEnsemble",
     "TransformerStacks",
@@ -25,3 +30,8 @@ __all__ = [
     "padded_vocabulary_size",
     "vocabulary_options",
 ]
+
+if not TYPE_CHECKING:  # with this, type checkers would accept any name
+
+    def __getattr__(name: str) -> Any:
+        raise no_attribute(__name__, name)

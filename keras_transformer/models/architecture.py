@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from keras_transformer.models.generation.generative_model import GenerativeModel
 from keras_transformer.models.model_size import machine_memory
 
 # Beside the layers of this package: what its models name, and a few more of Keras's own. None of
@@ -38,7 +39,7 @@ _CLASSES = {
 _PACKAGE = "keras_transformer>"
 
 
-def load_architecture(architecture: Any, num_weights: int | None = None) -> keras.Model:
+def load_architecture(architecture: Any, num_weights: int | None = None) -> GenerativeModel:
     """Make a model of what `Model.to_json` wrote, with new weights.
 
     Args:
@@ -46,7 +47,7 @@ def load_architecture(architecture: Any, num_weights: int | None = None) -> kera
         num_weights: number of its weights, if known.
 
     Returns:
-        A functional `keras.Model`.
+        A `GenerativeModel`, though the architecture may name Keras's `Functional`.
 
     Raises:
         ValueError: the architecture names a class that no model of this package has, it cannot be
@@ -122,7 +123,7 @@ def _without_values(architecture: Any) -> list[tuple[int, int]]:
     return sizes
 
 
-def _make(architecture: Any) -> keras.Model:
+def _make(architecture: Any) -> GenerativeModel:
     try:
         # Keras takes apart what it is given.
         model = keras.saving.deserialize_keras_object(copy.deepcopy(architecture))
@@ -131,7 +132,9 @@ def _make(architecture: Any) -> keras.Model:
         raise ValueError(f"Keras cannot make it: {reason[:200]}") from error
     if not isinstance(model, keras.Model):
         raise ValueError("it is no model")
-    return model
+    if isinstance(model, GenerativeModel):
+        return model
+    return GenerativeModel(model.input, model.output, name=model.name)
 
 
 def _is_float(variable: Any) -> bool:

@@ -148,6 +148,18 @@ def layers_of(
     return members[0] if len(members) == 1 else TransformerEnsemble(members)
 
 
+def variables_of(
+    layers: TransformerStacks | CausalStack | TransformerEnsemble,
+) -> list[keras.Variable]:
+    """The variables of all layers, each once."""
+    if isinstance(layers, TransformerEnsemble):
+        found = [variables_of(member) for member in layers.members]
+    else:
+        parts = [getattr(layers, field.name) for field in dataclasses.fields(layers)]
+        found = [part.variables for part in keras.tree.flatten(parts) if part is not None]
+    return list({id(variable): variable for part in found for variable in part}.values())
+
+
 def stacks_of(model: Member) -> TransformerStacks | CausalStack:
     """The layers of one model.
 

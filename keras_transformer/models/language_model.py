@@ -9,6 +9,7 @@ from keras_transformer.layers import TransformerDecoderLayer
 from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
 from keras_transformer.models import layer_names
 from keras_transformer.models.causal_stack import CausalStack
+from keras_transformer.models.generation.generative_model import GenerativeModel
 from keras_transformer.models.layer_creation import (
     create_embedding,
     create_final_norm,
@@ -50,11 +51,11 @@ def build_language_model(
     mask_id: int | None = None,
     dtype: Any = None,
     name: str = "language_model",
-) -> keras.Model:
+) -> GenerativeModel:
     """Build a causal language model as a functional Keras model.
 
     It is the decoder of a Transformer alone: a stack of `TransformerDecoderLayer` without memory.
-    `SequenceGenerator` continues prompts with it.
+    Its `generate` continues prompts, and so does `SequenceGenerator`.
 
     Args:
         vocabulary_size: number of tokens.
@@ -73,8 +74,9 @@ def build_language_model(
             `build_transformer`.
 
     Returns:
-        A `keras.Model` from `{"token_ids": (batch, length)}`, int32, to float32 logits
-        (batch, length, vocabulary_size); those at position i are for token i + 1.
+        A `GenerativeModel`: a functional `keras.Model` from `{"token_ids": (batch, length)}`,
+        int32, to float32 logits (batch, length, vocabulary_size); those at position i are for token
+        i + 1.
 
     Raises:
         ValueError: an unknown preset, or a value that breaks its rule.
@@ -117,4 +119,4 @@ def build_language_model(
     # Graph
     token_ids = keras.Input((None,), dtype="int32", name="token_ids")
     logits = layers.decode(token_ids)
-    return keras.Model(inputs={"token_ids": token_ids}, outputs=logits, name=name)
+    return GenerativeModel(inputs={"token_ids": token_ids}, outputs=logits, name=name)

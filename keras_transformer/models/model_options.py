@@ -6,6 +6,7 @@ from typing import Any
 
 from keras_transformer.argument_checks import (
     check_bool,
+    check_non_negative_int,
     check_one_of,
     check_positive_int,
     check_positive_number,
@@ -73,11 +74,11 @@ class ModelOptions(Sizes):
         given = {name: v for name, v in given.items() if v is not None or name not in sizes}
         options = cls(**{name: python_number(v) for name, v in {**sizes, **given}.items()})
         options._check()
-        head_dim = options.hidden_dim // options.num_heads
+        key_dim = _or(options.key_dim, options.hidden_dim // options.num_heads)
         return dataclasses.replace(
             options,
-            key_dim=_or(options.key_dim, head_dim),
-            value_dim=_or(options.value_dim, head_dim),
+            key_dim=key_dim,
+            value_dim=_or(options.value_dim, key_dim),
             final_norm=_or(options.final_norm, options.normalize_first),
         )
 
@@ -98,8 +99,19 @@ class ModelOptions(Sizes):
         check_positive_number("layer_norm_epsilon", self.layer_norm_epsilon)
         if self.final_norm is not None:
             check_bool("final_norm", self.final_norm)
-        check_heads(self.hidden_dim, self.num_heads, self.key_dim, self.value_dim)
+        check_heads(self.hidden_dim, self.num_heads, self.key_dim)
+        self._check_padding_id()
         positions_class(self.positions)
+
+    def _check_padding_id(self) -> None:
+        check_non_negative_int("padding_id", self.padding_id)
+        for name in ("vocabulary_size", "source_vocabulary_size"):
+            size = getattr(self, name)
+            if size is not None and self.padding_id >= size:
+                raise ValueError(
+                    f"`padding_id` must be less than `{name}`. "
+                    f"Received: padding_id={self.padding_id}, {name}={size}"
+                )
 
 
 _SIZES = dataclasses.fields(Sizes)

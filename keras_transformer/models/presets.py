@@ -14,13 +14,11 @@ from typing import Any
 from keras_transformer.errors import UserInputError
 
 
-def check_heads(
-    hidden_dim: int, num_heads: int, key_dim: int | None = None, value_dim: int | None = None
-) -> None:
-    """Require a `hidden_dim` that the heads share, unless the sizes of a head are given."""
-    if hidden_dim % num_heads and None in (key_dim, value_dim):
+def check_heads(hidden_dim: int, num_heads: int, key_dim: int | None = None) -> None:
+    """Require a `hidden_dim` that the heads share, unless the size of a head is given."""
+    if hidden_dim % num_heads and key_dim is None:
         raise UserInputError(
-            "`hidden_dim` must be a multiple of `num_heads`. "
+            "`hidden_dim` must be a multiple of `num_heads`, unless `key_dim` is given. "
             f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"
         )
 
@@ -35,7 +33,7 @@ class Sizes:
         intermediate_dim: inner size of the feed-forward networks (d_ff).
         num_heads: attention heads (h).
         key_dim: size of a head's queries and keys (d_k); `hidden_dim / num_heads` if None.
-        value_dim: size of a head's values (d_v); `hidden_dim / num_heads` if None.
+        value_dim: size of a head's values (d_v); as `key_dim` if None.
         dropout: rate on sub-layer outputs and on embeddings (P_drop).
         positions: kind of the positions: "sinusoidal", "learned" or "words".
     """
@@ -111,8 +109,8 @@ PRESETS = {
     "A-h4": _row(num_heads=4),
     "A-h16": _row(num_heads=16),
     "A-h32": _row(num_heads=32),
-    "B-dk16": _row(key_dim=16),
-    "B-dk32": _row(key_dim=32),
+    "B-dk16": _row(key_dim=16, value_dim=64),
+    "B-dk32": _row(key_dim=32, value_dim=64),
     "C-N2": _row(num_encoder_layers=2, num_decoder_layers=2),
     "C-N4": _row(num_encoder_layers=4, num_decoder_layers=4),
     "C-N8": _row(num_encoder_layers=8, num_decoder_layers=8),

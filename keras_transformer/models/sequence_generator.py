@@ -1,10 +1,12 @@
 """Stepwise generation: joins a model's layers with a search. Ids in, ids out."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_transformer.argument_checks import python_number
@@ -21,10 +23,13 @@ from keras_transformer.decoding.alpha_sweep import check_alphas
 from keras_transformer.decoding.hypothesis_arrays import Kept
 from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules
+from keras_transformer.errors import explains_search_keywords
 from keras_transformer.losses.cross_entropy import negative_log_likelihood
-from keras_transformer.models.ensemble import Member, layers_of
-from keras_transformer.models.prompts import check_prompts
-from keras_transformer.models.vocabulary_checks import check_vocabulary
+from keras_transformer.models.ensemble import Member, layers_of, variables_of
+from keras_transformer.models.generation.compiled_calls import CompiledCalls
+from keras_transformer.models.generation.ids import checked_ids, in_graph, values_of
+from keras_transformer.models.generation.prompts import check_prompts
+from keras_transformer.models.generation.vocabulary_checks import check_vocabulary
 from keras_transformer.search_options import TRANSLATION, SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
@@ -37,9 +42,14 @@ class SequenceGenerator:
     `build_language_model`, continues prompts: it takes them in the place of the sources, and each
     of its outputs begins with its prompt.
 
-    The methods are plain functions of tensors, made of `keras.ops`: they run as they are, in a
-    `tf.function`, under `jax.jit` and in an exported graph. Where a graph's shapes are fixed, a
-    source that is padding alone may fill up a batch; its output is EOS.
+    Searches and samples compile themselves when they are first called, as Keras compiles `predict`:
+    on TensorFlow one graph soon serves all shapes; JAX compiles for each shape, so pad batches to
+    few of them there. Later changes of the weights count. No gradients pass through them. They run
+    as they are with `constraints`, and if a model was compiled with `run_eagerly=True`.
+
+    Within a `tf.function`, under `jax.jit` and in an exported graph all methods are plain functions
+    of tensors. Where a graph's shapes are fixed, a source that is padding alone may fill up a
+    batch; its output is EOS.
 
     Args:
         model: a model from `build_transformer` or `build_language_model`, or one that was reloaded;
@@ -79,10 +89,14 @@ class SequenceGenerator:
         vocabulary_size: int | None = None,
     ) -> None:
         self.layers = layers_of(model)
+        members = model if isinstance(model, (list, tuple)) else [model]
+        self._models = [member for member in members if isinstance(member, keras.Model)]
+        self._compiled = CompiledCalls(lambda: variables_of(self.layers))
         self.special_tokens = special_tokens or SpecialTokens()
         self.vocabulary_size = python_number(vocabulary_size)
         check_vocabulary(self.layers, self.special_tokens, vocabulary_size)
 
+    @explains_search_keywords
     def search(
         self,
         source_ids: Tensor,
@@ -99,7 +113,7 @@ class SequenceGenerator:
             source_ids: integer tensor (batch, source_length): tokens, EOS, padding. For a language
                 model the prompts: integer tensor (batch, prompt_length) of tokens and padding,
                 without BOS, which the generator puts in front, and without EOS. A prompt may be
-                empty. Lists and NumPy arrays are checked; of other tensors the shape is.
+                empty. Values are checked where they are known; in a graph the shape is.
             prefix_ids: integer tensor (batch, prefix_length): tokens that each output begins with,
                 and padding; None: outputs begin freely. A prefix longer than its sentence's limit
                 raises the limit, and outranks the options. A language model takes none.
@@ -114,9 +128,21 @@ class SequenceGenerator:
             penalty. Prefixes and prompts count in both. See `decoding.beam_search`.
 
         Raises:
-            ValueError: `prefix_ids` is given to a language model, or prompts break their rule or
-                have more tokens than the model has positions for.
+            ValueError: ids are no matrix of the vocabulary's ids, or sources have length 0;
+                `prefix_ids` is given to a language model, or prompts break their rule or have more
+                tokens than the model has positions for.
         """
+        inputs = self._checked(source_ids, prefix_ids)
+        return self._run(self._search, *inputs, options=options, constraints=constraints)
+
+    def _search(
+        self,
+        source_ids: Tensor,
+        prefix_ids: Tensor | None = None,
+        *,
+        options: SearchOptions,
+        constraints: Sequence[Callable[..., Any]] = (),
+    ) -> tuple[Tensor, Tensor]:
         rules = self._rules(source_ids, prefix_ids, options, constraints)
         step, state = self._start(
             source_ids, options.beam_size, rules["max_length"], options.renormalize
@@ -137,6 +163,7 @@ class SequenceGenerator:
             num_results=options.num_results,
         )
 
+    @explains_search_keywords
     def search_alphas(
         self,
         source_ids: Tensor,
@@ -172,15 +199,21 @@ class SequenceGenerator:
             ((1, 2, 8), (1, 2))
         """
         check_alphas(alphas, length_penalty=options.length_penalty)
+        source_ids, _ = self._checked(source_ids, None)
+        return self._run(self._search_alphas, source_ids, alphas=tuple(alphas), options=options)
+
+    def _search_alphas(
+        self, source_ids: Tensor, *, alphas: Sequence[float], options: SearchOptions
+    ) -> tuple[Tensor, Tensor]:
         options = dataclasses.replace(options, num_results=1)
         if options.beam_size > 1 and options.ending == "any":
             return self._search_once(source_ids, alphas, options)
         if options.beam_size > 1:
             each = [dataclasses.replace(options, alpha=alpha) for alpha in alphas]
-            found = [self.search(source_ids, options=one) for one in each]
+            found = [self._search(source_ids, options=one) for one in each]
             ids, scores = (ops.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
             return ids, scores
-        ids, log_probs = self.search(source_ids, options=dataclasses.replace(options, alpha=0.0))
+        ids, log_probs = self._search(source_ids, options=dataclasses.replace(options, alpha=0.0))
         lengths = ops.sum(ops.cast(ids != self.special_tokens.pad, "float32"), axis=2)
         penalties = [length_penalty(lengths, alpha, options.length_penalty) for alpha in alphas]
         scores = log_probs / ops.concatenate(penalties, axis=1)  # (batch, alphas)
@@ -203,6 +236,7 @@ class SequenceGenerator:
             length_penalty=options.length_penalty,
         )
 
+    @explains_search_keywords
     def sample(
         self,
         source_ids: Tensor,
@@ -237,6 +271,31 @@ class SequenceGenerator:
         Raises:
             ValueError: `temperature`, `top_k` or `top_p` breaks its rule, or as in `search`.
         """
+        source_ids, prefix_ids = self._checked(source_ids, prefix_ids)
+        values = values_of(uniforms)
+        uniforms = ops.convert_to_tensor(uniforms) if values is None else values
+        return self._run(
+            self._sample,
+            source_ids,
+            uniforms,
+            prefix_ids,
+            options=options,
+            constraints=constraints,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+        )
+
+    def _sample(
+        self,
+        source_ids: Tensor,
+        uniforms: Tensor,
+        prefix_ids: Tensor | None = None,
+        *,
+        options: SearchOptions,
+        constraints: Sequence[Callable[..., Any]] = (),
+        **filters: Any,
+    ) -> tuple[Tensor, Tensor]:
         uniforms = ops.convert_to_tensor(uniforms)
         num_samples = ops.shape(uniforms)[1]
         rules = self._rules(source_ids, prefix_ids, options, constraints)
@@ -249,9 +308,7 @@ class SequenceGenerator:
             uniforms,
             **rules,
             num_samples=num_samples,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
+            **filters,
         )
 
     def score(
@@ -273,10 +330,8 @@ class SequenceGenerator:
         Returns:
             float32 (batch,): the sum over all labels but padding, EOS included.
         """
-        labels = ops.cast(labels, "int32")
-        if source_ids is not None:
-            source_ids = ops.convert_to_tensor(source_ids)
-        logits = self.layers.logits(source_ids, ops.convert_to_tensor(target_ids))
+        labels = checked_ids("labels", labels, self.layers.vocabulary_size)
+        logits = self.layers.logits(*self._checked_pair(source_ids, target_ids))
         if renormalize:
             logits = self._of_outputs(logits)
         losses = negative_log_likelihood(labels, logits)
@@ -299,9 +354,7 @@ class SequenceGenerator:
         Raises:
             ValueError: the decoder has no such layer, or the model no encoder.
         """
-        if source_ids is not None:  # a model without encoder refuses any
-            source_ids = ops.convert_to_tensor(source_ids)
-        return self.layers.cross_attention(source_ids, ops.convert_to_tensor(target_ids), layer)
+        return self.layers.cross_attention(*self._checked_pair(source_ids, target_ids), layer)
 
     def _start(
         self,
@@ -346,8 +399,9 @@ class SequenceGenerator:
         constraints: Sequence[Callable[..., Any]],
     ) -> dict[str, Any]:
         """The arguments that all searches share: what may be produced, and how much of it."""
-        prefix_ids = self._beginnings(source_ids, prefix_ids)
         source_ids = ops.convert_to_tensor(source_ids)
+        # What outputs begin with: a prompt is not read before them, as a source is.
+        beginnings = source_ids if self.layers.is_causal else prefix_ids
         batch_size, source_length = ops.shape(source_ids)
         max_length = source_length - self._num_ends + options.extra_length
         limits = self._source_limits(source_ids, options.extra_length)
@@ -356,11 +410,12 @@ class SequenceGenerator:
             "vocabulary_size": self.layers.vocabulary_size,
         }
         by_options: list[Callable] = []  # constraints, those first that hold first
-        if prefix_ids is not None:
-            prefix = ForcedPrefix(prefix_ids, **vocabulary)
+        if beginnings is not None:
+            beginnings = ops.convert_to_tensor(beginnings)
+            prefix = ForcedPrefix(beginnings, **vocabulary)
             by_options.append(prefix)
             limits = ops.maximum(limits, prefix.lengths)
-            max_length = _larger(max_length, ops.shape(prefix_ids)[1])
+            max_length = _larger(max_length, ops.shape(beginnings)[1])
         if options.min_length:
             by_options.append(MinimumLength(options.min_length, **vocabulary))
         if options.no_repeat_ngram:
@@ -380,20 +435,60 @@ class SequenceGenerator:
         """How many EOS are at the end of a source; a prompt goes on."""
         return 0 if self.layers.is_causal else 1
 
-    def _beginnings(self, source_ids: Tensor, prefix_ids: Tensor | None) -> Tensor | None:
-        """The tokens that outputs begin with: the prompts of a language model, or the prefixes."""
+    def _checked(
+        self, source_ids: Tensor, prefix_ids: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The ids that a search starts from, as of `checked_ids`."""
+        layers = self.layers
         if prefix_ids is not None:
-            prefix_ids = ops.convert_to_tensor(prefix_ids)
-        if not self.layers.is_causal:
-            return prefix_ids
-        if prefix_ids is not None:
+            prefix_ids = checked_ids("prefix_ids", prefix_ids, layers.vocabulary_size)
+        if layers.is_causal:
+            if prefix_ids is not None:
+                raise ValueError(
+                    "`prefix_ids` must be None for a language model, whose outputs begin with the "
+                    f"prompts. Received: prefix_ids of shape {tuple(prefix_ids.shape)}"
+                )
+            source_ids = checked_ids("source_ids", source_ids)
+            num_tokens = self.vocabulary_size or layers.vocabulary_size
+            check_prompts(source_ids, self.special_tokens, num_tokens, layers.max_length)
+            return source_ids, None
+        source_ids = checked_ids("source_ids", source_ids, layers.source_vocabulary_size)
+        if source_ids.shape[1] == 0:
             raise ValueError(
-                "`prefix_ids` must be None for a language model, whose outputs begin with the "
-                f"prompts. Received: prefix_ids of shape {tuple(prefix_ids.shape)}"
+                "`source_ids` must have at least EOS in each row. "
+                f"Received: source_ids of shape {tuple(source_ids.shape)}"
             )
-        num_tokens = self.vocabulary_size or self.layers.vocabulary_size
-        check_prompts(source_ids, self.special_tokens, num_tokens, self.layers.max_length)
-        return ops.convert_to_tensor(source_ids)
+        return source_ids, prefix_ids
+
+    def _checked_pair(
+        self, source_ids: Tensor | None, target_ids: Tensor
+    ) -> tuple[Tensor | None, Tensor]:
+        """Sources and targets as tensors."""
+        if source_ids is not None:  # a model without encoder refuses any
+            source_ids = checked_ids("source_ids", source_ids, self.layers.source_vocabulary_size)
+            source_ids = ops.convert_to_tensor(source_ids)
+        target_ids = checked_ids("target_ids", target_ids, self.layers.vocabulary_size)
+        return source_ids, ops.convert_to_tensor(target_ids)
+
+    def _run(
+        self,
+        function: Callable[..., Any],
+        *inputs: Tensor | None,
+        constraints: Sequence[Callable[..., Any]] = (),
+        **options: Any,
+    ) -> Any:
+        """What a function returns: compiled, unless in a graph or where a model runs eagerly."""
+        given = [tensor for tensor in inputs if tensor is not None]  # those at the end may be None
+        if constraints:  # of which every call may bring others
+            return function(*given, constraints=constraints, **options)
+        if in_graph() or not all(isinstance(tensor, np.ndarray) for tensor in given):
+            return function(*given, **options)
+        num_rows = len(given[0])
+        if num_rows == 0:  # a row that is taken away again: shapes are right on every backend
+            given = [np.zeros((1, *array.shape[1:]), array.dtype) for array in given]
+        run_eagerly = any(model.run_eagerly for model in self._models)
+        call = function if run_eagerly else functools.partial(self._compiled, function)
+        return keras.tree.map_structure(lambda x: x[:num_rows], call(*given, **options))
 
     def _source_limits(self, source_ids: Tensor, extra_length: int) -> Tensor:
         """Maximum number of output tokens of each source, neither counting EOS: (batch,)."""

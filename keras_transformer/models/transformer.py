@@ -14,6 +14,7 @@ from keras_transformer.layers import (
 from keras_transformer.layers.positions import positions_class
 from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
 from keras_transformer.models import layer_names
+from keras_transformer.models.generation.generative_model import GenerativeModel
 from keras_transformer.models.layer_creation import (
     create_embedding,
     create_final_norm,
@@ -59,7 +60,7 @@ def build_transformer(
     padding_id: int = 0,
     dtype: Any = None,
     name: str = "transformer",
-) -> keras.Model:
+) -> GenerativeModel:
     """Build a Transformer as a functional Keras model.
 
     Args:
@@ -74,7 +75,8 @@ def build_transformer(
         num_heads: number of attention heads (h).
         key_dim: size of a head's queries and keys (d_k); `hidden_dim / num_heads` if the preset has
             none either.
-        value_dim: size of a head's values (d_v); as `key_dim`.
+        value_dim: size of a head's values (d_v); `key_dim` if the preset has none either.
+            Rows B of the paper's Table 3 have 64.
         dropout: rate of dropout on sub-layer outputs and on embeddings.
         positions: kind of the positions, as of `PositionalEmbedding`.
         attention_dropout: rate of dropout on the attention weights.
@@ -111,8 +113,9 @@ def build_transformer(
         name: name of the model.
 
     Returns:
-        A `keras.Model` from `{"source_ids": (batch, source_length), "target_ids":
-        (batch, target_length)}`, int32, to float32 logits (batch, target_length, vocabulary_size).
+        A `GenerativeModel`: a functional `keras.Model` from `{"source_ids": (batch,
+        source_length), "target_ids": (batch, target_length)}`, int32, to float32 logits (batch,
+        target_length, vocabulary_size).
 
     Raises:
         ValueError: an unknown preset, or a value that breaks its rule.
@@ -122,6 +125,9 @@ def build_transformer(
         >>> model = build_transformer("tiny", vocabulary_size=100)
         >>> model.count_params()
         1331712
+        >>> ids, scores = model.generate([[7, 8, 2]], beam_size=2, extra_length=5)
+        >>> tuple(ids.shape)
+        (1, 2, 8)
 
     Reference: Vaswani et al. (2017), section 3. Residual connections: Wang et al., "DeepNet:
         Scaling Transformers to 1,000 Layers", 2022; Takase et al., "B2T Connection: Serving
@@ -140,7 +146,7 @@ def build_transformer(
     target_ids = keras.Input((None,), dtype="int32", name="target_ids")
     memory, memory_mask = layers.encode(source_ids)
     logits = layers.decode(target_ids, memory, memory_mask)
-    return keras.Model(
+    return GenerativeModel(
         inputs={"source_ids": source_ids, "target_ids": target_ids}, outputs=logits, name=name
     )
 

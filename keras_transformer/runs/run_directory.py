@@ -30,6 +30,8 @@ from keras_transformer.types import PathLike
 if TYPE_CHECKING:
     import keras
 
+    from keras_transformer.models import GenerativeModel
+
 _Tokenizer = TypeVar("_Tokenizer", bound=SentencePieceTokenizer)
 
 
@@ -365,13 +367,13 @@ class RunDirectory:
         tell(f"The run {self.path} did not reach its end: using {path.name}.")
         return path
 
-    def load_architecture(self, **rates: float) -> keras.Model:
+    def load_architecture(self, **rates: float) -> GenerativeModel:
         """Return the run's model with new weights; arguments as in `load_model`."""
         from keras_transformer.runs.run_model import load_run_model
 
         return load_run_model(self.model_path, self.checksums, None, rates)
 
-    def load_model(self, checkpoint: PathLike | None = None, **rates: float) -> keras.Model:
+    def load_model(self, checkpoint: PathLike | None = None, **rates: float) -> GenerativeModel:
         """Return the run's model with its weights.
 
         Args:

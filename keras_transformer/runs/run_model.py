@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import keras
-
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json
 from keras_transformer.files.weight_files import weight_file
 from keras_transformer.layers import PositionalEmbedding
+from keras_transformer.models import GenerativeModel
 from keras_transformer.models.architecture import load_architecture
 from keras_transformer.runs.model_weights import count_weights, load_weights
 from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
@@ -26,7 +25,7 @@ _OTHER_WEIGHTS = (
 
 def load_run_model(
     path: Path, checksums: RunChecksums, weights: Path | None, rates: Mapping[str, float]
-) -> keras.Model:
+) -> GenerativeModel:
     """Make the model of a run's `model.json`, with the weights in a file or new ones."""
     if weights is None:
         return _make_model(path, checksums, rates)
@@ -49,7 +48,7 @@ def _make_model(
     rates: Mapping[str, float],
     num_weights: int | None = None,
     weights: Path | None = None,
-) -> keras.Model:
+) -> GenerativeModel:
     architecture = parse_json(path, checksums.read(path), ADVICE)
     try:
         for layer in architecture["config"]["layers"]:

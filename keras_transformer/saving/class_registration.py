@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-# Their classes are what the file of a model, compiled or not, can name.
+# Their classes are what the file of a model, compiled or not, can name; `decoding` has none, but
+# the models import it.
 _ROOM_NAMES = tuple(
     f"keras_transformer.{room}"
-    for room in ("layers", "losses", "metrics", "optimizers", "schedules")
+    for room in ("decoding", "layers", "losses", "metrics", "models", "optimizers", "schedules")
 )
 
 

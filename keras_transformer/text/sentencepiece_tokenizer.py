@@ -4,7 +4,7 @@ import functools
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import Literal, Self, cast
+from typing import Any, Literal, NoReturn, Self, cast
 
 from keras_transformer.argument_checks import (
     check_no_string,
@@ -147,6 +147,10 @@ class SentencePieceTokenizer:
         parts = [self.vocabulary.split_tag(sentence) for sentence in sentences]
         rows = self._processor.encode([text for _, text in parts], out_type=str)
         return [tag + self._ids_of(pieces) for (tag, _), pieces in zip(parts, rows, strict=True)]
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> NoReturn:
+        """Raise a `TypeError` that names `encode` and `decode`."""
+        raise TypeError(f"{type(self).__name__!r} object is not callable: use `encode` or `decode`")
 
     def sample(self, sentences: Iterable[str], *, alpha: float, seed: int) -> list[list[int]]:
         """Turn sentences into token ids by random segmentations, for training.

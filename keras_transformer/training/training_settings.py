@@ -78,7 +78,7 @@ class TrainingSettings(Settings):
         minimum=1,
     )
     value_dim: int | None = setting(
-        None, "of a head's values; none: the preset's, or hidden-dim / num-heads", minimum=1
+        None, "of a head's values; none: the preset's, or key-dim", minimum=1
     )
     use_bias: bool = setting(False, "biases in the attention's projections: the paper has none")
     attention_window: int | None = setting(

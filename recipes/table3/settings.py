@@ -63,6 +63,7 @@ class Table3Settings(TranslationSettings):
             head = of_base["hidden_dim"] // of_base["num_heads"]
             paper = base.hidden_dim // base.num_heads
             changed["key_dim"] = _ratio(name, "key_dim", head, sizes.key_dim, paper)
+            changed["value_dim"] = head
         for field in _OTHERS:
             if getattr(sizes, field) != getattr(base, field):
                 changed[field] = getattr(sizes, field)

@@ -273,6 +273,13 @@ def test_refuses_bad_options(model, tokenizer, options, message):
         Translator(model, tokenizer, **options)
 
 
+@pytest.mark.parametrize("given", [None, "pieces.model"])
+def test_refuses_what_is_no_tokenizer(model, given):
+    message = f"`tokenizer` must be the tokenizer .*Received: tokenizer={given!r}$"
+    with pytest.raises(UserInputError, match=message):
+        Translator(model, given)
+
+
 def test_refuses_a_tokenizer_of_another_size(model):
     other = SentencePieceTokenizer.train(sentences(50), vocabulary_size=40)
     with pytest.raises(UserInputError, match="Received: 40 pieces, 64 source tokens"):

@@ -309,7 +309,9 @@ def test_prompts_that_no_output_could_begin_with_are_refused(model, prompt):
             generator.search(prompts)
         with pytest.raises(ValueError, match=message):
             generator.sample(prompts, np.zeros((1, 1, 60), "float32"))
-    with pytest.raises(ValueError, match=r"prompts, \(batch, prompt_length\). Received: .*\(2,\)"):
+    with pytest.raises(
+        ValueError, match=r"`source_ids` must have .*\(batch, length\).* Received: .*\(2,\)"
+    ):
         generator.search([4, 5])
 
 

@@ -9,6 +9,7 @@ from keras import ops
 from keras_transformer.models import (
     PRESETS,
     CausalStack,
+    GenerativeModel,
     TransformerStacks,
     build_language_model,
     build_transformer,
@@ -226,7 +227,7 @@ def test_logits_are_float32_and_the_model_is_functional():
     assert model.output.dtype == "float32"
     assert [tensor.name for tensor in model.inputs] == ["source_ids", "target_ids"]
     assert {tensor.dtype for tensor in model.inputs} == {"int32"}
-    assert type(model).__name__ == "Functional"
+    assert type(model) is GenerativeModel
     assert tuple(model.output.shape) == (None, None, VOCABULARY)
     steps_equal = TransformerStacks.of(model)
     state, cache = steps_equal.start(batch()["source_ids"], beam_size=1, length=2)
@@ -261,7 +262,7 @@ def test_parameters_of_table_3(preset):
 def count_parameters(sizes, vocabulary_size):
     """By hand: embeddings, attention matrices, feed-forward networks, norms."""
     d, inner, heads = sizes.hidden_dim, sizes.intermediate_dim, sizes.num_heads
-    key, value = sizes.key_dim or d // heads, sizes.value_dim or d // heads
+    key, value = sizes.key_dim or d // heads, sizes.value_dim or sizes.key_dim or d // heads
     attention = 2 * d * heads * (key + value)
     feed_forward = 2 * d * inner + inner + d
     encoder_layer = attention + feed_forward + 2 * 2 * d
@@ -309,7 +310,14 @@ def test_training_values_of_table_3():
         ({"preset": "huge"}, r"`preset` must be one of .*'base'"),
         ({"layer_norm_epsilon": 0}, r"`layer_norm_epsilon` must be a finite number > 0"),
         ({"positions": "rotary"}, r"`positions` must be one of .*'words'.*'rotary'"),
-        ({"num_heads": 7}, r"multiple of `num_heads`. Received: hidden_dim=128, num_heads=7"),
+        ({"num_heads": 7}, r"multiple of `num_heads`, .*Received: hidden_dim=128, num_heads=7"),
+        ({"num_heads": 7, "value_dim": 8}, r"multiple of `num_heads`, unless `key_dim` is given"),
+        ({"padding_id": 20}, r"`padding_id` must be less than `vocabulary_size`. .*=20, .*=20$"),
+        ({"padding_id": -1}, r"`padding_id` must be an integer >= 0. Received: padding_id=-1"),
+        (
+            {"source_vocabulary_size": 9, "padding_id": 9},
+            r"`padding_id` must be less than `source_vocabulary_size`. .*=9, .*=9$",
+        ),
         ({"num_encoder_layers": 0}, r"`num_encoder_layers` must be a positive integer"),
         ({"vocabulary_size": 0}, r"`vocabulary_size` must be a positive integer"),
         ({"final_norm": "no"}, r"`final_norm` must be True or False"),
@@ -328,6 +336,17 @@ def test_bad_arguments_are_named(arguments, message):
     arguments = {"preset": "tiny", "vocabulary_size": 20, **arguments}
     with pytest.raises(ValueError, match=message):
         build_transformer(**arguments)
+
+
+@pytest.mark.parametrize("build", [build_transformer, build_language_model])
+def test_values_are_as_wide_as_keys_unless_they_are_given(build):
+    sizes = {"vocabulary_size": 9, "num_decoder_layers": 1, "num_heads": 7, "key_dim": 8}
+    layer = build("tiny", **sizes).get_layer("decoder_layer_1")
+    assert (layer.key_dim, layer.value_dim) == (8, 8)
+    assert ModelOptions.of("base", vocabulary_size=9).value_dim == 64
+    assert ModelOptions.of("base", vocabulary_size=9, key_dim=16, value_dim=4).value_dim == 4
+    rows = [ModelOptions.of(name, vocabulary_size=9) for name in ("B-dk16", "B-dk32")]
+    assert [(row.key_dim, row.value_dim) for row in rows] == [(16, 64), (32, 64)]
 
 
 def test_no_activation_is_none():

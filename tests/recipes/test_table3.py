@@ -192,7 +192,7 @@ def test_what_cannot_be_a_table_is_refused_before_it_begins(tmp_path, capsys, ar
 def test_a_dev_text_that_cannot_be_scored_is_refused_before_the_training(
     tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setitem(SearchOptions.__init__.__kwdefaults__, "max_source_length", 2)
+    monkeypatch.setitem(SearchOptions.__init__.__wrapped__.__kwdefaults__, "max_source_length", 2)
     assert call(write_data(tmp_path / "data"), tmp_path / "runs", "--rows", "base") == 2
     (error,) = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
     assert "Pair 1 of dev has more than 2 tokens" in error
@@ -208,7 +208,7 @@ def test_the_number_of_learned_positions_is_that_of_row_e():
 
 def test_rows_of_the_papers_base_are_the_presets():
     names = ("num_encoder_layers", "num_decoder_layers", "hidden_dim", "intermediate_dim")
-    names += ("num_heads", "key_dim", "dropout", "label_smoothing")
+    names += ("num_heads", "key_dim", "value_dim", "dropout", "label_smoothing")
     for name, row in ROWS.items():
         settings = Table3Settings().row(name)
         expected = {field: getattr(PRESETS[row.preset], field) for field in names}
@@ -224,6 +224,7 @@ def test_rows_of_a_small_base_keep_the_papers_ratio_to_it():
     assert [rows[name].num_decoder_layers for name in ("C1", "C2", "C3")] == [1, 2, 4]
     assert [rows[name].num_heads for name in ("A1", "A2", "A3", "A4")] == [1, 4, 16, 32]
     assert [rows[name].key_dim for name in ("base", "B1", "B2")] == [None, 4, 8]
+    assert [rows[name].value_dim for name in ("base", "B1", "B2")] == [None, 16, 16]
     assert [rows[name].hidden_dim for name in ("C4", "C5", "big")] == [64, 256, 256]
     assert [rows[name].intermediate_dim for name in ("C6", "C7", "big")] == [256, 1024, 1024]
     assert [rows[name].dropout for name in ("base", "D1", "D2", "big")] == [0.2, 0.0, 0.2, 0.3]

@@ -61,8 +61,8 @@ def test_what_is_not_given_is_the_presets():
 
 def test_heads_of_their_own_size_need_not_divide_the_hidden_size():
     with pytest.raises(UserInputError, match="`hidden_dim` must be a multiple of `num_heads`"):
-        TrainingSettings(num_heads=7, key_dim=8)
-    assert TrainingSettings(num_heads=7, key_dim=8, value_dim=8).hidden_dim is None
+        TrainingSettings(num_heads=7, value_dim=8)
+    assert TrainingSettings(num_heads=7, key_dim=8).hidden_dim is None
 
 
 def test_flags_of_the_model_reach_the_model():

@@ -16,6 +16,7 @@ from keras_transformer.argument_checks import (
     known_width,
     python_number,
 )
+from keras_transformer.errors import OUR_CALL_KEYWORDS, refuse_keywords
 from keras_transformer.layers.attention_masks import PADDING, mask_axes
 from keras_transformer.layers.bases.composite_layer import part_seeds
 from keras_transformer.layers.bases.kernel_layer import KernelLayer
@@ -113,6 +114,10 @@ class TransformerLayer(KernelLayer):
             name="feed_forward",
         )
         self.feed_forward_block = self.create_block("feed_forward_block")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        refuse_keywords(type(self).__name__, kwargs, OUR_CALL_KEYWORDS)
+        return super().__call__(*args, **kwargs)
 
     def create_attention(
         self, name: str, inputs_shape: Shape, attention_window: int | None = None

@@ -12,25 +12,17 @@ def check_prompts(
 ) -> None:
     """Refuse prompts that no output could begin with.
 
-    Of a tensor only the shape is looked at: in a compiled search its values are not known.
-
     Args:
-        prompt_ids: the prompts, as of `SequenceGenerator.search`.
+        prompt_ids: the prompts, as of `SequenceGenerator.search`, from `checked_ids`. Of a tensor
+            only the shape is looked at: in a graph its values are not known.
         special_tokens: the `SpecialTokens` of the vocabulary.
         vocabulary_size: number of tokens.
         max_length: number of the model's positions, of which BOS takes the first; None: unlimited.
 
     Raises:
-        ValueError: the ids are not a matrix, a row has more tokens than positions, has something
-            else than tokens, or padding before a token.
+        ValueError: a row has more tokens than positions, has something else than tokens, or padding
+            before a token.
     """
-    if isinstance(prompt_ids, (list, tuple)):
-        prompt_ids = np.array(prompt_ids)
-    if len(prompt_ids.shape) != 2:
-        raise ValueError(
-            "`source_ids` must be prompts, (batch, prompt_length). "
-            f"Received: shape {tuple(prompt_ids.shape)}"
-        )
     length = prompt_ids.shape[1]
     if length is not None and max_length is not None and length >= max_length:
         raise ValueError(

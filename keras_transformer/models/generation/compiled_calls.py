@@ -1,0 +1,76 @@
+"""Functions of arrays, compiled by Keras as it compiles a model's `predict`."""
+
+import functools
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+MOST_GRAPHS = 32  # kept by one object: of the functions and options that were called last
+
+
+class CompiledCalls:
+    """Calls functions of arrays, each compiled when it is first called with some options.
+
+    On TensorFlow a function and its options get a graph for the shapes of their first call, and
+    soon one for all shapes. JAX compiles for each shape. On other backends functions run as they
+    are, without gradients.
+
+    Args:
+        find_variables: returns the `keras.Variable`s that the functions read. Their values may
+            change between calls. If the variables themselves change, all is compiled anew.
+    """
+
+    def __init__(self, find_variables: Callable[[], list[keras.Variable]]) -> None:
+        self._find_variables = find_variables
+        self._variables: list[keras.Variable] = []
+        self._compiled = functools.lru_cache(maxsize=MOST_GRAPHS)(self._compile)
+
+    def __call__(
+        self, function: Callable[..., Any], *arrays: np.ndarray, **options: Hashable
+    ) -> Any:
+        """`function(*arrays, **options)`, a nest of tensors."""
+        variables = self._find_variables()
+        if list(map(id, variables)) != list(map(id, self._variables)):
+            self._variables = variables
+            self._compiled.cache_clear()
+        outputs = self._compiled(function, **options)(*arrays)
+        return keras.tree.map_structure(ops.convert_to_tensor, outputs)
+
+    def _compile(self, function: Callable[..., Any], **options: Hashable) -> Callable[..., Any]:
+        variables = self._variables
+        # JAX makes constants of what a compiled function closes over: weights must be inputs.
+        are_inputs = keras.backend.backend() == "jax"
+
+        def call(inputs: tuple[list[Any], tuple[Any, ...]]) -> Any:
+            values, arrays = inputs
+            if not are_inputs:
+                return function(*arrays, **options)
+            with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
+                return function(*arrays, **options)
+
+        predictor = _Predictor(call)
+
+        def predict(*arrays: np.ndarray) -> Any:
+            values = [variable.value for variable in variables] if are_inputs else []
+            return predictor.predict_on_batch((values, arrays))
+
+        return predict
+
+
+class _Predictor(keras.Model):
+    """A model without weights whose forward pass is a function: Keras compiles its `predict`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(name="compiled_function")
+        self._function = function
+        self.jit_compile = keras.backend.backend() == "jax"  # XLA takes fixed shapes alone
+        self.built = True
+
+    def call(self, inputs: Any) -> Any:
+        return self._function(inputs)
+
+    def __call__(self, inputs: Any) -> Any:
+        return self.call(inputs)  # without the casts, the masks and the longer errors of layers
