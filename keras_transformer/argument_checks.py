@@ -3,7 +3,10 @@
 import math
 import numbers
 from collections.abc import Collection
-from typing import Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _T = TypeVar("_T")
 
@@ -16,6 +19,21 @@ def is_integer(value: object) -> TypeGuard[int]:
 def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a real number, Python's or NumPy's; booleans are none."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def known_values(tensor: Any) -> "np.ndarray | None":
+    """A tensor or a list as a NumPy array; None if it has no values yet, as in a graph."""
+    import keras
+
+    is_tensor = keras.ops.is_tensor(tensor)
+    if is_tensor and keras.backend.backend() == "tensorflow" and not hasattr(tensor, "numpy"):
+        return None  # NumPy would warn of a graph's
+    if isinstance(tensor, keras.KerasTensor):
+        return None
+    try:
+        return keras.ops.convert_to_numpy(tensor)
+    except (NotImplementedError, TypeError, ValueError, RuntimeError):  # one of each backend
+        return None
 
 
 def python_number(value: _T) -> _T:

@@ -1,11 +1,8 @@
 """Ids of tokens as layers get them: of any type, and perhaps wrong."""
 
-from typing import Any
-
-import keras
-import numpy as np
 from keras import ops
 
+from keras_transformer.argument_checks import known_values
 from keras_transformer.types import Tensor
 
 
@@ -37,13 +34,3 @@ def as_ids(inputs: Tensor, vocabulary_size: int) -> Tensor:
                 f"`inputs` must be ids, whole numbers. Received: {values[values % 1 != 0][0]}"
             )
     return ops.cast(inputs, "int32")
-
-
-def known_values(tensor: Tensor) -> np.ndarray[Any, Any] | None:
-    """The values of a tensor, or None where a graph or a trace has none yet."""
-    if isinstance(tensor, keras.KerasTensor):
-        return None
-    try:
-        return ops.convert_to_numpy(tensor)
-    except Exception:  # each backend raises errors of its own for a tensor without values
-        return None

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transformer.argument_checks import known_values
 from keras_transformer.types import Tensor
 
 
@@ -96,11 +97,8 @@ def _fits(shape, expected, or_one=False):
 
 def _refuse_known(is_wrong, labels, size):
     """Raise if a label is known to be wrong; a tensor of a graph has no values yet."""
-    try:
-        is_wrong = ops.convert_to_numpy(is_wrong)
-    except (TypeError, ValueError, RuntimeError):
-        return
-    if is_wrong.any():
+    is_wrong = known_values(is_wrong)
+    if is_wrong is not None and is_wrong.any():
         label = ops.convert_to_numpy(labels)[is_wrong][0]
         raise ValueError(
             f"`y_true` must have ids of the vocabulary, 0 to {size - 1}, at every token that is "

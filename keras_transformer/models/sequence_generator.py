@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transformer.argument_checks import python_number
+from keras_transformer.argument_checks import known_values, python_number
 from keras_transformer.decoding import (
     ForcedPrefix,
     MinimumLength,
@@ -27,7 +27,7 @@ from keras_transformer.errors import explains_search_keywords
 from keras_transformer.losses.cross_entropy import negative_log_likelihood
 from keras_transformer.models.ensemble import Member, layers_of, variables_of
 from keras_transformer.models.generation.compiled_calls import CompiledCalls
-from keras_transformer.models.generation.ids import checked_ids, in_graph, values_of
+from keras_transformer.models.generation.ids import checked_ids, in_graph
 from keras_transformer.models.generation.prompts import check_prompts
 from keras_transformer.models.generation.vocabulary_checks import check_vocabulary
 from keras_transformer.search_options import TRANSLATION, SearchOptions
@@ -272,7 +272,7 @@ class SequenceGenerator:
             ValueError: `temperature`, `top_k` or `top_p` breaks its rule, or as in `search`.
         """
         source_ids, prefix_ids = self._checked(source_ids, prefix_ids)
-        values = values_of(uniforms)
+        values = known_values(uniforms)
         uniforms = ops.convert_to_tensor(uniforms) if values is None else values
         return self._run(
             self._sample,

@@ -138,3 +138,18 @@ def test_rematerialization_changes_no_gradient(mode, rate):
     )
     for expected, found in zip(plain, again, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_float16_scales_the_loss_of_a_built_and_of_a_loaded_model(tmp_path):
+    model = build_transformer(
+        vocabulary_size=9, num_encoder_layers=1, num_decoder_layers=1, hidden_dim=8, **SIZES,
+        dtype="mixed_float16",
+    )  # fmt: skip
+    model.save(tmp_path / "model.keras")
+    for each in (model, keras.saving.load_model(tmp_path / "model.keras")):
+        each.compile("adam", "sparse_categorical_crossentropy")
+        assert each.dtype_policy.name == "mixed_float16"
+        assert isinstance(each.optimizer, keras.optimizers.LossScaleOptimizer)
+    plain, _ = two_models()
+    plain.compile("adam", "sparse_categorical_crossentropy")
+    assert not isinstance(plain.optimizer, keras.optimizers.LossScaleOptimizer)

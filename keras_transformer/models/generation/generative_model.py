@@ -30,6 +30,9 @@ class GenerativeModel(keras.Model):
 
     def __init__(self, inputs: Any, outputs: Any, name: str | None = None, **kwargs: Any) -> None:
         super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
+        # By the model's own policy `compile` decides whether the loss is scaled, as float16 needs.
+        policies = [layer.dtype_policy for layer in self.layers if layer.weights]
+        self.dtype_policy = policies[0] if policies else self.dtype_policy
         self._generator: SequenceGenerator | None = None
 
     @takes_search_options()

@@ -2,27 +2,16 @@
 
 from typing import Any
 
-import keras
 import numpy as np
 from keras import ops
 
+from keras_transformer.argument_checks import known_values
 from keras_transformer.types import Tensor
 
 
 def in_graph() -> bool:
     """Whether operations are written into a graph or a trace, instead of being done."""
-    return values_of(ops.zeros(())) is None
-
-
-def values_of(tensor: Any) -> np.ndarray | None:
-    """A tensor or a list as a NumPy array; None if it has no values yet, as in a graph."""
-    is_graphs = keras.backend.backend() == "tensorflow" and not hasattr(tensor, "numpy")
-    if keras.backend.is_keras_tensor(tensor) or (ops.is_tensor(tensor) and is_graphs):
-        return None  # NumPy would warn of them
-    try:
-        return ops.convert_to_numpy(tensor)
-    except (NotImplementedError, TypeError, ValueError):
-        return None
+    return known_values(ops.zeros(())) is None
 
 
 def checked_ids(name: str, ids: Any, vocabulary_size: int | None = None) -> Tensor:
@@ -38,7 +27,7 @@ def checked_ids(name: str, ids: Any, vocabulary_size: int | None = None) -> Tens
     """
     if isinstance(ids, (list, tuple)):
         _check_rows(name, ids)
-    values = values_of(ids)
+    values = known_values(ids)
     tensor = ops.convert_to_tensor(ids) if values is None else values
     if len(tensor.shape) != 2:
         raise ValueError(
