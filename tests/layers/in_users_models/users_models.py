@@ -1,7 +1,7 @@
 """Models as users make them of the layers; as a program it loads what a folder has of them.
 
-`python -m tests.layers.users_models FOLDER` prints, as JSON, by how much the predictions of what it
-loads are off, or what went wrong.
+`python -m tests.layers.in_users_models.users_models FOLDER` prints, as JSON, by how much the
+predictions of what it loads are off, or what went wrong.
 """
 
 import functools
@@ -89,10 +89,7 @@ CASES = {
         [ids(4), ids(6)],
         lambda model, *pair: model(dict(zip(("source_ids", "target_ids"), pair, strict=True))),
     ),
-    "a translator": Case(
-        lambda: Translator(),
-        [ids(4), ids(6)],
-    ),
+    "a translator": Case(lambda: Translator(), [ids(4), ids(6)]),
 }
 
 
@@ -282,6 +279,6 @@ def main(folder):
 
 if __name__ == "__main__":
     # Not as `__main__`: the classes are those that the models name.
-    from tests.layers import users_models
+    from tests.layers.in_users_models import users_models
 
     users_models.main(sys.argv[1])

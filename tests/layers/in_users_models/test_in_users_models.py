@@ -13,9 +13,17 @@ import pytest
 from keras import ops
 
 from keras_transformer import layers
-from tests.layers.users_models import CASES, HIDDEN, KINDS, VOCABULARY, WAYS, inputs_of, why_not
+from tests.layers.in_users_models.users_models import (
+    CASES,
+    HIDDEN,
+    KINDS,
+    VOCABULARY,
+    WAYS,
+    inputs_of,
+    why_not,
+)
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[3]
 BACKEND = keras.backend.backend()
 TOLERANCE = 1e-6
 ALL = [(name, kind, way) for name in CASES for kind in KINDS for way in WAYS]
@@ -54,7 +62,7 @@ def check_in_a_new_process(folder, chosen):
         models[name, kind].append(way)
     for number, ((name, kind), ways) in enumerate(models.items()):
         write(folder / str(number), name, kind, ways)
-    command = [sys.executable, "-m", "tests.layers.users_models", str(folder)]
+    command = [sys.executable, "-m", "tests.layers.in_users_models.users_models", str(folder)]
     environment = {**os.environ, "KERAS_BACKEND": BACKEND}
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
