@@ -30,6 +30,7 @@ def source_ids(batch_size, length):
 def compiled_and_eager(dtype):
     """Outputs of both searches and of the score, compiled and not, as lists of arrays."""
     model = build(dtype=dtype)
+    model.run_eagerly = True  # a generator alone; it has no say in a graph
     generator = SequenceGenerator(model)
     ids = source_ids(3, 5)
     greedy = functools.partial(generator.search, options=SearchOptions(beam_size=1))

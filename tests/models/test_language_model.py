@@ -221,8 +221,9 @@ def test_outputs_end_where_learned_positions_do():
 
 
 def test_a_search_runs_compiled():
-    generator = SequenceGenerator(build(num_decoder_layers=1))
-    options = SearchOptions(beam_size=2, extra_length=3)
+    model = build(num_decoder_layers=1)
+    model.run_eagerly = True  # a generator alone; it has no say in a graph
+    generator, options = SequenceGenerator(model), SearchOptions(beam_size=2, extra_length=3)
     expected_ids, expected_scores = to_numpy(generator.search(PROMPTS, options=options))
     ids, scores = compiled(lambda prompts: generator.search(prompts, options=options), PROMPTS)
     assert ids.tolist() == expected_ids.tolist()

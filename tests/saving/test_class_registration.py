@@ -52,6 +52,8 @@ def run(program, *arguments, options=()):
         "keras, keras_transformer",
         pytest.param("keras_transformer.metrics, keras", marks=pytest.mark.slow),
         "keras_transformer.losses, keras",
+        "keras_transformer.decoding, keras",
+        pytest.param("keras_transformer.models, keras", marks=pytest.mark.slow),
         pytest.param("keras_transformer.schedules, keras", marks=pytest.mark.slow),
     ],
 )
