@@ -1,4 +1,4 @@
-"""docs/coming_from_keras_hub.md, and the errors about the names on its left."""
+"""docs/keras/coming_from_keras_hub.md, and the errors about the names on its left."""
 
 import dataclasses
 import inspect
@@ -11,7 +11,7 @@ from keras_transformer import SearchOptions, SequenceGenerator, Translator, erro
 from keras_transformer.text import SentencePieceTokenizer
 from tests.pages.page import Page
 
-PAGE = Page("docs/coming_from_keras_hub.md")
+PAGE = Page("docs/keras/coming_from_keras_hub.md")
 # The left and the right of each row of the tables.
 ROWS = [line.split("|")[1:3] for line in PAGE.text.splitlines() if line.startswith("| `")]
 LAYERS = (layers.TransformerEncoderLayer, layers.TransformerDecoderLayer)
