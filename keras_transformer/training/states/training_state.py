@@ -73,7 +73,7 @@ class TrainingState:
 
     def _restore_base(self, model: keras.Model) -> None:
         base = self.path.with_name(BASE)
-        if RunChecksums(base.parents[1]).is_damaged(base):
+        if not base.is_file() or RunChecksums(base.parents[1]).is_damaged(base):
             raise UserInputError(f"{base} is missing or damaged. {ADVICE}")
         load_weights(model, base)
 
