@@ -17,7 +17,7 @@ from keras_transformer.files.weight_files import WeightFile
 from keras_transformer.files.whole_files import write_bytes
 from keras_transformer.runs.run_checkpoints import BASE
 from keras_transformer.runs.run_checksums import keeping_in_run
-from keras_transformer.types import PathLike
+from keras_transformer.types import PathLike, Shape
 
 _GROUP = "lora/"  # of everything in a file of adapters
 _ADAPTER = "lora_"  # as Keras names the variables
@@ -127,21 +127,34 @@ def merge_adapters(
     """
     variables = {variable.path: variable for variable in model.variables}
     for name in sorted(_matrices(files[-1])):
-        matrix = variables.get(name)
-        total = 0.0
+        if name not in variables:
+            raise _of_another_model(paths[-1], name)
+        matrix = variables[name]
+        total = keras.ops.convert_to_numpy(matrix).astype("float64")
         for path, datasets in zip(paths, files, strict=True):
-            a, b, scale = _adapter(datasets, name)
-            fits = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]
-            if matrix is None or not fits or (len(a), b.shape[1]) != matrix.shape:
-                raise UserInputError(f"The adapters {path} are of another model: `{name}` differs.")
-            change = scale * (a.astype("float64") @ b.astype("float64"))
-            if not np.isfinite(change).all():
-                raise UserInputError(
-                    f"The weights {path} are not finite numbers: they are damaged, or their "
-                    "training has diverged."
-                )
-            total = total + change
-        matrix.assign(keras.ops.convert_to_numpy(matrix).astype("float64") + total / len(files))
+            total += _change(path, datasets, name, matrix.shape) / len(files)
+        matrix.assign(total)
+
+
+def _change(
+    path: PathLike, datasets: Mapping[str, h5py.Dataset], name: str, shape: Shape
+) -> np.ndarray:
+    """What a file's adapter adds to a matrix of a shape."""
+    a, b, scale = _adapter(datasets, name)
+    fits = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]
+    if not fits or (len(a), b.shape[1]) != tuple(shape):
+        raise _of_another_model(path, name)
+    change = scale * (a.astype("float64") @ b.astype("float64"))
+    if not np.isfinite(change).all():
+        raise UserInputError(
+            f"The weights {path} are not finite numbers: they are damaged, or their training has "
+            "diverged."
+        )
+    return change
+
+
+def _of_another_model(path: PathLike, name: str) -> UserInputError:
+    return UserInputError(f"The adapters {path} are of another model: `{name}` differs.")
 
 
 def _matrices(datasets: Mapping[str, h5py.Dataset]) -> set[str]:
