@@ -13,6 +13,7 @@ from keras_transformer.runs.run_records import BestRecord
 from keras_transformer.types import PathLike
 
 WEIGHTS = ".weights.h5"
+BASE = f"base{WEIGHTS}"
 STATE = ".state.npz"
 
 
@@ -20,7 +21,8 @@ class RunCheckpoints:
     """The checkpoints of a run: `run.checkpoints` of a `RunDirectory`.
 
     Each step that was saved has a file of weights, which translate, and the latest ones also a
-    file of the training's state, from which it resumes.
+    file of the training's state, from which it resumes. Of a training with LoRA these files hold
+    the adapters alone, and `base.weights.h5` the weights that they change.
 
     Args:
         run_path: the run directory.
@@ -37,6 +39,7 @@ class RunCheckpoints:
 
     def __init__(self, run_path: PathLike, checksums: RunChecksums) -> None:
         self.directory = Path(run_path) / CHECKPOINTS
+        self.base_path = self.directory / BASE  # the weights that adapters of LoRA change
         self.best_path = self.directory / f"best{WEIGHTS}"  # with the best validation value
         self.best_record_path = self.directory / "best.json"
         self._checksums = checksums

@@ -48,7 +48,8 @@ class RunDirectory:
                           when the training goes on; in a preset it may be model.safetensors
     checkpoints/          step-00000500.weights.h5 (the last n and the best n), best.weights.h5,
                           best.json, averages such as average-last-5-step-00000500.weights.h5;
-                          step-00000500.state.npz (the last two), from which a training resumes
+                          step-00000500.state.npz (the last two), from which a training resumes;
+                          base.weights.h5, which the adapters of a training with LoRA change
     tensorboard/          event files
     engines/              exports of `keras-transformer translate --engine`, made when needed
     metrics.csv  validation.csv  layers.csv  samples.txt  scores.json  checksums.json
@@ -308,7 +309,7 @@ class RunDirectory:
         return to_record(path, settings, dict[str, Any], ADVICE)
 
     def publish(self, checkpoint: PathLike | None = None) -> None:
-        """Copy weights to `model.weights.h5`, the weights that translate.
+        """Copy weights to `model.weights.h5`, the weights that translate; adapters are merged.
 
         Args:
             checkpoint: the file. None: the best checkpoint, or the last if none was ranked.
@@ -319,7 +320,12 @@ class RunDirectory:
         path = self.checkpoints.best_or_last() if checkpoint is None else checkpoint
         if path is None:
             raise UserInputError(f"The run {self.path} holds no weights yet.")
-        self.checksums.copy(path, self.weights_path)
+        if self.checkpoints.base_path.is_file():
+            from keras_transformer.runs.model_weights import save_weights
+
+            save_weights(self.load_model(path), self.weights_path)
+        else:
+            self.checksums.copy(path, self.weights_path)
 
     def remove_results(self, names: Iterable[str] = ()) -> None:
         """Remove the final weights, their scores and further files: the training goes on."""
@@ -333,7 +339,8 @@ class RunDirectory:
 
     def needed_names(self) -> list[str]:
         """Names of files that must be there if they have a checksum."""
-        return [path.name for path in self._needed_paths()]
+        base = [self.checkpoints.base_path] if self.checkpoints.paths() else []
+        return [path.name for path in (*self._needed_paths(), *base)]
 
     def _needed_paths(self) -> tuple[Path, ...]:
         return (

@@ -5,10 +5,11 @@ from pathlib import Path
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json
-from keras_transformer.files.weight_files import weight_file
+from keras_transformer.files.weight_files import open_weights, weight_file
 from keras_transformer.layers import PositionalEmbedding
 from keras_transformer.models import GenerativeModel
 from keras_transformer.models.architecture import load_architecture
+from keras_transformer.runs.adapter_weights import base_of, holds_adapters, load_adapters
 from keras_transformer.runs.model_weights import count_weights, load_weights
 from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
 from keras_transformer.runs.safetensors_weights import (
@@ -37,6 +38,11 @@ def load_run_model(
         return model
     with weight_file(weights) as content:
         checksums.check_file(weights, content, _OTHER_WEIGHTS)
+        with open_weights(weights, content) as datasets:
+            if holds_adapters(datasets):
+                model = load_run_model(path, checksums, base_of(weights), rates)
+                load_adapters(model, weights, datasets)
+                return model
         model = _make_model(path, checksums, rates, count_weights(weights, content), weights)
         load_weights(model, weights, content)
     return model

@@ -23,7 +23,7 @@ from keras_transformer.training.cost.transformer_flops import TransformerFlops
 from keras_transformer.training.determinism import make_reproducible
 from keras_transformer.training.devices.device_start import start_devices
 from keras_transformer.training.devices.devices import Devices
-from keras_transformer.training.fine_tuning import freeze
+from keras_transformer.training.fine_tuning import enable_lora, freeze
 from keras_transformer.training.fit_record import FitRecord
 from keras_transformer.training.probe import ProbeRecord, probe
 from keras_transformer.training.states.averaging import average_best, average_checkpoints
@@ -58,6 +58,7 @@ __all__ = [
     "average_best",
     "average_checkpoints",
     "cost_table",
+    "enable_lora",
     "freeze",
     "load_weights",
     "make_reproducible",

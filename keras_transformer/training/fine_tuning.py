@@ -1,12 +1,15 @@
-"""Fine-tuning: freezing parts of a model."""
+"""Fine-tuning: freezing parts of a model, and adapters of low rank."""
 
 import fnmatch
 from collections.abc import Iterable
 
 import keras
 
+from keras_transformer.argument_checks import check_positive_int, check_positive_number
 from keras_transformer.errors import UserInputError
+from keras_transformer.layers.bases.composite_layer import CompositeLayer
 from keras_transformer.models import TransformerStacks
+from keras_transformer.runs.adapter_weights import adapters_of, is_adapter
 
 PARTS = ("encoder", "decoder", "embeddings")
 
@@ -53,6 +56,68 @@ def freeze(model: keras.Model, patterns: Iterable[str]) -> list[str]:
     for name in frozen:
         layers[name].trainable = False
     return [name for name in layers if not layers[name].trainable]
+
+
+def enable_lora(model: keras.Model, rank: int, lora_alpha: float | None = None) -> None:
+    """Freeze a model, and give it trainable adapters of low rank (LoRA). Call it before `compile`.
+
+    Each matrix W of attention's projections, of feed-forward networks and of embeddings is used as
+    W + lora_alpha / rank * A B. The adapters A (inputs, rank) and B (rank, outputs) alone are
+    trained; B begins as 0, so the model begins as it was. Layers that `freeze` froze before get
+    none. A training in a `TrainingRun` saves the adapters alone in its checkpoints, and all that
+    loads or averages these merges them into the weights.
+
+    Args:
+        model: a model from `build_transformer` or `build_language_model`, with trained weights, or
+            any functional model of this package's layers; its other layers are frozen.
+        rank: positive integer; 4 to 16 are usual.
+        lora_alpha: positive number; None: `rank`.
+
+    Raises:
+        ValueError: `rank` or `lora_alpha` is not positive.
+        UserInputError: no layer can have adapters, the model has them already, a matrix has a
+            constraint, or it is quantized.
+
+    Example:
+        >>> from keras_transformer.models import build_transformer
+        >>> model = build_transformer("tiny", vocabulary_size=100)
+        >>> enable_lora(model, rank=2)
+        >>> {weight.name for weight in model.trainable_weights if "encoder" in weight.path} == {
+        ...     "lora_kernel_a", "lora_kernel_b"
+        ... }
+        True
+
+    Reference: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021.
+    """
+    check_positive_int("rank", rank)
+    if lora_alpha is not None:
+        check_positive_number("lora_alpha", lora_alpha)
+    layers = [each for each in model.layers if isinstance(each, CompositeLayer) and each.trainable]
+    matrices = [
+        part for each in layers for part in each._flatten_layers() if hasattr(part, "lora_enabled")
+    ]
+    if not matrices:
+        raise UserInputError(
+            "`model` must have attention, feed-forward networks or embeddings of keras_transformer "
+            f"that are not frozen. Received: {', '.join(layer.name for layer in model.layers)}"
+        )
+    if adapters_of(model):
+        raise UserInputError("`enable_lora` must be called once. Received: a model with adapters")
+    for part in matrices:
+        names = ("kernel_constraint", "embeddings_constraint", "quantization_mode")
+        given = [f"{name}={value}" for name in names if (value := getattr(part, name, None))]
+        if given:
+            raise UserInputError(
+                "A matrix with adapters can have no constraint and cannot be quantized. Received: "
+                f"{part.path} with {given[0]}"
+            )
+    for layer in model.layers:
+        if layer in layers:
+            layer.enable_lora(rank, lora_alpha)
+        else:
+            layer.trainable = False
+    for weight in model.weights:
+        weight.trainable = is_adapter(weight)
 
 
 def _parts(layers: TransformerStacks) -> dict[str, list[str]]:

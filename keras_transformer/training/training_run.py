@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -19,7 +20,9 @@ from keras_transformer.argument_checks import (
 from keras_transformer.command_line.training_options import TrainingOptions
 from keras_transformer.data import BatchReader
 from keras_transformer.data.batches.batch_rows import Batch
+from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import say
+from keras_transformer.runs.adapter_weights import adapters_of, trains_adapters_alone
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_lock import run_lock
 from keras_transformer.search_options import SearchKeywords, SearchOptions, search_over
@@ -72,6 +75,8 @@ class TrainingRun:
         overwrite: whether to replace the run in the directory.
         origin: path of a run to start from.
         check_origin: called with the `RunDirectory` of `origin`; may raise to refuse it.
+        needs_origin: whether to refuse to begin without `origin`, as adapters (LoRA) are of use in
+            a trained model alone.
         settings: the training's settings, JSON-compatible. They must stay the same on a resume.
         may_change: names of settings that may differ on a resume.
         seed: seed of the weights and the dropout.
@@ -144,6 +149,7 @@ class TrainingRun:
         overwrite: bool = False,
         origin: PathLike | None = None,
         check_origin: Callable[[RunDirectory], object] | None = None,
+        needs_origin: bool = False,
         settings: dict[str, Any] | None = None,
         may_change: Sequence[str] = (),
         seed: int = 1,
@@ -174,6 +180,7 @@ class TrainingRun:
         self.resume = resume
         self.overwrite = overwrite
         self.check_origin = check_origin
+        self.needs_origin = needs_origin
         self.settings = {} if settings is None else settings
         self.may_change = may_change
         self.seed = seed
@@ -235,6 +242,11 @@ class TrainingRun:
                 resume=self.resume,
             )
             self.origin = open_origin(self._origin_path, self.directory, self.state, self.resume)
+            if self.needs_origin and not self.earlier:
+                raise UserInputError(
+                    "`lora_rank` adapts a trained model: name its run with --from RUN. Received: "
+                    "no run to start from"
+                )
             if self.origin and self.check_origin:
                 self.check_origin(self.origin)
             slices = self._given_accumulate
@@ -436,6 +448,14 @@ class TrainingRun:
         parts = self.devices.replicas * self.accumulate
         slices = f", a step in {parts} parts" if parts > 1 else ""
         self.say(size, f"{self.devices.description}, {precision}{slices}")
+        if trains_adapters_alone(model):
+            ranks = {adapter.layer.lora_rank for adapter in adapters_of(model)}
+            trained = sum(math.prod(each.shape) for each in model.trainable_variables)
+            total = model.count_params()
+            self.say(
+                f"LoRA of rank {', '.join(map(str, sorted(ranks)))}: {trained:,} of {total:,} "
+                f"weights are trained ({100 * trained / total:.1f} %)"
+            )
 
     def _try_largest_batch(self, model: keras.Model, train: BatchReader) -> None:
         """Run the probe, which advises no change of what is taken over from a run."""

@@ -5,6 +5,8 @@ import typing
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
+import keras
+
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
@@ -12,6 +14,7 @@ from keras_transformer.settings import SettingValue, setting
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentencepiece_tokenizer import check_symbols
 from keras_transformer.training.cost.device_speed import model_precision
+from keras_transformer.training.fine_tuning import enable_lora, freeze
 from keras_transformer.training.training_settings import ARCHITECTURE_SETTINGS, TrainingSettings
 
 # What a training that starts from a run takes from there, with the model and the tokenizers.
@@ -102,6 +105,15 @@ class TranslationSettings(TrainingSettings):
     freeze: str | None = setting(
         None, "parts not to train: encoder, decoder, embeddings or names like decoder_layer_*"
     )
+    lora_rank: int | None = setting(
+        None, "with --from: train adapters of this rank alone (LoRA), such as 8", minimum=1
+    )
+    lora_alpha: float | None = setting(
+        None,
+        "the adapters count lora-alpha / lora-rank times; none: lora-rank",
+        minimum=1e-6,
+        below=1e6,
+    )
     ema: bool = setting(False, "validate and keep a moving average of the weights")
     ema_momentum: float = setting(
         0.99,
@@ -160,6 +172,11 @@ class TranslationSettings(TrainingSettings):
         if self.best_by == "bleu":  # one ranking has BLEU of one tokenizer
             may_change = tuple(name for name in self.may_change if name != "bleu_tokenize")
             object.__setattr__(self, "may_change", may_change)
+        if self.lora_rank is not None and self.optimizer != "adam":
+            raise UserInputError(
+                "`optimizer` must be adam with `lora_rank`: Muon is for whole matrices. Received: "
+                f"optimizer={self.optimizer!r}, lora_rank={self.lora_rank}"
+            )
         if self.source_tokenizer and not self.tokenizer:
             raise UserInputError(
                 "`source_tokenizer` needs `tokenizer`, that of the target. Received: "
@@ -180,6 +197,11 @@ class TranslationSettings(TrainingSettings):
                 "`ema_momentum` is of the moving average: it needs `ema`. Received: "
                 f"ema_momentum={self.ema_momentum}, ema=False"
             )
+        if "lora_alpha" in names and self.lora_alpha is not None and self.lora_rank is None:
+            raise UserInputError(
+                "`lora_alpha` is of adapters: it needs `lora_rank`. Received: "
+                f"lora_alpha={self.lora_alpha}, lora_rank=None"
+            )
 
     @classmethod
     def merge(
@@ -187,8 +209,11 @@ class TranslationSettings(TrainingSettings):
     ) -> dict[str, SettingValue]:
         """Merge two layers of values, of which `upper` takes precedence.
 
-        If `upper` has another preset, values of `lower` that came from its preset are dropped.
+        If `upper` has another preset, values of `lower` that came from its preset are dropped. If
+        it turns LoRA on, the optimizer is Adam unless it says otherwise.
         """
+        if upper.get("lora_rank") is not None:
+            upper = {"optimizer": "adam", **upper}
         old = lower.get("preset")
         if isinstance(old, str) and old in PRESETS and upper.get("preset", old) != old:
             given_by_preset = cls.preset_values(old).items()
@@ -240,6 +265,24 @@ class TranslationSettings(TrainingSettings):
     def frozen_layers(self) -> list[str]:
         """The names that `training.freeze` takes."""
         return (self.freeze or "").split()
+
+    def choose_trained_weights(self, model: keras.Model) -> None:
+        """Freeze layers, and add adapters to the others, as `freeze` and `lora_rank` say.
+
+        Args:
+            model: a model from `build_transformer`, before `compile`.
+
+        Raises:
+            UserInputError: as `training.freeze` and `training.enable_lora`.
+        """
+        freeze(model, self.frozen_layers())
+        if self.lora_rank is not None:
+            enable_lora(model, self.lora_rank, self.lora_alpha)
+
+    @property
+    def needs_origin(self) -> bool:
+        """Whether the training must start from a run."""
+        return self.lora_rank is not None
 
     @property
     def monitor(self) -> str:

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
                 **models.vocabulary_options(source_tokenizer, tokenizer),
                 **settings.model_options(source_tokenizer, tokenizer),
             )
-            training.freeze(model, settings.frozen_layers())
+            settings.choose_trained_weights(model)
             trainer = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
             loss = losses.LabelSmoothingCrossEntropy(**settings.loss_options(tokenizer))
             stacks = models.TransformerStacks.of(model)

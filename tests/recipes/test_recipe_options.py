@@ -99,9 +99,9 @@ def test_recipes_train_with_the_r_drop_that_they_are_given():
         assert "run.accumulate, r_drop=settings.r_drop)" in path.read_text(), path
 
 
-def test_recipes_freeze_the_layers_that_they_are_told_to():
-    recipes = recipes_with_setting("freeze")
+def test_recipes_train_the_weights_that_they_are_told_to():
+    recipes = recipes_with_setting("lora_rank")
     assert {"distilled", "multi30k_en_de", "table3"} <= set(recipes)
     for recipe in recipes:
         text = (ROOT / "recipes" / recipe / "train.py").read_text()
-        assert "training.freeze(model, settings.frozen_layers())" in text, recipe
+        assert "settings.choose_trained_weights(model)" in text, recipe

@@ -21,7 +21,7 @@ from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import Perplexity, StepLoss
 from keras_transformer.models import build_language_model
 from keras_transformer.optimizers import transformer_adam
-from keras_transformer.training import TrainingRun
+from keras_transformer.training import TrainingRun, enable_lora
 from tests.forked_processes import fill_the_disk, serve
 from tests.training.small_training import WORK, TokenizerStub
 from tests.training.small_training import batches as token_batches
@@ -127,12 +127,14 @@ def batches(start=0):
             yield {"token_ids": ids}, labels, weights
 
 
-def make_model(ema, loss_scale):
+def make_model(ema, loss_scale, lora):
     # A decoder alone has every kind of dropout and of weight, and is traced in half the time.
     model = build_language_model(
         "tiny", vocabulary_size=12, hidden_dim=8, intermediate_dim=16, num_heads=2,
         num_decoder_layers=1, dropout=0.2,
     )  # fmt: skip
+    if lora:
+        enable_lora(model, 2)
     average = {"use_ema": True, "ema_momentum": 0.75, "cooldown": 0.5} if ema else {}
     optimizer = transformer_adam(8, 5, 0.5, **average)
     if loss_scale:
@@ -149,6 +151,7 @@ def train(
     save_every=4,
     ema=False,
     loss_scale=False,
+    lora=False,
     at=None,
     tensorboard=False,
     show_progress=False,
@@ -173,7 +176,7 @@ def train(
         deterministic=True,
         **options,
     ) as run:
-        model = make_model(ema, loss_scale)
+        model = make_model(ema, loss_scale, lora)
         run.begin(
             model,
             validation=batches(),

@@ -1,12 +1,13 @@
-"""What is frozen, and that it stays as it was."""
+"""What is frozen, and that it stays as it was; what has adapters."""
 
 import keras
 import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.models import build_transformer
-from keras_transformer.training import freeze
+from keras_transformer.layers import TransformerEncoderLayer
+from keras_transformer.models import build_language_model, build_transformer
+from keras_transformer.training import enable_lora, freeze
 
 
 def model(**options):
@@ -82,3 +83,78 @@ def test_something_must_be_left_to_train():
     freeze(network, ["encoder", "decoder"])
     with pytest.raises(UserInputError, match="none is left to train"):
         freeze(network, ["embeddings"])
+
+
+def test_adapters_are_all_that_lora_trains():
+    network = model(use_bias=True, dropout=0.0)
+    ids = np.array([[3, 4, 5]], "int32")
+    before = np.array(network({"source_ids": ids, "target_ids": ids}))
+    enable_lora(network, 2)
+    names = [weight.name for weight in network.trainable_weights]
+    assert set(names) == {
+        "lora_embeddings_a", "lora_embeddings_b", "lora_kernel_a", "lora_kernel_b"
+    }  # fmt: skip
+    # Of the embeddings, and of each layer: two projections of self-attention, three of attention
+    # to the encoder, two maps.
+    assert len(names) == 2 * (1 + 2 * 4 + 2 * 7)
+    after = np.array(network({"source_ids": ids, "target_ids": ids}))
+    np.testing.assert_allclose(after, before, atol=1e-6)
+
+
+def test_lora_leaves_out_what_is_frozen():
+    network = model()
+    freeze(network, ["encoder", "embeddings"])
+    enable_lora(network, 2)
+    owners = {weight.path.split("/")[0] for weight in network.trainable_weights}
+    assert owners == {"decoder_layer_1", "decoder_layer_2"}
+    assert not any("lora" in w.path for w in network.weights if "decoder" not in w.path)
+
+
+def test_lora_on_a_language_model():
+    sizes = {"hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2, "vocabulary_size": 12}
+    network = build_language_model(num_decoder_layers=1, **sizes)
+    enable_lora(network, rank=2, lora_alpha=4)
+    assert len(network.trainable_weights) == 2 * (1 + 4)
+
+
+def constrained():
+    inputs = keras.Input((3, 8))
+    layer = TransformerEncoderLayer(8, 2, kernel_constraint=keras.constraints.MaxNorm(1))
+    return keras.Model(inputs, layer(inputs))
+
+
+def quantized():
+    network = model()
+    network.quantize("int8")
+    return network
+
+
+def adapted():
+    network = model()
+    enable_lora(network, 2)
+    return network
+
+
+def dense():
+    inputs = keras.Input((3,))
+    return keras.Model(inputs, keras.layers.Dense(3, name="logits")(inputs))
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (model, {"rank": 0}, "`rank` must be a positive integer. Received: rank=0"),
+        (model, {"rank": 2.5}, "`rank` must be a positive integer. Received: rank=2.5"),
+        (model, {"rank": 2, "lora_alpha": -1}, "`lora_alpha` must be .*Received: lora_alpha=-1"),
+        (adapted, {"rank": 2}, "`enable_lora` must be called once"),
+        (dense, {"rank": 2}, "must have attention, feed-forward .*Received: .*logits"),
+        (constrained, {"rank": 2}, "can have no constraint .*with kernel_constraint="),
+        (quantized, {"rank": 2}, "cannot be quantized. Received: .* with quantization_mode=int8"),
+    ],
+)
+def test_models_that_lora_does_not_suit(make, options, message):
+    network = make()
+    before = [weight.path for weight in network.trainable_weights]
+    with pytest.raises(ValueError, match=message):
+        enable_lora(network, **options)
+    assert [weight.path for weight in network.trainable_weights] == before

@@ -71,6 +71,7 @@ FEWER = {
     '"runs/by_bleu", minutes=60': '"runs/by_bleu", steps=2, save_every=2, tensorboard=False',
     '"runs/divided", steps=100_000, replicas=4': '"runs/divided", steps=2, replicas=2',
     '"runs/tuned", steps=2000': '"runs/tuned", steps=2, tensorboard=False',
+    '"runs/domain", steps=1000': '"runs/domain", steps=2, tensorboard=False',
     "every=5": "every=1",
 }
 TWO_CPUS = """\
@@ -95,5 +96,5 @@ def test_the_page_runs_from_top_to_bottom(server, tmp_path):
     code, errors, _ = server.run(path=str(path))
     assert code == 0, errors
     runs = sorted(path.parent.glob("runs/*/metrics.csv"))
-    assert [run.parent.name for run in runs] == ["by_bleu", "divided", "mine", "tuned"]
+    assert [run.parent.name for run in runs] == ["by_bleu", "divided", "domain", "mine", "tuned"]
     assert "val_bleu" in (path.parent / "runs/by_bleu/validation.csv").read_text("utf-8")

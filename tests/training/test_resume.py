@@ -52,7 +52,9 @@ def test_stopped_in_an_epoch_in_a_validation_and_between_them(trainings, whole, 
     [
         ("tensorflow", {"ema": True, "loss_scale": True}),
         ("tensorflow", {"mode": "max", "patience": 2}),
+        ("tensorflow", {"lora": True}),
         ("jax", {"ema": True}),
+        ("jax", {"ema": True, "lora": True}),
     ],
 )
 def test_killed_at_many_file_operations(trainings, tmp_path, backend, options, random_seed):

@@ -175,3 +175,14 @@ def test_a_training_from_a_run_has_its_search(trained_run, tmp_path):
         options = TrainingOptions.from_arguments(arguments, TranslationSettings, "train")
         found.append((options.settings.beam_size, options.settings.alpha))
     assert found == [(6, 1.0), (2, 1.0)]
+
+
+def test_adapters_of_a_run_trained_by_muon_are_updated_by_adam():
+    muon = TranslationSettings(optimizer="muon").to_dict()
+    settings = TranslationSettings.from_dict(TranslationSettings.merge(muon, {"lora_rank": 8}))
+    assert settings.optimizer_options()["optimizer"] == "adam"
+    assert settings.needs_origin
+    with pytest.raises(UserInputError, match="`optimizer` must be adam with `lora_rank`"):
+        TranslationSettings(optimizer="muon", lora_rank=8)
+    merged = TranslationSettings.merge(muon, {"lora_rank": None, "seed": 2})
+    assert TranslationSettings.from_dict(merged).optimizer == "muon"

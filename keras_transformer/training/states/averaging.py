@@ -5,13 +5,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import h5py
+import keras
 import numpy as np
 
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.weight_files import make_weight_file, open_weights
 from keras_transformer.files.whole_files import write_bytes
+from keras_transformer.runs.adapter_weights import holds_adapters, merge_adapters
+from keras_transformer.runs.model_weights import save_weights
 from keras_transformer.runs.run_checksums import keeping_in_run
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import PathLike
 
 
@@ -19,7 +23,8 @@ def average_checkpoints(paths: Sequence[PathLike], destination: PathLike) -> Non
     """Write the arithmetic mean of weight files, computed in float64, one tensor at a time.
 
     Only the model's floating-point weights are averaged. Integers, such as the state of random
-    generators, are taken from the last file; an optimizer's variables are left out.
+    generators, are taken from the last file; an optimizer's variables are left out. Of adapters of
+    LoRA the mean is that of the merged weights, and the file has these.
 
     Args:
         paths: `.weights.h5` files of one model, oldest first.
@@ -27,7 +32,8 @@ def average_checkpoints(paths: Sequence[PathLike], destination: PathLike) -> Non
 
     Raises:
         UserInputError: `paths` is empty, a file cannot be read or is refused (see `open_weights`),
-            weights are not finite, or the files are of different models.
+            weights are not finite, the files are of different models, or adapters are not in the
+            checkpoints of one run.
     """
     if not paths:
         raise UserInputError("No checkpoints to average.")
@@ -35,6 +41,10 @@ def average_checkpoints(paths: Sequence[PathLike], destination: PathLike) -> Non
         files = [_of_model(stack.enter_context(open_weights(path))) for path in paths]
         for path, file in zip(paths, files, strict=True):
             _check_alike(path, file, paths[-1], files[-1])
+        if holds_adapters(files[-1]):
+            model = _base_model(paths)
+            merge_adapters(model, paths, files)
+            return save_weights(model, destination)
         content = make_weight_file(_means(paths, files))
     write_bytes(destination, content.getbuffer(), keeping_in_run(destination))
 
@@ -76,6 +86,18 @@ def average_best(
     best = min(values, key=values.__getitem__)
     average_checkpoints(paths[-best:], destination)
     return best
+
+
+def _base_model(paths: Sequence[PathLike]) -> keras.Model:
+    """The model that the adapters in some files change."""
+    directories = {Path(path).resolve().parent for path in paths}
+    if len(directories) > 1:
+        raise UserInputError(
+            "Adapters must be checkpoints of one run to be averaged. Received: files in "
+            f"{', '.join(sorted(map(str, directories)))}"
+        )
+    run = RunDirectory.open(directories.pop().parent)
+    return run.load_model(run.checkpoints.base_path)
 
 
 def _of_model(datasets: dict[str, h5py.Dataset]) -> dict[str, h5py.Dataset]:

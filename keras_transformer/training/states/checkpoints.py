@@ -7,7 +7,8 @@ from typing import Literal
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int, python_number
 from keras_transformer.errors import TrainingDiverged
-from keras_transformer.runs.model_weights import save_weights, weights_are_finite
+from keras_transformer.runs.adapter_weights import save_adapters, trains_adapters_alone
+from keras_transformer.runs.model_weights import save_base, save_weights, weights_are_finite
 from keras_transformer.runs.run_checkpoints import step_of
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_records import KeptCheckpoint
@@ -16,6 +17,9 @@ from keras_transformer.training.callbacks.step_callback import Logs, StepCallbac
 
 class Checkpoints(StepCallback):
     """Saves the weights at the end of each epoch; keeps the last files and the best ones.
+
+    Of a model that learns adapters alone (`training.enable_lora`), the files hold the adapters,
+    and `run.checkpoints.base_path` the weights that they change.
 
     Weights that are not finite are never saved. A file appears whole or not at all. The best one
     is also copied to `run.checkpoints.best_path`, with `best.json` beside it: its step and value,
@@ -64,6 +68,9 @@ class Checkpoints(StepCallback):
     def on_train_begin(self, logs: Logs | None = None) -> None:
         super().on_train_begin(logs)
         self.run.checkpoints.directory.mkdir(parents=True, exist_ok=True)
+        base_path = self.run.checkpoints.base_path
+        if trains_adapters_alone(self.model) and not (self.first_step and base_path.is_file()):
+            save_base(self.model, base_path)
         self._kept = self._kept_before()
         record = self.run.checkpoints.best_record()
         if record and record.get("keep_last") != self.keep_last:
@@ -88,7 +95,8 @@ class Checkpoints(StepCallback):
             raise TrainingDiverged(
                 f"Weights are no longer finite numbers at step {self.step}. {self.last_good()}"
             )
-        save_weights(self.model, path)
+        save = save_adapters if trains_adapters_alone(self.model) else save_weights
+        save(self.model, path)
         self._saved_step = self.step
         if self.remove_old:
             self.remove_old_files()

@@ -21,7 +21,10 @@ from keras_transformer.files.array_archives import (
 from keras_transformer.files.json_files import to_record
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.files.whole_files import whole_file
-from keras_transformer.runs.run_checkpoints import step_of
+from keras_transformer.runs.adapter_weights import trains_adapters_alone
+from keras_transformer.runs.model_weights import load_weights
+from keras_transformer.runs.run_checkpoints import BASE, step_of
+from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_records import Progress, Step
 
@@ -38,7 +41,7 @@ class TrainingState:
 
     The file also holds the weights themselves (with `ema`, not their average), the dropout seeds
     and the optimizer's variables; `restore` reads these. `variables` has the name, shape and dtype
-    of each.
+    of each. Where adapters are all that is trained, the other weights are in `base.weights.h5`.
     """
 
     path: Path
@@ -54,6 +57,8 @@ class TrainingState:
             model.optimizer.build(model.trainable_variables)
         variables = _variables(model)
         self._check(variables)
+        if trains_adapters_alone(model):
+            self._restore_base(model)
         try:
             with open_archive(self.path) as archive:
                 for name, variable in variables:
@@ -65,6 +70,12 @@ class TrainingState:
             raise UserInputError(f"The state {self.path} is damaged: {error}.") from error
         if hasattr(model, "after_restore"):
             model.after_restore()
+
+    def _restore_base(self, model: keras.Model) -> None:
+        base = self.path.with_name(BASE)
+        if not base.is_file() or RunChecksums(base.parents[1]).is_damaged(base):
+            raise UserInputError(f"{base} is missing or damaged. {ADVICE}")
+        load_weights(model, base)
 
     def _check(self, variables: list[tuple[str, keras.Variable]]) -> None:
         ours = [(name, tuple(v.shape), str(v.dtype)) for name, v in variables]
@@ -91,7 +102,8 @@ def find_state(run: RunDirectory) -> TrainingState | None:
     """
     paths = run.checkpoints.states()
     advice = "Start a new run from its weights with --from, or replace it with --overwrite."
-    has_weights = bool(run.final_weights() or [*run.checkpoints.directory.glob("*.weights.h5")])
+    checkpoints = {*run.checkpoints.directory.glob("*.weights.h5")} - {run.checkpoints.base_path}
+    has_weights = bool(run.final_weights() or checkpoints)
     for path in reversed(paths):
         try:
             state = _read(run, path)
@@ -243,9 +255,11 @@ def _variables(model: keras.Model) -> list[tuple[str, keras.Variable]]:
 
     Keras names layers differently in a second model of the same process, so names are numbers.
     """
+    fixed = model.non_trainable_weights if trains_adapters_alone(model) else []
+    in_base = {id(variable) for variable in fixed}
     groups = {
         WEIGHTS: model.trainable_variables,
-        "other": [*model.non_trainable_variables],
+        "other": [each for each in model.non_trainable_variables if id(each) not in in_base],
         "optimizer": model.optimizer.variables,
     }
     return [

@@ -1,0 +1,169 @@
+"""Adapters of LoRA on disk, apart from the weights that they change.
+
+Their file names each adapter by the path of its matrix, which is of the model without adapters too.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import h5py
+import keras
+import numpy as np
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.weight_files import WeightFile
+from keras_transformer.files.whole_files import write_bytes
+from keras_transformer.runs.run_checkpoints import BASE
+from keras_transformer.runs.run_checksums import keeping_in_run
+from keras_transformer.types import PathLike, Shape
+
+_GROUP = "lora/"  # of everything in a file of adapters
+_ADAPTER = "lora_"  # as Keras names the variables
+
+
+@dataclasses.dataclass(frozen=True)
+class Adapter:
+    """The matrices A and B of a layer, whose `matrix` is used as `matrix + scale * A B`."""
+
+    layer: keras.layers.Layer
+    matrix: keras.Variable
+    a: keras.Variable
+    b: keras.Variable
+
+    @property
+    def scale(self) -> float:
+        """Factor of the product."""
+        return self.layer.lora_alpha / self.layer.lora_rank
+
+
+def adapters_of(model: keras.Model) -> list[Adapter]:
+    """The adapters of a model."""
+    layers = [each for each in model._flatten_layers() if getattr(each, "lora_enabled", False)]
+    return [
+        Adapter(layer, layer.weights[0], *(w for w in layer.weights if is_adapter(w)))
+        for layer in layers
+    ]
+
+
+def is_adapter(variable: keras.Variable) -> bool:
+    """Whether a variable is one of an adapter's two matrices."""
+    return variable.name.startswith(_ADAPTER)
+
+
+def trains_adapters_alone(model: keras.Model) -> bool:
+    """Whether adapters are all that a model learns: its checkpoints then hold nothing else."""
+    variables = model.trainable_variables
+    return bool(variables) and all(map(is_adapter, variables))
+
+
+@contextlib.contextmanager
+def without_adapters(model: keras.Model) -> Iterator[None]:
+    """A context in which a model computes and saves as if its adapters did not exist."""
+    layers = [adapter.layer for adapter in adapters_of(model)]
+    for layer in layers:
+        layer.lora_enabled = False
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.lora_enabled = True
+
+
+def save_adapters(model: keras.Model, path: PathLike) -> None:
+    """Write a model's adapters, whole or not at all, and record a run's checksum."""
+    content = WeightFile()
+    with h5py.File(content, "w", libver="v108") as file:  # groups in half the bytes
+        for adapter in adapters_of(model):
+            group = file.create_group(_GROUP + adapter.matrix.path)
+            group["a"] = keras.ops.convert_to_numpy(adapter.a)
+            group["b"] = keras.ops.convert_to_numpy(adapter.b)
+            group["scale"] = adapter.scale
+    write_bytes(path, content.getbuffer(), keeping_in_run(path))
+
+
+def base_of(path: PathLike) -> Path:
+    """The file of the weights that a file's adapters change."""
+    base = Path(path).with_name(BASE)
+    if base == Path(path) or not base.is_file():
+        raise UserInputError(f"{path} holds adapters of LoRA alone: {BASE} must lie beside it.")
+    return base
+
+
+def holds_adapters(datasets: Mapping[str, h5py.Dataset]) -> bool:
+    """Whether a file of weights, by its datasets, is one of adapters."""
+    return any(name.startswith(_GROUP) for name in datasets)
+
+
+def load_adapters(model: keras.Model, path: PathLike, datasets: Mapping[str, h5py.Dataset]) -> None:
+    """Load a file's adapters into a model that holds the weights that they change.
+
+    Without adapters of its own, the model's matrices are changed.
+    """
+    own = {adapter.matrix.path: adapter for adapter in adapters_of(model)}
+    if not own:
+        merge_adapters(model, [path], [datasets])
+        return
+    if own.keys() != _matrices(datasets):
+        raise UserInputError(f"The adapters {path} are of other matrices than the model's.")
+    for name, adapter in own.items():
+        a, b, scale = _adapter(datasets, name)
+        if (a.shape, b.shape, scale) != (adapter.a.shape, adapter.b.shape, adapter.scale):
+            raise UserInputError(f"The adapters {path} have another rank or `lora_alpha`.")
+        adapter.a.assign(a)
+        adapter.b.assign(b)
+
+
+def merge_adapters(
+    model: keras.Model,
+    paths: Sequence[PathLike],
+    files: Sequence[Mapping[str, h5py.Dataset]],
+) -> None:
+    """Add to a model's matrices the mean of what the adapters of some files add, in float64.
+
+    Raises:
+        UserInputError: the adapters are of another model, or not finite.
+    """
+    variables = {variable.path: variable for variable in model.variables}
+    for name in sorted(_matrices(files[-1])):
+        if name not in variables:
+            raise _of_another_model(paths[-1], name)
+        matrix = variables[name]
+        total = keras.ops.convert_to_numpy(matrix).astype("float64")
+        for path, datasets in zip(paths, files, strict=True):
+            total += _change(path, datasets, name, matrix.shape) / len(files)
+        matrix.assign(total)
+
+
+def _change(
+    path: PathLike, datasets: Mapping[str, h5py.Dataset], name: str, shape: Shape
+) -> np.ndarray:
+    """What a file's adapter adds to a matrix of a shape."""
+    a, b, scale = _adapter(datasets, name)
+    fits = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]
+    if not fits or (len(a), b.shape[1]) != tuple(shape):
+        raise _of_another_model(path, name)
+    change = scale * (a.astype("float64") @ b.astype("float64"))
+    if not np.isfinite(change).all():
+        raise UserInputError(
+            f"The weights {path} are not finite numbers: they are damaged, or their training has "
+            "diverged."
+        )
+    return change
+
+
+def _of_another_model(path: PathLike, name: str) -> UserInputError:
+    return UserInputError(f"The adapters {path} are of another model: `{name}` differs.")
+
+
+def _matrices(datasets: Mapping[str, h5py.Dataset]) -> set[str]:
+    """Paths of the matrices that a file has adapters of."""
+    return {name.removeprefix(_GROUP).rpartition("/")[0] for name in datasets}
+
+
+def _adapter(
+    datasets: Mapping[str, h5py.Dataset], name: str
+) -> tuple[np.ndarray, np.ndarray, float]:
+    a, b, scale = (datasets[f"{_GROUP}{name}/{part}"] for part in ("a", "b", "scale"))
+    return a[...], b[...], float(scale[()])
