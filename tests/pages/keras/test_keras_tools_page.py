@@ -14,7 +14,7 @@ def test_its_examples_run(tmp_path, monkeypatch, capsys):
     assert printed[0] == str(
         [f"encoder_layer_1/feed_forward/expand/lora_kernel_{letter}" for letter in "ab"]
     )
-    assert printed[1] == "6"  # matrices: of attention two, of the feed-forward network two
+    assert printed[1] == "4"  # matrices: of attention two, of the feed-forward network two
     assert printed[2].startswith("embedding/token_embedding/matrix")
     assert printed[-1] == "LossScaleOptimizer"
     ids, scores = names["loaded"].generate([[7, 8, 9, 2]], extra_length=5)
