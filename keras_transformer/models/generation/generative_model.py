@@ -1,6 +1,6 @@
 """The functional models of this package: they generate by themselves."""
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import keras
 
@@ -18,7 +18,7 @@ class GenerativeModel(keras.Model):
     layers by hand generates by `SequenceGenerator`.
 
     Args:
-        inputs, outputs, name, **kwargs: as of a functional `keras.Model`.
+        inputs, outputs, name: as of a functional `keras.Model`.
 
     Example:
         >>> from keras_transformer.models import build_transformer
@@ -28,12 +28,12 @@ class GenerativeModel(keras.Model):
         ((2, 4, 9), (2, 4))
     """
 
-    def __init__(self, inputs: Any, outputs: Any, name: str | None = None, **kwargs: Any) -> None:
-        super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
-        # By the model's own policy `compile` decides whether the loss is scaled, as float16 needs.
-        policies = [layer.dtype_policy for layer in self.layers if layer.weights]
-        self.dtype_policy = policies[0] if policies else self.dtype_policy
-        self._generator: SequenceGenerator | None = None
+    _generator: SequenceGenerator | None = None
+
+    @property
+    def dtype_policy(self) -> keras.DTypePolicy:
+        """That of the layers: by it `compile` decides whether the loss is scaled."""
+        return next(layer.dtype_policy for layer in self.layers if layer.weights)
 
     @takes_search_options()
     def generate(
