@@ -234,6 +234,10 @@ def test_adapters_of_another_model_are_refused(learned, copied):
     with pytest.raises(UserInputError, match="are of another model: `encoder_layer_1/self"):
         copied.load_model(LAST)
     with h5py.File(path, "r+") as file:
+        file["lora/embedding/token_embedding/matrix/scale"][...] = np.nan
+    with pytest.raises(UserInputError, match="are not finite numbers"):
+        copied.load_model(LAST)
+    with h5py.File(path, "r+") as file:
         del file["lora/embedding/token_embedding/matrix/b"]
     with pytest.raises(UserInputError, match="Cannot read the weights"):
         copied.load_model(LAST)
