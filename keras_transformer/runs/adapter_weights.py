@@ -108,7 +108,7 @@ def load_adapters(model: keras.Model, path: PathLike, datasets: Mapping[str, h5p
     if own.keys() != _matrices(datasets):
         raise UserInputError(f"The adapters {path} are of other matrices than the model's.")
     for name, adapter in own.items():
-        a, b, scale = _adapter(datasets, name)
+        a, b, scale = _adapter(path, datasets, name)
         if (a.shape, b.shape, scale) != (adapter.a.shape, adapter.b.shape, adapter.scale):
             raise UserInputError(f"The adapters {path} have another rank or `lora_alpha`.")
         adapter.a.assign(a)
@@ -140,17 +140,11 @@ def _change(
     path: PathLike, datasets: Mapping[str, h5py.Dataset], name: str, shape: Shape
 ) -> np.ndarray:
     """What a file's adapter adds to a matrix of a shape."""
-    a, b, scale = _adapter(datasets, name)
+    a, b, scale = _adapter(path, datasets, name)
     fits = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0]
     if not fits or (len(a), b.shape[1]) != tuple(shape):
         raise _of_another_model(path, name)
-    change = scale * (a.astype("float64") @ b.astype("float64"))
-    if not np.isfinite(change).all():
-        raise UserInputError(
-            f"The weights {path} are not finite numbers: they are damaged, or their training has "
-            "diverged."
-        )
-    return change
+    return scale * (a.astype("float64") @ b.astype("float64"))
 
 
 def _of_another_model(path: PathLike, name: str) -> UserInputError:
@@ -163,7 +157,13 @@ def _matrices(datasets: Mapping[str, h5py.Dataset]) -> set[str]:
 
 
 def _adapter(
-    datasets: Mapping[str, h5py.Dataset], name: str
+    path: PathLike, datasets: Mapping[str, h5py.Dataset], name: str
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    a, b, scale = (datasets[f"{_GROUP}{name}/{part}"] for part in ("a", "b", "scale"))
-    return a[...], b[...], float(scale[()])
+    """A, B and the factor of their product."""
+    a, b, scale = (datasets[f"{_GROUP}{name}/{part}"][...] for part in ("a", "b", "scale"))
+    if not all(np.isfinite(values).all() for values in (a, b, scale)):
+        raise UserInputError(
+            f"The weights {path} are not finite numbers: they are damaged, or their training has "
+            "diverged."
+        )
+    return a, b, float(scale)

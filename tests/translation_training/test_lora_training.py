@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from keras_transformer import Translator, cli
+from keras_transformer import Translator, cli, serving
 from keras_transformer.runs.run_directory import RunDirectory
 from tests.translation_training.number_text import flags, write_pairs
 
@@ -74,23 +74,19 @@ def test_verbs_read_the_run(adapted, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "kind", ["ctranslate2", *(pytest.param(k, marks=pytest.mark.slow) for k in ("saved-model",))]
+    ("kind", "engine"),
+    [
+        ("ctranslate2", "CTranslate2Translator"),
+        pytest.param("saved-model", "SavedModelTranslator", marks=pytest.mark.slow),
+        pytest.param("litert", "LiteRTTranslator", marks=pytest.mark.slow),
+    ],
 )
-def test_an_export_translates_as_the_run(adapted, tmp_path, kind):
-    path = str(tmp_path / "export")
-    assert cli.main(["export", kind, str(adapted.path), path]) == 0
-    expected = Translator.load(adapted.path).translate(SENTENCES)
-    assert translate(kind, path) == expected
-
-
-def translate(kind, path):
-    if kind == "ctranslate2":
-        from keras_transformer.serving import CTranslate2Translator
-
-        return CTranslate2Translator(path).translate(SENTENCES)
-    from keras_transformer.serving import SavedModelTranslator
-
-    return SavedModelTranslator(f"{path}/1").translate(SENTENCES)
+def test_an_export_translates_as_the_run(adapted, tmp_path, capsys, kind, engine):
+    options = [] if kind == "ctranslate2" else ["--beam-size", "1"]
+    assert cli.main(["export", kind, str(adapted.path), str(tmp_path / "to"), *options]) == 0
+    path = capsys.readouterr().out.strip()
+    expected = Translator.load(adapted.path, beam_size=1).translate(SENTENCES)
+    assert getattr(serving, engine)(path).translate(SENTENCES) == expected
 
 
 def test_a_run_of_adapters_is_a_run_to_start_from(adapted, tmp_path):

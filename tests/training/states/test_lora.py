@@ -234,6 +234,22 @@ def test_adapters_of_another_model_are_refused(learned, copied):
     with pytest.raises(UserInputError, match="are of another model: `encoder_layer_1/self"):
         copied.load_model(LAST)
     with h5py.File(path, "r+") as file:
+        file["lora/embedding/token_embedding/matrix/scale"][...] = np.nan
+    with pytest.raises(UserInputError, match="are not finite numbers"):
+        copied.load_model(LAST)
+    with h5py.File(path, "r+") as file:
         del file["lora/embedding/token_embedding/matrix/b"]
     with pytest.raises(UserInputError, match="Cannot read the weights"):
         copied.load_model(LAST)
+
+
+def test_a_line_tells_how_much_is_trained(tmp_path, capsys):
+    model = transformer()
+    plain = sum(value.size for value in by_path(model).values())
+    learn(tmp_path / "run", model, steps=1, save_every=1, show_progress=True)
+    # Ranks times inputs and outputs: embeddings; self-attention twice; cross-attention; maps.
+    trained = RANK * ((12 + 32) + 2 * (32 + 96 + 64) + (64 + 32 + 64 + 64) + 4 * (32 + 64))
+    total = plain + trained
+    share = f"({100 * trained / total:.1f} %)"
+    line = f"LoRA of rank 2: {trained:,} of {total:,} weights are trained {share}"
+    assert line in capsys.readouterr().out
