@@ -119,7 +119,7 @@ def test_a_layer_of_an_embedding_has_two_seeds():
 @pytest.mark.parametrize("mode", ["full", "list_of_layers", "activations", "larger_than"])
 @pytest.mark.parametrize("rate", [0.0, 0.3])
 def test_rematerialization_changes_no_gradient(mode, rate):
-    """`keras.RematScope` and `keras.remat` on a whole layer, compiled in `fit`."""
+    """`keras.RematScope` around a whole layer, compiled in `fit`."""
 
     def trained(scope):
         keras.utils.set_random_seed(1)
@@ -138,6 +138,28 @@ def test_rematerialization_changes_no_gradient(mode, rate):
     )
     for expected, found in zip(plain, again, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="Keras's own layers fail elsewhere")
+def test_remat_of_a_layer_changes_no_gradient():
+    """`keras.remat` of a function of weights; of a layer itself, Keras keeps its first weights."""
+    import jax
+
+    layer = TransformerEncoderLayer(**SIZES, dropout=0.3)
+    layer(VECTORS)
+    states = [variable.value for variable in layer.non_trainable_variables]
+
+    def loss(weights, call):
+        outputs, _ = call(weights, states, VECTORS)
+        return keras.ops.sum(outputs**2 * VECTORS)
+
+    weights = [variable.value for variable in layer.trainable_variables]
+    plain, again = (
+        jax.grad(loss)(weights, call)
+        for call in (layer.stateless_call, keras.remat(layer.stateless_call))
+    )
+    for expected, found in zip(plain, again, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_float16_scales_the_loss_of_a_built_and_of_a_loaded_model(tmp_path):

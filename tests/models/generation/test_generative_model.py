@@ -19,6 +19,9 @@ from tests.models.compiled_function import compiled
 from tests.models.test_sequence_generator import SOURCE_IDS, build, to_numpy
 
 ON_JAX_SLOW = pytest.mark.slow(backend="jax")
+COMPILED = pytest.mark.skipif(
+    keras.backend.backend() == "torch", reason="on torch, searches run as they are"
+)
 OPTIONS = {"beam_size": 2, "extra_length": 3}
 SAMPLED = np.random.default_rng(0).random((3, 2, 9), dtype="float32")
 
@@ -55,6 +58,7 @@ CALLS = {
 }
 
 
+@COMPILED
 @pytest.mark.parametrize(
     "name", ["search", *(pytest.param(name, marks=ON_JAX_SLOW) for name in ("sample", "alphas"))]
 )
@@ -104,6 +108,7 @@ def test_another_number_of_samples_is_another_shape(model):
         assert ids.tolist() == together[:, :samples].tolist()
 
 
+@COMPILED
 def test_generate_keeps_its_graph_and_sees_new_weights(searches, tmp_path):
     model = build(num_encoder_layers=1, num_decoder_layers=1)
     model.save_weights(tmp_path / "model.weights.h5")
