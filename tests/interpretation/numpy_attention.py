@@ -76,13 +76,17 @@ def embed(embedding, ids):
 
 
 def fused_kernels(attention):
-    fused = numbers(attention.query_key_value_kernel)
-    return (*np.split(fused, 3, axis=1), numbers(attention.output_kernel))
+    fused, output = kernels_of(attention, "query_key_value", "output")
+    return (*np.split(fused, 3, axis=1), output)
 
 
 def memory_kernels(attention):
-    key_value = np.split(numbers(attention.key_value_kernel), 2, axis=1)
-    return numbers(attention.query_kernel), *key_value, numbers(attention.output_kernel)
+    query, key_value, output = kernels_of(attention, "query", "key_value", "output")
+    return query, *np.split(key_value, 2, axis=1), output
+
+
+def kernels_of(attention, *names):
+    return [numbers(attention.projections[name].kernel) for name in names]
 
 
 def norm(layer, x):

@@ -259,7 +259,7 @@ def looking_for_the_same_token():
         if weight.path.endswith("matrix"):
             weight.assign(100 * np.eye(12))  # drowns the positions
         if "decoder_layer_2/" in weight.path and weight.path.endswith(
-            ("/query_kernel", "/key_value_kernel")
+            ("/query/kernel", "/key_value/kernel")
         ):
             weight.assign(4 * np.eye(12, weight.shape[1]))  # the values stay 0
     return model

@@ -107,10 +107,10 @@ def test_the_matrices_of_a_transformer_are_taken_apart():
         for variable, each in zip(model.trainable_variables, muon._parts, strict=True)
         if each is not None
     }
-    found = sorted((path.split("/")[-1], each) for path, each in parts.items())
-    encoder = [("kernel", (8,)), ("kernel", (256,)), ("output_kernel", (8,))]
-    fused = ("query_key_value_kernel", (6, 6, 10))
-    cross = [("key_value_kernel", (6, 10)), ("output_kernel", (8,)), ("query_kernel", (6,))]
+    found = sorted((path.split("/")[-2], each) for path, each in parts.items())
+    encoder = [("contract", (8,)), ("expand", (256,)), ("output", (8,))]
+    fused = ("query_key_value", (6, 6, 10))
+    cross = [("key_value", (6, 10)), ("output", (8,)), ("query", (6,))]
     assert found == sorted([*encoder, fused, *encoder, fused, *cross])
     velocities = len(model.trainable_variables) - len(parts)
     assert sum(velocity is not None for velocity in muon._velocities) == velocities
