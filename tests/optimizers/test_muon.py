@@ -103,7 +103,7 @@ def test_the_matrices_of_a_transformer_are_taken_apart():
     muon = Muon()
     muon.build(model.trainable_variables)
     parts = {
-        variable.path.split("/", 1)[1]: each
+        variable.path: each
         for variable, each in zip(model.trainable_variables, muon._parts, strict=True)
         if each is not None
     }

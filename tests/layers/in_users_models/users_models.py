@@ -189,7 +189,7 @@ def why_not(name, kind, way="model.keras", backend="tensorflow"):
     if kind in ("sequential", "nested") and name.endswith("logits"):
         return "a sequential model calls its layers with their inputs alone"
     if way == "export" and backend == "torch":
-        return "Keras exports a model of torch by way of TensorFlow, which is not beside it"
+        return "Keras exports a model of torch by way of TensorFlow"
     if way == "saved_model" and backend != "tensorflow":
         return "`tf.saved_model.save` writes TensorFlow's variables"
     return None
