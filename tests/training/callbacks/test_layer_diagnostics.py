@@ -143,7 +143,7 @@ def test_a_self_attention_is_measured_on_what_its_masks_leave(tmp_path):
         ("decoder_layer_1", "self_attention"),
     ):
         layer = getattr(trainer.get_layer(name), attention)
-        (kernel,) = (w for w in layer.weights if "kernel" in w.name and "output" not in w.name)
+        kernel = layer.projections["query_key_value"].kernel
         kernel.assign(np.zeros(kernel.shape))
     rows = measured(trainer, tmp_path / "layers.csv")
     entropies = {row["part"]: row["attention_entropy"] for row in rows}
