@@ -121,6 +121,21 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
             rows = rows + (self.lora_alpha / self.lora_rank) * change
         return ops.cast(rows, self.compute_dtype)
 
+    def enable_lora(
+        self,
+        rank: int,
+        lora_alpha: float | None = None,
+        a_initializer: Any = "zeros",
+        b_initializer: Any = None,
+    ) -> None:
+        """As of `keras.layers.Embedding`, but the rows of tokens begin as 0, not their basis.
+
+        So a token that never occurs in training stays as it was. `b_initializer` of None is that of
+        the matrix.
+        """
+        b_initializer = self.embeddings_initializer if b_initializer is None else b_initializer
+        super().enable_lora(rank, lora_alpha, a_initializer, b_initializer)
+
     def _int8_call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
         return self._quantized(super()._int8_call, inputs, reverse)
 

@@ -33,6 +33,11 @@ class Adapter:
     b: keras.Variable
 
     @property
+    def first_factor(self) -> keras.Variable:
+        """The matrix that does not begin as 0: A, or B of an embedding."""
+        return self.b if isinstance(self.layer, keras.layers.Embedding) else self.a
+
+    @property
     def scale(self) -> float:
         """Factor of the product."""
         return self.layer.lora_alpha / self.layer.lora_rank

@@ -59,13 +59,14 @@ def load_weights(model: keras.Model, path: PathLike, content: WeightFile | None 
                     return load_adapters(model, path, datasets)
             return load_weights(model, path, content)
     content.seek(0)
-    beginnings = [(each.a, np.array(ops.convert_to_numpy(each.a))) for each in adapters_of(model)]
+    factors = [each.first_factor for each in adapters_of(model)]
+    beginnings = [(each, np.array(ops.convert_to_numpy(each))) for each in factors]
     try:
         _without_optimizer(model).load_weights(content)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserInputError(f"The weights {path} are of another model.") from error
-    for a, value in beginnings:
-        a.assign(value)  # Keras sets both matrices to 0, where no gradient leads away
+    for factor, value in beginnings:
+        factor.assign(value)  # Keras sets both matrices to 0, where no gradient leads away
     if not weights_are_finite(model):
         raise UserInputError(
             f"The weights {path} are not finite numbers: they are damaged, or their training has "

@@ -63,9 +63,9 @@ def enable_lora(model: keras.Model, rank: int, lora_alpha: float | None = None) 
 
     Each matrix W of attention's projections, of feed-forward networks and of embeddings is used as
     W + lora_alpha / rank * A B. The adapters A (inputs, rank) and B (rank, outputs) alone are
-    trained; B begins as 0, so the model begins as it was. Layers that `freeze` froze before get
-    none. A training in a `TrainingRun` saves the adapters alone in its checkpoints, and all that
-    loads or averages these merges them into the weights.
+    trained; B, or A of an embedding, begins as 0, so the model begins as it was. Layers that
+    `freeze` froze before get none. A training in a `TrainingRun` saves the adapters alone in its
+    checkpoints, and all that loads or averages these merges them into the weights.
 
     Args:
         model: a model from `build_transformer` or `build_language_model`, with trained weights, or
