@@ -75,7 +75,7 @@ def mask_axes(name: str, mask: Tensor, shape: Shape | None = None) -> tuple[int,
     Args:
         name: the argument's name, for errors.
         mask: the mask, of which the shape alone is read, or None.
-        shape: (batch, heads, target, source) of the attention, whose unknown sizes are no ints.
+        shape: (batch, heads, target, source) of the attention, whose unknown sizes are not ints.
             None: the rank alone decides.
 
     Returns:
@@ -113,7 +113,7 @@ def mask_axes(name: str, mask: Tensor, shape: Shape | None = None) -> tuple[int,
 
 
 def _fits(size: int | None, other: int | None, *, may_be_1: bool) -> bool:
-    """Whether an axis may be of another size; sizes that are no ints are unknown."""
+    """Whether an axis may be of another size; sizes that are not ints are unknown."""
     if not (isinstance(size, int) and isinstance(other, int)):
         return True
     return size == other or (size == 1 and may_be_1)

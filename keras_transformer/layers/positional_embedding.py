@@ -69,8 +69,9 @@ class PositionalEmbedding(CompositeLayer):
 
     Raises:
         ValueError: an argument breaks its rule, ids have another rank, a sequence is longer than
-            `max_length` where positions are learned, or an id is no whole number or outside of the
-            vocabulary. Ids are checked where their values are known, so not in a compiled function.
+            `max_length` where positions are learned, or an id is not a whole number or is outside
+            of the vocabulary. Ids are checked where their values are known, so not in a compiled
+            function.
 
     Example:
         >>> import numpy as np

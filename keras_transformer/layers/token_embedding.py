@@ -43,8 +43,8 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
 
     Raises:
         ValueError: a size is not a positive integer, `tie_weights` or `use_logits_bias` is not
-            a boolean, or an id is no whole number or outside of the vocabulary. Ids are checked
-            where their values are known, so not in a compiled function.
+            a boolean, or an id is not a whole number or is outside of the vocabulary. Ids are
+            checked where their values are known, so not in a compiled function.
 
     Example:
         >>> import numpy as np

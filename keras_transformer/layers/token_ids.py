@@ -17,8 +17,8 @@ def as_ids(inputs: Tensor, vocabulary_size: int) -> Tensor:
         int32 tensor.
 
     Raises:
-        ValueError: an id is no whole number, or outside of the vocabulary. That is checked where
-            the values are known: in a compiled function, ids are as those of Keras's layer.
+        ValueError: an id is not a whole number, or is outside of the vocabulary. That is checked
+            where the values are known: in a compiled function, ids are as those of Keras's layer.
     """
     values = known_values(inputs)
     if values is not None and values.size:
