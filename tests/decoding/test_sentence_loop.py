@@ -69,6 +69,7 @@ def test_a_large_batch_of_fixed_size_goes_on_with_its_open_quarter(num, expected
 
 @pytest.fixture(scope="module")
 def generator():
+    keras.utils.set_random_seed(2)  # with others, rounding grows to a thousandth of a score
     sizes = {"num_encoder_layers": 1, "num_decoder_layers": 2, "hidden_dim": 16, "num_heads": 2}
     model = build_transformer("tiny", vocabulary_size=VOCABULARY_SIZE, **sizes)
     for weight in model.trainable_variables:  # opinions, so that outputs end at different places
