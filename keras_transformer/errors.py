@@ -18,7 +18,7 @@ _OUT_OF_MEMORY = (
 )
 
 
-# What KerasHub and Hugging Face Transformers call it, and what we do. There are no aliases: errors
+# Names of KerasHub and Hugging Face Transformers, and ours. Ours have no aliases: errors
 # about the names on the left end with those on the right. docs/keras/coming_from_keras_hub.md has
 # them too.
 OUR_CLASSES = {

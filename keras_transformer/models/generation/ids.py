@@ -23,7 +23,7 @@ def checked_ids(name: str, ids: Any, vocabulary_size: int | None = None) -> Tens
         vocabulary_size: number of tokens that ids may be of; None: any integers.
 
     Raises:
-        ValueError: the ids are no matrix, or values that are known are no such ids.
+        ValueError: the ids are not a matrix, or known values break a rule.
     """
     if isinstance(ids, (list, tuple)):
         _check_rows(name, ids)
