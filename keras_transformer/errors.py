@@ -18,8 +18,8 @@ _OUT_OF_MEMORY = (
 )
 
 
-# Names of KerasHub and Hugging Face Transformers, and ours. Ours have no aliases: errors
-# about the names on the left end with those on the right. docs/keras/coming_from_keras_hub.md has
+# Names of KerasHub and Hugging Face Transformers, and ours. They are not aliases: errors about the
+# names on the left end with those on the right. docs/keras/coming_from_keras_hub.md has
 # them too.
 OUR_CLASSES = {
     "CachedMultiHeadAttention": "layers.MultiHeadAttention",
