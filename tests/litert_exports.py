@@ -66,7 +66,7 @@ def unusual_export(directory):
 
 
 def _exported_once(path, make_translator, **options):
-    with file_lock(path.with_suffix(".lock"), on_wait=lambda: None):
+    with file_lock(path.with_suffix(".lock")):
         if not path.is_dir():
             export_litert(make_translator(), path, **options)
     return path

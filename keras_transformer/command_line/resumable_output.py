@@ -15,8 +15,7 @@ import msgspec
 from keras_transformer.command_line.line_stream import line_bar
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json, to_record
-from keras_transformer.files.output_files import write_all
-from keras_transformer.files.own_file import open_own_file
+from keras_transformer.files.output_files import open_own_file, write_all
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.files.whole_files import json_bytes, whole_file, write_json, writing
 from keras_transformer.types import PathLike

@@ -18,7 +18,8 @@ from keras_transformer.files.checksum_list import check_files, has_checksums
 from keras_transformer.files.file_lock import file_lock
 from keras_transformer.files.json_files import read_record
 from keras_transformer.files.standard_streams import tell
-from keras_transformer.files.whole_files import checksum, set_aside
+from keras_transformer.files.whole_directories import set_aside
+from keras_transformer.files.whole_files import checksum
 from keras_transformer.search_options import SearchOptions
 
 if TYPE_CHECKING:

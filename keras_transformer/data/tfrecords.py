@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.ordinary_files import open_ordinary
+from keras_transformer.files.input_files import open_ordinary
 from keras_transformer.types import PathLike
 
 _LENGTH = struct.Struct("<Q")

@@ -11,7 +11,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.export.model_card import write_model_card
 from keras_transformer.export.residual_scales import ResidualScales
 from keras_transformer.files.checksum_list import write_checksums
-from keras_transformer.files.new_directory import write_new_directory
+from keras_transformer.files.whole_directories import write_new_directory
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models import TransformerStacks
 from keras_transformer.serving.export_contract import (

@@ -12,7 +12,7 @@ from keras_transformer.export.low_precision import with_precision
 from keras_transformer.export.model_card import write_model_card
 from keras_transformer.export.required_backend import check_tensorflow_backend
 from keras_transformer.files.checksum_list import write_checksums
-from keras_transformer.files.new_directory import write_new_directory
+from keras_transformer.files.whole_directories import write_new_directory
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import (
     SearchKeywords,

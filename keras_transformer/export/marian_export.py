@@ -12,7 +12,7 @@ from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.export.residual_scales import ResidualScales
 from keras_transformer.files.checksum_list import write_checksums
-from keras_transformer.files.new_directory import write_new_directory
+from keras_transformer.files.whole_directories import write_new_directory
 from keras_transformer.files.whole_files import write_bytes, write_json
 from keras_transformer.inference.translator import Translator
 from keras_transformer.interop.marian_architecture import ACTIVATIONS

@@ -15,7 +15,7 @@ from keras_transformer.export.model_server_files import write_model_server_files
 from keras_transformer.export.required_backend import check_tensorflow_backend
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.standard_streams import tell
-from keras_transformer.files.whole_files import write_directory
+from keras_transformer.files.whole_directories import write_directory
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import (
     SearchKeywords,

@@ -18,7 +18,7 @@ import numpy as np
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.array_archives import open_archive
-from keras_transformer.files.ordinary_files import open_ordinary
+from keras_transformer.files.input_files import open_ordinary
 from keras_transformer.files.torch_archive import MOST_PICKLE_BYTES, read_state_dict
 from keras_transformer.types import PathLike
 

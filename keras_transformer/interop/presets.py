@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.new_directory import check_new_directory, write_new_directory
+from keras_transformer.files.whole_directories import check_new_directory, write_new_directory
 from keras_transformer.interop.preset_folders import ARCHIVE, pack
 from keras_transformer.runs.model_weights import save_weights
 from keras_transformer.runs.run_directory import RunDirectory

@@ -354,7 +354,7 @@ def test_the_sentences_of_a_pipe_are_read_once(evaluate, files, known, tmp_path)
 
 
 def test_closed_standard_output_is_told_before_anything_is_translated(evaluate, known, monkeypatch):
-    monkeypatch.setattr(sys, "stdout", MissingStream("Standard output", 1))
+    monkeypatch.setattr(sys, "stdout", MissingStream("Standard output"))
     monkeypatch.setattr(KnownTranslator, "load", None)
     code, _, err = evaluate()
     assert (code, err) == (2, "error: Standard output is closed.\n")

@@ -214,7 +214,7 @@ def test_a_process_waits_for_one_that_makes_the_export(run, translated, monkeypa
     (run / "engines").mkdir()
     lock = run / "engines" / ".ctranslate2-float32.lock"
     with contextlib.ExitStack() as other:
-        other.enter_context(file_lock(lock, on_wait=lambda: None))
+        other.enter_context(file_lock(lock))
         waited = []
 
         def tell(message):

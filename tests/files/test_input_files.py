@@ -8,7 +8,6 @@ import pytest
 
 from keras_transformer.data.text_files import count_lines, parallel_lines, text_blocks
 from keras_transformer.errors import UserInputError
-from keras_transformer.files import input_files
 from keras_transformer.files.input_files import is_read_once, open_input, read_input
 from keras_transformer.settings import read_settings_file
 from keras_transformer.text import SentencePieceTokenizer, text_lines
@@ -45,20 +44,6 @@ def test_a_file_and_a_pipe_are_read(tmp_path, pipe):
 def test_a_pipe_may_be_compressed(pipe):
     path = pipe("pipe.gz", gzip.compress(b"one\ntwo\n"))
     assert list(text_lines.text_lines(path)) == ["one", "two"]
-
-
-def test_a_pipe_without_a_writer_is_told_and_left(tmp_path, monkeypatch):
-    monkeypatch.setattr(input_files, "WRITER_SECONDS", 0.05)
-    os.mkfifo(tmp_path / "pipe")
-    before = set(threading.enumerate())
-    message = error_of(lambda: read_input(tmp_path / "pipe", 4))
-    assert message == (
-        f"Cannot read {tmp_path / 'pipe'}: it is a pipe, and nobody opened it for writing within "
-        "0.05 seconds."
-    )
-    for thread in set(threading.enumerate()) - before:
-        thread.join(10)
-        assert not thread.is_alive()  # nothing waits for a writer any more
 
 
 @pytest.mark.parametrize("name", ["none", "."])
