@@ -243,7 +243,7 @@ def test_a_wrong_import_is_found(module, source, rule):
         ),
         ("keras_transformer.models.x", "from keras_transformer import layers, special_tokens"),
         ("keras_transformer.data.x", "def f():\n    import tensorflow as tf"),
-        ("keras_transformer.data.batches.tensorflow_dataset", "import tensorflow as tf"),
+        ("keras_transformer.export.tensorflow_x", "import tensorflow as tf"),
         ("recipes.example.train", "from keras_transformer import Translator\nimport recipes.y"),
     ],
 )

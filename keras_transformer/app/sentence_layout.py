@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from keras_transformer.text.sentence_ends import split_at_sentence_ends
+from keras_transformer.text.sentence_encoding import split_at_sentence_ends
 
 # A code of a language such as "en" or "pt-BR".
 LANGUAGE_CODE = "^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$"

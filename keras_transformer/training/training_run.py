@@ -19,7 +19,7 @@ from keras_transformer.argument_checks import (
 )
 from keras_transformer.command_line.training_options import TrainingOptions
 from keras_transformer.data import BatchReader
-from keras_transformer.data.batches.batch_rows import Batch
+from keras_transformer.data.batches.batch_reader import Batch
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import say
 from keras_transformer.runs.adapter_weights import adapters_of, trains_adapters_alone
