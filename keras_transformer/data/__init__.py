@@ -9,8 +9,7 @@ from keras_transformer.data.corpus_preparation import prepare_corpus
 from keras_transformer.data.overlap import Overlap, count_overlap, count_overlaps
 from keras_transformer.data.pair_filters import PairFilters
 from keras_transformer.data.parallel_corpus import ParallelCorpus
-from keras_transformer.data.parallel_files import ParallelFiles
-from keras_transformer.data.parallel_text import ParallelText, SentencePairs
+from keras_transformer.data.parallel_text import ParallelFiles, ParallelText, SentencePairs
 from keras_transformer.data.text_files import (
     find_text,
     find_text_files,
