@@ -17,20 +17,34 @@ def open_input(path: PathLike) -> Iterator[io.BufferedReader]:
 
     Errors, also those while it is read, are `UserInputError`s.
     """
-    try:
-        with open(path, "rb") as file:
-            yield file
-    except OSError as error:
-        raise UserInputError(f"Cannot read {path}: {error.strerror or error}") from error
+    with _errors_named(path), open(path, "rb") as file:
+        yield file
 
 
 def read_input(path: PathLike, most_bytes: int) -> bytes:
-    """Return the content of an input of at most `most_bytes`; larger ones are refused."""
-    with open_input(path) as file:
+    """Return the content of an input of at most `most_bytes`; larger ones are refused.
+
+    It may be in a folder from strangers: a pipe that nobody writes to is empty.
+    """
+    with _errors_named(path), open(path, "rb", opener=_open_at_once) as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise UserInputError(f"{path} must have at most {most_bytes:,} bytes.")
     return content
+
+
+@contextlib.contextmanager
+def _errors_named(path: PathLike) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserInputError(f"Cannot read {path}: {error.strerror or error}") from error
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def is_read_once(path: PathLike) -> bool:

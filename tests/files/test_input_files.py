@@ -31,14 +31,27 @@ def pipe(tmp_path):
 
 
 def test_a_file_and_a_pipe_are_read(tmp_path, pipe):
-    assert read_input(write(tmp_path / "file", b"text"), 4) == b"text"
-    assert read_input(pipe("pipe", b"text"), 4) == b"text"
+    for read in (lambda path: read_input(path, 4), lambda path: next(text_lines.text_lines(path))):
+        assert read(write(tmp_path / "file", b"text")) in (b"text", "text")
+        reader, writer = os.pipe()  # as the shell's <(...)
+        os.write(writer, b"text")
+        os.close(writer)
+        assert read(f"/dev/fd/{reader}") in (b"text", "text")
+        os.close(reader)
+    assert list(text_lines.text_lines(pipe("pipe", b"one\n"))) == ["one"]
     assert [is_read_once(tmp_path / name) for name in ("file", "pipe", "none", ".")] == [
         False,
         True,
         False,
         False,
     ]
+
+
+def test_a_pipe_in_a_folder_from_strangers_is_no_hang(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert read_input(tmp_path / "pipe", 4) == b""
+    with pytest.raises(UserInputError, match="not a SentencePiece model"):
+        SentencePieceTokenizer.load(tmp_path / "pipe")
 
 
 def test_a_pipe_may_be_compressed(pipe):
