@@ -14,7 +14,7 @@ from keras_transformer.commands.arguments.cluster_arguments import (
 )
 
 if TYPE_CHECKING:
-    from keras_transformer.command_line.training_options import TrainingOptions
+    from keras_transformer.training import TrainingCommand
     from keras_transformer.translation_training import TranslationSettings
 
 DESCRIPTION = """Train a Transformer to turn the lines of one text file into those of another:
@@ -36,7 +36,7 @@ def add_parser(verbs: Verbs) -> None:
 def _add_arguments(parser: CommandParser) -> None:
     # The settings import Keras: too slow for the other verbs.
     start_backend_quietly(devices=False)
-    from keras_transformer.command_line.training_options import add_training_arguments
+    from keras_transformer.training import add_training_arguments
     from keras_transformer.translation_training import TranslationSettings, add_text_arguments
 
     add_text_arguments(parser)
@@ -101,9 +101,9 @@ def _train(values: argparse.Namespace, **arguments: Any) -> int | None:
     return record.exit_code
 
 
-def _options_of(values: argparse.Namespace) -> "TrainingOptions[TranslationSettings]":
-    from keras_transformer.command_line.training_options import TrainingOptions
+def _options_of(values: argparse.Namespace) -> "TrainingCommand[TranslationSettings]":
+    from keras_transformer.training import TrainingCommand
     from keras_transformer.translation_training import TranslationSettings
 
     command = shlex.join(["keras-transformer", *values.arguments])
-    return TrainingOptions.from_arguments(values, TranslationSettings, command)
+    return TrainingCommand.from_arguments(values, TranslationSettings, command)

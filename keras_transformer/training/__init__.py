@@ -28,7 +28,9 @@ from keras_transformer.training.fit_record import FitRecord
 from keras_transformer.training.probe import ProbeRecord, probe
 from keras_transformer.training.states.averaging import average_best, average_checkpoints
 from keras_transformer.training.states.checkpoints import Checkpoints
+from keras_transformer.training.training_command import TrainingCommand, add_training_arguments
 from keras_transformer.training.training_model import training_model
+from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
 from keras_transformer.training.training_run import TrainingRun
 from keras_transformer.training.training_settings import TrainingSettings
 
@@ -51,10 +53,14 @@ __all__ = [
     "StopOnPlateau",
     "TensorBoardLog",
     "TimeLimit",
+    "TrainingCommand",
+    "TrainingKeywords",
+    "TrainingOptions",
     "TrainingRun",
     "TrainingSettings",
     "TransformerFlops",
     "ValidationLog",
+    "add_training_arguments",
     "average_best",
     "average_checkpoints",
     "cost_table",

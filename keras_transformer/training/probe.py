@@ -71,7 +71,7 @@ def probe(
     Example:
 
     ```python
-    print(probe(trainer, reader, devices))
+    print(probe(training_model, reader, devices))
     # The largest batch (512 sentences of 49 + 48 tokens) fits into 9.4 GiB a device; ...
     ```
     """

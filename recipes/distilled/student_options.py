@@ -6,9 +6,9 @@ import pathlib
 from collections.abc import Sequence
 
 from keras_transformer import RunDirectory
-from keras_transformer.command_line import TrainingOptions
 from keras_transformer.errors import UserInputError
 from keras_transformer.settings import read_settings_file
+from keras_transformer.training import TrainingCommand
 from keras_transformer.translation_training import add_text_arguments
 from recipes.distilled.settings import DistilledSettings
 from recipes.recipe_options import recipe_options
@@ -26,7 +26,7 @@ OF_TEACHER = (
 
 def student_options(
     description: str | None, arguments: Sequence[str] | None
-) -> tuple[TrainingOptions[DistilledSettings], argparse.Namespace]:
+) -> tuple[TrainingCommand[DistilledSettings], argparse.Namespace]:
     """Read the command line of the recipe.
 
     Args:

@@ -104,4 +104,4 @@ def test_recipes_train_the_weights_that_they_are_told_to():
     assert {"distilled", "multi30k_en_de", "table3"} <= set(recipes)
     for recipe in recipes:
         text = (ROOT / "recipes" / recipe / "train.py").read_text()
-        assert "settings.choose_trained_weights(model)" in text, recipe
+        assert "translation_model(settings, source_tokenizer, tokenizer, run)" in text, recipe

@@ -38,9 +38,9 @@ def start_devices(replicas: int | None = None) -> Devices:
     ```python
     devices = start_devices(replicas=2)
     with devices.scope():
-        trainer = training_model(build_transformer(vocabulary_size=8000))
-        trainer.compile(transformer_adam(hidden_dim=512), LabelSmoothingCrossEntropy(0.1))
-    trainer.fit(devices.batches(reader), steps_per_epoch=1000)  # `reader`: a `data.BatchReader`
+        model = training_model(build_transformer(vocabulary_size=8000))
+        model.compile(transformer_adam(hidden_dim=512), LabelSmoothingCrossEntropy(0.1))
+    model.fit(devices.batches(reader), steps_per_epoch=1000)  # `reader`: a `data.BatchReader`
     devices.stop()
     ```
     """

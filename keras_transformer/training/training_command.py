@@ -1,4 +1,4 @@
-"""Options of every training command beside its data: settings, run directory, time limit."""
+"""One call of a training command: its settings, run directory and limits, and their flags."""
 
 import argparse
 import dataclasses
@@ -8,14 +8,16 @@ from typing import Any, Generic, TypeVar
 
 from keras_transformer.command_line.command_errors import positive_number
 from keras_transformer.errors import UserInputError
-from keras_transformer.settings import Settings
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
+from keras_transformer.training.training_settings import TrainingSettings
 from keras_transformer.types import PathLike
 
-SomeSettings = TypeVar("SomeSettings", bound=Settings, covariant=True)
+SomeSettings = TypeVar("SomeSettings", bound=TrainingSettings, covariant=True)
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainingOptions(Generic[SomeSettings]):
+class TrainingCommand(Generic[SomeSettings]):
     """One call of a training command.
 
     Args:
@@ -30,16 +32,16 @@ class TrainingOptions(Generic[SomeSettings]):
 
     settings: SomeSettings
     run: PathLike
-    overwrite: bool
-    resume: bool
-    minutes: float | None
-    origin: PathLike | None
-    command: str
+    overwrite: bool = False
+    resume: bool = False
+    minutes: float | None = None
+    origin: PathLike | None = None
+    command: str = ""
 
     @classmethod
     def from_arguments(
         cls, arguments: argparse.Namespace, settings_class: type[SomeSettings], command: str
-    ) -> "TrainingOptions[SomeSettings]":
+    ) -> "TrainingCommand[SomeSettings]":
         """The options in the namespace of a parser that `add_training_arguments` extended.
 
         A training that resumes a run, or starts from one, has that run's settings, except those
@@ -48,8 +50,6 @@ class TrainingOptions(Generic[SomeSettings]):
         Raises:
             UserInputError: `--resume` without `--run`, a missing run, or wrong settings.
         """
-        from keras_transformer.runs.run_directory import RunDirectory  # brings Keras
-
         if arguments.resume and arguments.run == arguments.default_run:
             raise UserInputError("--resume needs --run DIR, the run to go on with.")
         origin, base = getattr(arguments, "from", None), None
@@ -71,14 +71,27 @@ class TrainingOptions(Generic[SomeSettings]):
             command=command,
         )
 
+    def training_options(self) -> TrainingOptions:
+        """The options of the `TrainingRun`."""
+        keywords: TrainingKeywords = {
+            **self.settings.training_options(),
+            "minutes": self.minutes,
+            "resume": self.resume,
+            "overwrite": self.overwrite,
+            "origin": self.origin,
+            "settings": self.settings.to_dict(),
+            "command": self.command,
+        }
+        return TrainingOptions(**keywords)
+
 
 def add_training_arguments(
     parser: argparse.ArgumentParser,
-    settings_class: type[Settings],
+    settings_class: type[TrainingSettings],
     runs: PathLike,
     fine_tuning: bool = True,
 ) -> None:
-    """Add the flags of `TrainingOptions` and of the settings to a parser.
+    """Add the flags of a `TrainingCommand` and of the settings to a parser.
 
     Args:
         parser: the parser.
