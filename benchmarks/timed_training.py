@@ -20,7 +20,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.environment import machine, package_versions
 from keras_transformer.special_tokens import SpecialTokens
-from keras_transformer.training.devices.device_memory import peak_device_memory
+from keras_transformer.training.devices.devices import peak_device_memory
 
 SHAPES = 16  # if each is compiled
 TOKENS_A_PAIR = 25  # fewer than the average of invented pairs, so that there are enough pairs

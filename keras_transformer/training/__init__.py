@@ -2,7 +2,6 @@
 
 from keras_transformer.runs.model_weights import load_weights
 from keras_transformer.training.callbacks.bleu_validation import BleuValidation
-from keras_transformer.training.callbacks.compiled_shapes import CompiledShapes
 from keras_transformer.training.callbacks.ema_weights import EMAWeights
 from keras_transformer.training.callbacks.interruption import StopOnInterrupt
 from keras_transformer.training.callbacks.layer_diagnostics import LayerDiagnostics
@@ -13,15 +12,14 @@ from keras_transformer.training.callbacks.limits import (
     TimeLimit,
 )
 from keras_transformer.training.callbacks.metrics_log import MetricsLog
-from keras_transformer.training.callbacks.progress_bar import ProgressBar
+from keras_transformer.training.callbacks.progress_bar import CompiledShapes, ProgressBar
 from keras_transformer.training.callbacks.tensorboard_log import TensorBoardLog
 from keras_transformer.training.callbacks.validation_log import ValidationLog
 from keras_transformer.training.cost.device_speed import DeviceSpeed
 from keras_transformer.training.cost.step_work import StepWork
 from keras_transformer.training.cost.training_cost import cost_table, training_cost
 from keras_transformer.training.cost.transformer_flops import TransformerFlops
-from keras_transformer.training.determinism import make_reproducible
-from keras_transformer.training.devices.device_start import start_devices
+from keras_transformer.training.devices.device_start import make_reproducible, start_devices
 from keras_transformer.training.devices.devices import Devices
 from keras_transformer.training.fine_tuning import enable_lora, freeze
 from keras_transformer.training.fit_record import FitRecord

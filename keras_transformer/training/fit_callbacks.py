@@ -13,7 +13,6 @@ import keras
 from keras_transformer.errors import CannotWrite
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.training.callbacks.bleu_validation import BleuValidation
-from keras_transformer.training.callbacks.compiled_shapes import CompiledShapes
 from keras_transformer.training.callbacks.cooldown import Cooldown, has_cooldown
 from keras_transformer.training.callbacks.ema_weights import EMAWeights, keeps_average
 from keras_transformer.training.callbacks.interruption import StopOnInterrupt
@@ -25,16 +24,15 @@ from keras_transformer.training.callbacks.limits import (
     TimeLimit,
 )
 from keras_transformer.training.callbacks.metrics_log import MetricsLog
-from keras_transformer.training.callbacks.progress_bar import ProgressBar
+from keras_transformer.training.callbacks.progress_bar import CompiledShapes, ProgressBar
 from keras_transformer.training.callbacks.step_callback import StepMeter
 from keras_transformer.training.callbacks.tensorboard_log import TensorBoardLog
 from keras_transformer.training.callbacks.validation_log import ValidationLog
 from keras_transformer.training.cost.step_work import StepWork
-from keras_transformer.training.device_time import DeviceTime
 from keras_transformer.training.epochs import EpochCallbacks
 from keras_transformer.training.fit_record import FitRecord
 from keras_transformer.training.states.checkpoints import Checkpoints
-from keras_transformer.training.states.saved_states import Progress, SavedStates
+from keras_transformer.training.states.saved_states import DeviceTime, Progress, SavedStates
 
 if TYPE_CHECKING:
     from keras_transformer.training.training_run import TrainingRun

@@ -22,8 +22,7 @@ from keras_transformer.search_options import SearchKeywords, SearchOptions, sear
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.training.cost.device_speed import DeviceSpeed, model_precision
 from keras_transformer.training.cost.step_work import StepWork
-from keras_transformer.training.determinism import make_reproducible
-from keras_transformer.training.devices.device_start import start_devices
+from keras_transformer.training.devices.device_start import make_reproducible, start_devices
 from keras_transformer.training.devices.devices import Batches, Devices
 from keras_transformer.training.epochs import EpochCallbacks
 from keras_transformer.training.fit_callbacks import FitCallbacks

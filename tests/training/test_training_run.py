@@ -24,7 +24,7 @@ from keras_transformer.training import (
     TrainingOptions,
     TrainingRun,
 )
-from keras_transformer.training.callbacks import running_clock
+from keras_transformer.training.callbacks import step_callback
 from tests.data.corpora import corpus_of
 from tests.training.event_files import events
 from tests.training.small_training import TOKENS, TokenizerStub, batches, small_model, train
@@ -146,7 +146,7 @@ class Clock(keras.callbacks.Callback):
 
 def test_minutes_end_it_too(tmp_path, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(running_clock, "time", clock)
+    monkeypatch.setattr(step_callback, "time", clock)
     options = {"steps": 1_000_000, "save_every": 1_000_000, "callbacks": [clock]}
     run, model, record = fit(tmp_path, minutes=1.1, **options)
     assert (record.stopped_because, record.steps, record.seconds) == ("minutes", 7, 70)
@@ -156,7 +156,7 @@ def test_minutes_end_it_too(tmp_path, monkeypatch):
 
 def test_the_record_counts_no_time_after_the_training(tmp_path, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(running_clock, "time", clock)
+    monkeypatch.setattr(step_callback, "time", clock)
     run, _ = train(tmp_path / "run", steps=2, callbacks=[clock])
     clock.now += 1000
     assert run.record.seconds == 20

@@ -1,15 +1,108 @@
-"""The speed of a training's devices."""
+"""The speed of a training's devices: known peaks of accelerators, and what a training assumes."""
 
 import dataclasses
+import re
+from typing import NamedTuple
 
 import keras
 
-from keras_transformer.training.cost.device_peaks import TERA, device_peak, paper_sustained
+from keras_transformer.argument_checks import check_one_of
 from keras_transformer.training.devices.devices import Devices
 
+TERA = 1e12
 FROM_SETTING = "device_tflops"
 FROM_PAPER = "Vaswani et al. (2017), footnote 5"
 FROM_PEAK = "the device's peak"
+PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")
+# Parts of a GPU's name beside the chip: maker and line, size and kind of memory, the socket.
+SAYS_NOTHING = re.compile(r"nvidia|tesla|geforce|\d+gb|hbm\d\w*|sxm\d?")
+
+
+class _Peaks(NamedTuple):
+    """TFLOP/s of matrix products, without sparsity; None if the chip lacks the format.
+
+    float32 is the default arithmetic of TensorFlow and JAX: TensorFloat-32 since Ampere, bfloat16
+    on TPUs. The 16-bit formats accumulate in float32.
+    """
+
+    mixed_float16: float | None
+    mixed_bfloat16: float | None
+    float32: float
+
+
+# Data sheets and white papers of NVIDIA, at boost clock (half of their values with sparsity), and
+# https://cloud.google.com/tpu/docs. A K80 is two devices, of TPU v2 and v3 a core is one.
+PEAKS = {
+    "k80": _Peaks(None, None, 4.37),
+    "k40": _Peaks(None, None, 5.04),
+    "k40c": _Peaks(None, None, 5.04),
+    "k40m": _Peaks(None, None, 5.04),
+    "m40": _Peaks(None, None, 6.84),
+    "p100": _Peaks(21.2, None, 10.6),
+    "p100 pcie": _Peaks(18.7, None, 9.3),
+    "v100": _Peaks(125.0, None, 15.7),
+    "v100 pcie": _Peaks(112.0, None, 14.0),
+    "v100s pcie": _Peaks(130.0, None, 16.4),
+    "t4": _Peaks(65.0, None, 8.1),
+    "a10": _Peaks(125.0, 125.0, 62.5),
+    "a30": _Peaks(165.0, 165.0, 82.0),
+    "a40": _Peaks(149.7, 149.7, 74.8),
+    "a100": _Peaks(312.0, 312.0, 156.0),
+    "a100 pcie": _Peaks(312.0, 312.0, 156.0),
+    "rtx 3090": _Peaks(71.0, 71.0, 35.6),
+    "rtx 4090": _Peaks(165.2, 165.2, 82.6),
+    "l4": _Peaks(121.0, 121.0, 60.0),
+    "l40s": _Peaks(362.0, 362.0, 183.0),
+    "h100": _Peaks(989.4, 989.4, 494.7),
+    "h100 pcie": _Peaks(756.0, 756.0, 378.0),
+    "h100 nvl": _Peaks(835.5, 835.5, 417.5),
+    "h200": _Peaks(989.4, 989.4, 494.7),
+    "h200 nvl": _Peaks(835.5, 835.5, 417.5),
+    "b200": _Peaks(2250.0, 2250.0, 1125.0),
+    "tpu v2": _Peaks(None, 22.5, 22.5),
+    "tpu v3": _Peaks(None, 61.5, 61.5),
+    "tpu v4": _Peaks(None, 275.0, 275.0),
+    "tpu v5 lite": _Peaks(None, 197.0, 197.0),
+    "tpu v5e": _Peaks(None, 197.0, 197.0),
+    "tpu v5": _Peaks(None, 459.0, 459.0),
+    "tpu v5p": _Peaks(None, 459.0, 459.0),
+    "tpu v6 lite": _Peaks(None, 918.0, 918.0),
+    "tpu v6e": _Peaks(None, 918.0, 918.0),
+}
+
+# Vaswani et al. (2017), footnote 5, for a single-precision training.
+SUSTAINED = {"k80": 2.8, "k40": 3.7, "k40c": 3.7, "k40m": 3.7, "m40": 6.0, "p100": 9.5}
+SUSTAINED["p100 pcie"] = SUSTAINED["p100"]
+
+
+def device_peak(device_name: str, precision: str = "float32") -> float | None:
+    """Return the peak FLOP/s of a device, dense, or None if unknown.
+
+    `device_name` is the backend's, `precision` a dtype policy. Unknown are CPUs, parts of a GPU
+    (MIG), devices that are not in the table, and formats that the device lacks.
+
+    Example:
+        >>> device_peak("NVIDIA A100-SXM4-80GB", "mixed_bfloat16") / 1e12
+        312.0
+        >>> device_peak("NVIDIA GeForce RTX 4090 Laptop GPU") is None
+        True
+    """
+    check_one_of("precision", precision, PRECISIONS)
+    peaks = PEAKS.get(_chip(device_name))
+    value = peaks and getattr(peaks, precision)
+    return value and value * TERA
+
+
+def paper_sustained(device_name: str) -> float | None:
+    """Return the sustained FLOP/s that the paper assumes for a device, or None."""
+    value = SUSTAINED.get(_chip(device_name))
+    return value and value * TERA
+
+
+def _chip(device_name: str) -> str:
+    """The name without the words of `SAYS_NOTHING`; any other word makes it another chip."""
+    words = re.split(r"[^a-z0-9]+", device_name.lower())
+    return " ".join(word for word in words if word and not SAYS_NOTHING.fullmatch(word))
 
 
 @dataclasses.dataclass(frozen=True)

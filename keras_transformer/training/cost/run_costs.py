@@ -13,8 +13,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json, to_record
 from keras_transformer.runs.run_checksums import ADVICE
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.training.cost.device_peaks import TERA
-from keras_transformer.training.cost.device_speed import FROM_SETTING
+from keras_transformer.training.cost.device_speed import FROM_SETTING, TERA
 from keras_transformer.training.cost.training_cost import (
     PAPER_TABLE_2,
     bleu_cell,

@@ -9,8 +9,8 @@ import pytest
 
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training import BleuValidation, Devices, StepWork
-from keras_transformer.training.callbacks import running_clock
-from keras_transformer.training.device_time import DeviceTime
+from keras_transformer.training.callbacks import step_callback
+from keras_transformer.training.states.saved_states import DeviceTime
 from keras_transformer.training.states.training_state import find_state
 from tests.training.small_training import TOKENS, batches, small_model, started_run, train
 
@@ -96,7 +96,7 @@ class Clock:
 
 def test_the_time_of_devices_is_that_of_each_number(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(running_clock, "time", clock)
+    monkeypatch.setattr(step_callback, "time", clock)
     first = DeviceTime(Devices("NVIDIA H200", replicas=2))
     clock.now += 10
     assert (first.seconds, first.changed) == (20, False)
@@ -116,7 +116,7 @@ def test_the_time_of_devices_is_that_of_each_number(monkeypatch):
 
 
 def test_states_of_older_versions_know_no_devices(monkeypatch):
-    monkeypatch.setattr(running_clock, "time", Clock())
+    monkeypatch.setattr(step_callback, "time", Clock())
     time = DeviceTime(Devices("CPU", replicas=3), elapsed=10.0)
     assert time.seconds == 30
     assert not time.changed
