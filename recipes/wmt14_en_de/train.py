@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
     settings = options.settings
     with training.TrainingRun.of(options) as run:
         # Text
-        texts = wmt14_text("de", values)
+        texts = wmt14_text("de", data_dir=values.data_dir, download=values.download)
 
         # Tokenizer: one for both sides, or one for each
         source_tokenizer, tokenizer = make_tokenizers(settings, texts.train, run)

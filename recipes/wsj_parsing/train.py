@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
     settings = options.settings
     with training.TrainingRun.of(options, results=TREES) as run:
         # Text
-        train_texts, dev_text = treebanks(values)
+        train_texts, dev_text = treebanks(values.data, values.more_trees)
 
         # Tokenizer: one of words, one of trees
         source_tokenizer, tokenizer = make_tokenizers(train_texts, settings, run)

@@ -2,12 +2,11 @@
 
 import dataclasses
 import re
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import keras
 
 from keras_transformer.argument_checks import check_one_of
-from keras_transformer.training.devices.devices import Devices
 
 TERA = 1e12
 FROM_SETTING = "device_tflops"
@@ -105,6 +104,13 @@ def _chip(device_name: str) -> str:
     return " ".join(word for word in words if word and not SAYS_NOTHING.fullmatch(word))
 
 
+class DevicesOfAKind(Protocol):
+    """What `DeviceSpeed` needs of `training.Devices`."""
+
+    device_name: str
+    replicas: int
+
+
 @dataclasses.dataclass(frozen=True)
 class DeviceSpeed:
     """The devices of a training, all of one kind.
@@ -118,6 +124,7 @@ class DeviceSpeed:
         sustained_from: the source of that number.
 
     Example:
+        >>> from keras_transformer.training import Devices
         >>> speed = DeviceSpeed.of(Devices("NVIDIA H200", replicas=8), "mixed_bfloat16")
         >>> f"{speed.total_peak_flops:.2e}", speed.sustained_from
         ('7.92e+15', "the device's peak")
@@ -131,7 +138,7 @@ class DeviceSpeed:
 
     @classmethod
     def of(
-        cls, devices: Devices, precision: str = "float32", device_tflops: float | None = None
+        cls, devices: DevicesOfAKind, precision: str = "float32", device_tflops: float | None = None
     ) -> "DeviceSpeed":
         """Look up the devices.
 

@@ -1,9 +1,18 @@
 """The cost of a training in floating-point operations, beside the paper's Table 2."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from keras_transformer.training.cost.device_speed import DeviceSpeed
-from keras_transformer.training.fit_record import FitRecord
+
+
+class MeasuredTraining(Protocol):
+    """What `training_cost` needs of a `training.FitRecord`."""
+
+    @property
+    def flops(self) -> int | None: ...
+
+    @property
+    def device_seconds(self) -> float | None: ...
 
 
 class TableRow(NamedTuple):
@@ -31,14 +40,14 @@ PAPER_TABLE_2 = (
 )
 
 
-def training_cost(record: FitRecord, speed: DeviceSpeed) -> dict[str, Any]:
+def training_cost(record: MeasuredTraining, speed: DeviceSpeed) -> dict[str, Any]:
     """The cost of a training: counted, and estimated as in the paper.
 
     The paper multiplies the time of the training, the number of devices and the sustained FLOP/s
     of one device. Where the number changed at a break, each part counts with its own.
 
     Args:
-        record: what the whole training did.
+        record: what the whole training did, a `training.FitRecord`.
         speed: the speed of its devices, those of the end.
 
     Returns:
