@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 import keras
 
 from keras_transformer.errors import CannotWrite
+from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.training.callbacks.bleu_validation import BleuValidation
 from keras_transformer.training.callbacks.cooldown import Cooldown, has_cooldown
@@ -28,11 +29,10 @@ from keras_transformer.training.callbacks.progress_bar import CompiledShapes, Pr
 from keras_transformer.training.callbacks.step_callback import StepMeter
 from keras_transformer.training.callbacks.tensorboard_log import TensorBoardLog
 from keras_transformer.training.callbacks.validation_log import ValidationLog
-from keras_transformer.training.cost.step_work import StepWork
+from keras_transformer.training.checkpoints.checkpoints import Checkpoints
+from keras_transformer.training.checkpoints.saved_states import DeviceTime, Progress, SavedStates
 from keras_transformer.training.epochs import EpochCallbacks
 from keras_transformer.training.fit_record import FitRecord
-from keras_transformer.training.states.checkpoints import Checkpoints
-from keras_transformer.training.states.saved_states import DeviceTime, Progress, SavedStates
 
 if TYPE_CHECKING:
     from keras_transformer.training.training_run import TrainingRun

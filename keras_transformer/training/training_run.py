@@ -14,14 +14,16 @@ import keras
 from keras_transformer.data import BatchReader
 from keras_transformer.data.batches.batch_rows import Batch
 from keras_transformer.errors import UserInputError
+from keras_transformer.evaluation.cost.device_speed import DeviceSpeed, model_precision
+from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.files.standard_streams import say
 from keras_transformer.runs.adapter_weights import adapters_of, trains_adapters_alone
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_lock import run_lock
 from keras_transformer.search_options import SearchKeywords, SearchOptions, search_over
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.training.cost.device_speed import DeviceSpeed, model_precision
-from keras_transformer.training.cost.step_work import StepWork
+from keras_transformer.training.checkpoints.resuming import open_origin, open_run, rewind
+from keras_transformer.training.checkpoints.training_state import TrainingState, check_same_data
 from keras_transformer.training.devices.device_start import make_reproducible, start_devices
 from keras_transformer.training.devices.devices import Batches, Devices
 from keras_transformer.training.epochs import EpochCallbacks
@@ -33,8 +35,6 @@ from keras_transformer.training.fit_data import (
 )
 from keras_transformer.training.fit_record import FitRecord
 from keras_transformer.training.probe import probe
-from keras_transformer.training.states.resuming import open_origin, open_run, rewind
-from keras_transformer.training.states.training_state import TrainingState, check_same_data
 from keras_transformer.training.training_command import TrainingCommand
 from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
 from keras_transformer.training.training_settings import SEARCH_SETTINGS, TrainingSettings

@@ -8,12 +8,12 @@ from typing import Any
 import keras
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.evaluation.cost.device_speed import model_precision
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.settings import SettingValue, setting
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentencepiece_tokenizer import check_symbols
-from keras_transformer.training.cost.device_speed import model_precision
 from keras_transformer.training.fine_tuning import enable_lora, freeze
 from keras_transformer.training.training_options import TrainingKeywords
 from keras_transformer.training.training_settings import ARCHITECTURE_SETTINGS, TrainingSettings

@@ -8,7 +8,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import write_json
 from keras_transformer.settings import Settings, setting
 from recipes.recipe_options import recipe_options
-from tests.training.cost.recorded_runs import write_run
+from tests.evaluation.cost.recorded_runs import write_run
 
 ROOT = pathlib.Path(__file__).parents[2]
 

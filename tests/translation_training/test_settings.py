@@ -9,7 +9,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training import TrainingCommand, add_training_arguments
-from keras_transformer.training.states.training_state import check_same_settings
+from keras_transformer.training.checkpoints.training_state import check_same_settings
 from keras_transformer.translation_training import TranslationSettings
 
 

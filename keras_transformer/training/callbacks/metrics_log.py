@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import keras
 
 from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.files.output_files import write_all
 from keras_transformer.files.whole_files import writing
 from keras_transformer.optimizers import inner_optimizer
 from keras_transformer.training.callbacks.cooldown import has_cooldown
 from keras_transformer.training.callbacks.step_callback import Logs, StepCallback, StepTotals
-from keras_transformer.training.cost.step_work import StepWork
 from keras_transformer.types import PathLike
 
 FIRST_STEPS = 10

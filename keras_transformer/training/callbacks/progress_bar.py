@@ -8,8 +8,8 @@ from typing import TextIO
 
 from tqdm import tqdm
 
+from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.training.callbacks.step_callback import CLOCK, Logs, StepCallback, StepMeter
-from keras_transformer.training.cost.step_work import StepWork
 
 LINES_WITHOUT_TERMINAL = 20
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import keras
 
 from keras_transformer.argument_checks import is_number
-from keras_transformer.training.cost.step_work import StepWork
+from keras_transformer.evaluation.cost.step_work import StepWork
 
 Logs: TypeAlias = dict[str, float]  # as `fit` hands them to callbacks
 

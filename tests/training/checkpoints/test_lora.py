@@ -14,7 +14,7 @@ from keras_transformer.metrics import training_metrics
 from keras_transformer.models import build_transformer
 from keras_transformer.optimizers import transformer_adam
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.training.states.training_state import find_state
+from keras_transformer.training.checkpoints.training_state import find_state
 from tests.training.equal_runs import arrays, assert_equal_runs
 from tests.training.small_training import VOCABULARY_SIZE, batches, train
 

@@ -10,16 +10,16 @@ from typing import Annotated, Any, NotRequired, TypedDict
 import msgspec
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.json_files import parse_json, to_record
-from keras_transformer.runs.run_checksums import ADVICE
-from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.training.cost.device_speed import FROM_SETTING, TERA
-from keras_transformer.training.cost.training_cost import (
+from keras_transformer.evaluation.cost.device_speed import FROM_SETTING, TERA
+from keras_transformer.evaluation.cost.training_cost import (
     PAPER_TABLE_2,
     bleu_cell,
     flops_cell,
     paper_lines,
 )
+from keras_transformer.files.json_files import parse_json, to_record
+from keras_transformer.runs.run_checksums import ADVICE
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import PathLike
 
 # Wider than any training needs; products and quotients of such numbers stay finite.

@@ -8,7 +8,7 @@ from typing import Literal, overload
 import keras
 
 from keras_transformer.data import BatchPlan
-from keras_transformer.training.cost.transformer_flops import TransformerFlops
+from keras_transformer.evaluation.cost.transformer_flops import TransformerFlops
 
 KEPT_STEPS = 64
 

@@ -17,12 +17,12 @@ from keras_transformer.files.whole_files import remove_left_over, write_text
 from keras_transformer.runs.run_checkpoints import step_of
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_records import BestRecord
-from keras_transformer.training.devices.devices import Devices
-from keras_transformer.training.states.training_state import (
+from keras_transformer.training.checkpoints.training_state import (
     TrainingState,
     check_same_settings,
     find_state,
 )
+from keras_transformer.training.devices.devices import Devices
 from keras_transformer.types import PathLike
 
 _MOST_STEPS = 2**31 - 1

@@ -4,9 +4,9 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.data import BatchPlan
+from keras_transformer.evaluation.cost.step_work import StepWork
+from keras_transformer.evaluation.cost.transformer_flops import TransformerFlops
 from keras_transformer.models import build_transformer
-from keras_transformer.training.cost.step_work import StepWork
-from keras_transformer.training.cost.transformer_flops import TransformerFlops
 
 SIZES = {
     "num_encoder_layers": 1,

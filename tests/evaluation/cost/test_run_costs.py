@@ -6,14 +6,14 @@ import json
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.training.cost.run_costs import (
+from keras_transformer.evaluation.cost.run_costs import (
     RunCost,
     costs_csv,
     costs_record,
     costs_text,
     run_cost,
 )
-from tests.training.cost.recorded_runs import OF_CPU, SCORES, SIGNATURE, write_run
+from tests.evaluation.cost.recorded_runs import OF_CPU, SCORES, SIGNATURE, write_run
 
 # Vaswani et al. (2017), Table 2, to the letter: BLEU en-de and en-fr, FLOPs en-de and en-fr.
 PRINTED = """

@@ -8,8 +8,8 @@ import pytest
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import write_json
 from keras_transformer.training import Devices
-from keras_transformer.training.states.resuming import open_run
-from keras_transformer.training.states.training_state import check_same_settings
+from keras_transformer.training.checkpoints.resuming import open_run
+from keras_transformer.training.checkpoints.training_state import check_same_settings
 from tests.training.small_training import train
 
 

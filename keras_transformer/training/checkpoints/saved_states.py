@@ -12,14 +12,14 @@ from keras_transformer.runs.run_checkpoints import step_of
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.callbacks.ema_weights import EMAWeights
 from keras_transformer.training.callbacks.step_callback import CLOCK, Logs, StepCallback
-from keras_transformer.training.devices.devices import Devices
-from keras_transformer.training.states.checkpoints import Checkpoints
-from keras_transformer.training.states.training_state import (
+from keras_transformer.training.checkpoints.checkpoints import Checkpoints
+from keras_transformer.training.checkpoints.training_state import (
     TrainingState,
     remove_old_states,
     remove_states,
     save_state,
 )
+from keras_transformer.training.devices.devices import Devices
 
 
 class DeviceProgress(TypedDict):

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple, Protocol
 
-from keras_transformer.training.cost.device_speed import DeviceSpeed
+from keras_transformer.evaluation.cost.device_speed import DeviceSpeed
 
 
 class MeasuredTraining(Protocol):
