@@ -2,12 +2,9 @@
 
 from keras_transformer.command_line.command_errors import CommandParser, run_command
 from keras_transformer.command_line.resumable_output import ResumableOutput
-from keras_transformer.command_line.training_options import TrainingOptions, add_training_arguments
 
 __all__ = [
     "CommandParser",
     "ResumableOutput",
-    "TrainingOptions",
-    "add_training_arguments",
     "run_command",
 ]
