@@ -8,19 +8,14 @@ from typing import Any
 import grpc
 import numpy as np
 import tensorflow as tf
+from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
-from keras_transformer.serving.answer_values import (
-    Outputs,
-    Signatures,
-    VersionState,
-    whole_number,
-)
 from keras_transformer.serving.connection import Connection
 from keras_transformer.serving.serving_errors import (
     MOST_ANSWER_BYTES,
-    AnswerTooLarge,
+    TOO_LARGE,
     ClientClosed,
     InvalidAnswer,
     NotFound,
@@ -30,7 +25,6 @@ from keras_transformer.serving.serving_errors import (
     ServerUnreachable,
     ServingError,
     one_line,
-    reading_answer,
 )
 
 OPTIONS = {
@@ -48,7 +42,7 @@ MOST_DIMENSIONS = 8
 
 
 class GrpcTransport:
-    """Access to one model of a model server, by default at its latest version; thread-safe.
+    """Access to one model of a model server; thread-safe.
 
     Reference: tensorflow_serving/apis/prediction_service.proto and model_service.proto
     """
@@ -61,72 +55,48 @@ class GrpcTransport:
         self._metadata = tuple(connection.headers.items())
         self._is_closed = False
 
-    def predict(self, signature: str, inputs: Mapping[str, list[Any]], timeout: float) -> Outputs:
-        """The outputs of a signature as nested lists."""
+    def predict(self, signature: str, inputs: Mapping[str, list[Any]], timeout: float) -> Any:
+        """The outputs of a signature by name, as nested lists."""
         request = predict_pb2.PredictRequest()
-        self._name_model(request.model_spec, self._version)
         request.model_spec.signature_name = signature
         for name, values in inputs.items():
             request.inputs[name].CopyFrom(_tensor(values))
-        answer = self._call("PredictionService/Predict", request, timeout)
-        with reading_answer(self._place):
-            outputs = _message(predict_pb2.PredictResponse, answer).outputs
+        content = self._call("PredictionService/Predict", request, self._version, timeout)
+        try:
+            outputs = predict_pb2.PredictResponse.FromString(content).outputs
             if sum(map(_num_elements, outputs.values())) > MOST_ELEMENTS:
                 raise ValueError("more elements than any answer has")
             return {name: _nested_list(tensor) for name, tensor in outputs.items()}
+        except (AttributeError, DecodeError, LookupError, TypeError, ValueError) as error:
+            raise self._no_answer(error) from error
 
-    def status(self, timeout: float) -> list[VersionState]:
-        """The states of the versions that may answer."""
-        return self._status(self._version, timeout)
+    def status(self, of_every_version: bool, timeout: float) -> dict[str, Any]:
+        """The state of each version of the model, or of those that may answer."""
+        request = get_model_status_pb2.GetModelStatusRequest()
+        version = None if of_every_version else self._version
+        content = self._call("ModelService/GetModelStatus", request, version, timeout)
+        answer = self._as_in_rest(get_model_status_pb2.GetModelStatusResponse, content)
+        return {"model_version_status": [], **answer}  # an empty list is not sent
 
-    def every_status(self, timeout: float) -> list[VersionState]:
-        """The states of all versions of the model."""
-        return self._status(None, timeout)
-
-    def metadata(self, timeout: float) -> tuple[int, Signatures]:
-        """The version that answers, and the signatures."""
-        request = get_model_metadata_pb2.GetModelMetadataRequest()
-        self._name_model(request.model_spec, self._version)
-        request.metadata_field.append("signature_def")
-        content = self._call("PredictionService/GetModelMetadata", request, timeout)
-        with reading_answer(self._place):
-            answer = _message(get_model_metadata_pb2.GetModelMetadataResponse, content)
-            packed, kind = answer.metadata["signature_def"], get_model_metadata_pb2.SignatureDefMap
-            if not packed.Is(kind.DESCRIPTOR):
-                raise ValueError(f"signatures of the type {packed.type_url!r}")
-            signatures = _message(kind, packed.value).signature_def
-            return whole_number(answer.model_spec.version.value), {
-                name: {"inputs": _tensors(one.inputs), "outputs": _tensors(one.outputs)}
-                for name, one in signatures.items()
-            }
+    def metadata(self, timeout: float) -> dict[str, Any]:
+        """The version that answers, and its signatures."""
+        request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
+        content = self._call("PredictionService/GetModelMetadata", request, self._version, timeout)
+        return self._as_in_rest(get_model_metadata_pb2.GetModelMetadataResponse, content)
 
     def close(self) -> None:
         """Close the channel; running requests end with `ClientClosed`."""
         self._is_closed = True
         self._channel.close()
 
-    def _name_model(self, model_spec, version):
-        model_spec.name = self._model
-        if version is not None:
-            model_spec.version.value = version
-
-    def _status(self, version, timeout):
-        request = get_model_status_pb2.GetModelStatusRequest()
-        self._name_model(request.model_spec, version)
-        content = self._call("ModelService/GetModelStatus", request, timeout)
-        states = get_model_status_pb2.ModelVersionStatus.State
-        with reading_answer(self._place):
-            answer = _message(get_model_status_pb2.GetModelStatusResponse, content)
-            return [
-                (whole_number(one.version), states.Name(one.state), one.status.error_message)
-                for one in answer.model_version_status
-            ]
-
-    def _call(self, method: str, request: Any, timeout: float) -> bytes:
+    def _call(self, method: str, request: Any, version: int | None, timeout: float) -> bytes:
         """The bytes of an answer: if gRPC parsed them, it would log tracebacks of damaged ones."""
-        call = self._channel.unary_unary(f"/tensorflow.serving.{method}")
+        request.model_spec.name = self._model
+        if version is not None:
+            request.model_spec.version.value = version
         content = request.SerializeToString()
         try:
+            call = self._channel.unary_unary(f"/tensorflow.serving.{method}")
             return call(content, timeout=timeout, metadata=self._metadata)
         except (ValueError, grpc.RpcError) as error:
             code, details = None, None
@@ -149,7 +119,7 @@ class GrpcTransport:
             )
         # The server uses the same words for requests.
         if "larger than max" in message and "SERVER" not in message:
-            return InvalidAnswer(f"{self._place}: {AnswerTooLarge()} ({message}).")
+            return InvalidAnswer(f"{self._place}: {TOO_LARGE} ({message}).")
         # gRPC has one code for a missing and for an overloaded server.
         if code == grpc.StatusCode.UNAVAILABLE and _is_of_the_connection(message):
             failure = ServerUnreachable(
@@ -165,17 +135,24 @@ class GrpcTransport:
         }.get(code, RequestRefused)
         return kind(f"{self._place}: the server answers with {code.name}: {message}.")
 
+    def _as_in_rest(self, kind: Any, content: bytes) -> dict[str, Any]:
+        """A message, from bytes, as the REST API gives it."""
+        try:
+            return json_format.MessageToDict(
+                kind.FromString(content), preserving_proto_field_name=True
+            )
+        except (DecodeError, json_format.Error, LookupError, TypeError, ValueError) as error:
+            raise self._no_answer(error) from error
+
+    def _no_answer(self, error: Exception) -> InvalidAnswer:
+        return InvalidAnswer(
+            f"{self._place}: not the answer of a model server: {one_line(repr(error))}."
+        )
+
 
 def _is_of_the_connection(message: str) -> bool:
     message = message.lower()
     return any(word in message for word in ("connect", "socket", "dns", "stream", "transport"))
-
-
-def _tensor(values: list[Any]) -> Any:
-    """A string tensor for strings, otherwise an int32 tensor."""
-    if values and isinstance(values[0], str):
-        return tf.make_tensor_proto([value.encode() for value in values], dtype=tf.string)
-    return tf.make_tensor_proto(np.array(values, "int32"))
 
 
 def _channel(connection: Connection) -> grpc.Channel:
@@ -194,12 +171,11 @@ def _channel(connection: Connection) -> grpc.Channel:
     return grpc.secure_channel(target, credentials, options=options)
 
 
-def _message(kind: Any, content: bytes) -> Any:
-    """A message of a protocol buffer's class, from bytes."""
-    try:
-        return kind.FromString(content)
-    except DecodeError as error:
-        raise ValueError(f"not a {kind.DESCRIPTOR.name}") from error
+def _tensor(values: list[Any]) -> Any:
+    """A string tensor for strings, otherwise an int32 tensor."""
+    if values and isinstance(values[0], str):
+        return tf.make_tensor_proto([value.encode() for value in values], dtype=tf.string)
+    return tf.make_tensor_proto(np.array(values, "int32"))
 
 
 def _num_elements(tensor: Any) -> int:
@@ -210,29 +186,9 @@ def _num_elements(tensor: Any) -> int:
     return math.prod(max(size, 1) for size in sizes)
 
 
-def _nested_list(tensor: Any) -> list[Any]:
+def _nested_list(tensor: Any) -> Any:
     values = tf.make_ndarray(tensor)
     if values.dtype != object:
         return values.tolist()
     flat = [value.decode("utf-8", "replace") for value in values.ravel()]
     return np.array(flat, dtype=object).reshape(values.shape).tolist()
-
-
-def _tensors(infos: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    return {
-        name: {"dtype": _type_name(info), "shape": _shape(info.tensor_shape)}
-        for name, info in infos.items()
-    }
-
-
-def _type_name(info: Any) -> str:
-    """The name of the type as in the REST API, such as `DT_STRING`."""
-    return info.DESCRIPTOR.fields_by_name["dtype"].enum_type.values_by_number[info.dtype].name
-
-
-def _shape(shape: Any) -> list[int] | None:
-    return (
-        None
-        if shape.unknown_rank
-        else [whole_number(dimension.size, least=-1) for dimension in shape.dim]
-    )
