@@ -1,4 +1,4 @@
-"""A run at work in the app: what it computes, and the queue of its requests."""
+"""A run that the app has loaded: what it computes, and the queue of its requests."""
 
 import abc
 import dataclasses
@@ -36,8 +36,8 @@ class Work(NamedTuple):
     target_language: str | None = None
 
 
-class Engine(abc.ABC):
-    """A run at work.
+class LoadedRun(abc.ABC):
+    """A run that the app has loaded, with the queue of its requests.
 
     Args:
         name: the name by which requests ask for it.

@@ -4,8 +4,8 @@ import threading
 
 import numpy as np
 
-from keras_transformer.app.engine import Engine
 from keras_transformer.app.limits import AppLimits
+from keras_transformer.app.loaded_run import LoadedRun
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.inference.alignment import Alignment
 from keras_transformer.inference.parser import Parse
@@ -13,7 +13,7 @@ from keras_transformer.parsing import Leaf, Tree
 from keras_transformer.search_options import SearchOptions
 
 
-class FakeEngine(Engine):
+class FakeRun(LoadedRun):
     """Its `turns` are how many batches it may compute; `batches` are those it has begun."""
 
     kind = "translation"
@@ -51,7 +51,7 @@ class FakeEngine(Engine):
         return [[(item.upper(), -0.5 * n) for n in range(1, work.n_best + 1)] for item in items]
 
 
-class FakeParser(FakeEngine):
+class FakeParser(FakeRun):
     """Its trees are flat."""
 
     kind = "parsing"
