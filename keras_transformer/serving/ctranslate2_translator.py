@@ -14,8 +14,8 @@ from keras_transformer.search_options import (
     SearchOptions,
     takes_search_options,
 )
-from keras_transformer.serving.cpu_threads import cpu_threads
 from keras_transformer.serving.ctranslate2_directory import CTranslate2Directory
+from keras_transformer.serving.export_translator import cpu_threads
 from keras_transformer.text.sentence_batches import batches_by_length
 from keras_transformer.text.sentence_encoding import LongSentences
 from keras_transformer.types import PathLike

@@ -1,15 +1,19 @@
 """What the translators of exported models share."""
 
 import abc
+import os
 from collections.abc import Iterable, Sequence
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
+from keras_transformer.backend_start import CORES, num_cores
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
 from keras_transformer.serving.export_contract import NO_SCORE
 from keras_transformer.text.sentence_batches import batches_by_length
+
+_MOST_THREADS = 4  # by default: more are seldom faster, and disturb others
 
 Encoded = TypeVar("Encoded")  # a sentence as the model takes it
 
@@ -88,3 +92,18 @@ class ExportTranslator(abc.ABC, Generic[Encoded]):
     @abc.abstractmethod
     def _run(self, encoded: Sequence[Encoded]) -> tuple[Sequence[str], np.ndarray]:
         """The translations of a batch, and their scores."""
+
+
+def cpu_threads(num_threads: int | None) -> int:
+    """The given number of threads, after a check; else the number of cores, at most 4.
+
+    A worker of a cluster has all the cores of its share.
+
+    Example:
+        >>> cpu_threads(2)
+        2
+    """
+    if num_threads is not None:
+        check_positive_int("num_threads", num_threads)
+        return int(num_threads)
+    return num_cores() if CORES in os.environ else min(_MOST_THREADS, num_cores())
