@@ -16,8 +16,8 @@ from keras_transformer.argument_checks import (
     python_number,
 )
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
+from keras_transformer.formats.export_contract import NO_SCORE
 from keras_transformer.serving.connection import MOST_SECONDS, checked_connection
-from keras_transformer.serving.export_contract import NO_SCORE
 from keras_transformer.serving.served_model import ServedModel, Tensor
 from keras_transformer.serving.serving_errors import InvalidAnswer, short_repr
 from keras_transformer.text.sentence_batches import (

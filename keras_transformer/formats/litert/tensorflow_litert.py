@@ -9,9 +9,9 @@ from keras import ops
 
 from keras_transformer.decoding.hypothesis_arrays import reorder
 from keras_transformer.decoding.next_tokens import OutputRules
-from keras_transformer.export.guarded_generator import GuardedGenerator
-from keras_transformer.serving.export_contract import NO_SCORE
-from keras_transformer.serving.litert_directory import TRANSLATE_IDS
+from keras_transformer.formats.export_contract import NO_SCORE
+from keras_transformer.formats.guarded_generator import GuardedGenerator
+from keras_transformer.formats.litert.layout import TRANSLATE_IDS
 from keras_transformer.types import PathLike
 
 ConcreteFunction: TypeAlias = tf.types.experimental.ConcreteFunction

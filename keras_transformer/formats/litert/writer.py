@@ -6,26 +6,26 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from keras_transformer.argument_checks import check_one_of
-from keras_transformer.export.exported_search import exported_search
-from keras_transformer.export.guarded_generator import GuardedGenerator
-from keras_transformer.export.low_precision import with_precision
-from keras_transformer.export.model_card import write_model_card
-from keras_transformer.export.required_backend import check_tensorflow_backend
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.new_directory import write_new_directory
+from keras_transformer.formats.export_contract import (
+    LITERT_KIND,
+    LITERT_PRECISIONS,
+    NO_SCORE,
+    LiteRTPrecision,
+)
+from keras_transformer.formats.exported_search import exported_search
+from keras_transformer.formats.guarded_generator import GuardedGenerator
+from keras_transformer.formats.litert.layout import LiteRTDirectory
+from keras_transformer.formats.low_precision import with_precision
+from keras_transformer.formats.model_card import write_model_card
+from keras_transformer.formats.required_backend import check_tensorflow_backend
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import (
     SearchKeywords,
     SearchOptions,
     takes_search_options,
 )
-from keras_transformer.serving.export_contract import (
-    LITERT_KIND,
-    LITERT_PRECISIONS,
-    NO_SCORE,
-    LiteRTPrecision,
-)
-from keras_transformer.serving.litert_directory import LiteRTDirectory
 from keras_transformer.types import PathLike
 
 
@@ -123,7 +123,7 @@ def _convert(
     translator: Translator, options: SearchOptions, precision: str, directory: Path
 ) -> bytes:
     """The LiteRT model; intermediate files are in `directory` meanwhile."""
-    from keras_transformer.export.tensorflow_litert import convert_signatures, signatures
+    from keras_transformer.formats.litert.tensorflow_litert import convert_signatures, signatures
 
     models = [with_precision(model, "float32") for model in translator.models]
     generator = GuardedGenerator(models, translator.source_tokenizer, translator.tokenizer, options)

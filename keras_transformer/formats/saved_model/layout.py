@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from keras_transformer.files.whole_files import writing
-from keras_transformer.serving.export_contract import BATCHING_CONFIG, MODELS_CONFIG
+from keras_transformer.formats.export_contract import BATCHING_CONFIG, MODELS_CONFIG
 
 _MODELS = """\
 # For `tensorflow_model_server --model_config_file=...`. Each further model is one more `config`.

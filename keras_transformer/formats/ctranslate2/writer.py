@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from keras_transformer.argument_checks import check_one_of
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
-from keras_transformer.export.model_card import write_model_card
-from keras_transformer.export.residual_scales import ResidualScales
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.new_directory import write_new_directory
-from keras_transformer.inference.translator import Translator
-from keras_transformer.models import TransformerStacks
-from keras_transformer.serving.export_contract import (
+from keras_transformer.formats.export_contract import (
     CTRANSLATE2_KIND,
     CTRANSLATE2_PRECISIONS,
     CTranslate2Precision,
 )
+from keras_transformer.formats.model_card import write_model_card
+from keras_transformer.formats.residual_scales import ResidualScales
+from keras_transformer.inference.translator import Translator
+from keras_transformer.models import TransformerStacks
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tokenizer_files import save_tokenizers
 from keras_transformer.types import PathLike
@@ -68,7 +68,7 @@ def export_ctranslate2(
             f"The export needs the package ctranslate2: {pip_install('ctranslate2')}"
         )
     layers = _exportable_layers(translator)
-    from keras_transformer.export.ctranslate2_spec import transformer_spec
+    from keras_transformer.formats.ctranslate2.spec import transformer_spec
 
     def write(path: Path) -> None:
         spec = transformer_spec(layers, NUM_POSITIONS, _without_probability(translator, layers))
@@ -105,7 +105,7 @@ def _exportable_layers(translator: Translator) -> TransformerStacks:
             f"Received: {len(translator.models)} models"
         )
     layers = TransformerStacks.of(translator.models[0])
-    from keras_transformer.export.ctranslate2_spec import ACTIVATIONS, activation_name
+    from keras_transformer.formats.ctranslate2.spec import ACTIVATIONS, activation_name
 
     embedding = layers.target_embedding
     if embedding.kind.reads_tokens:

@@ -8,8 +8,8 @@ import numpy as np
 
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import CannotOpenExport, UserInputError
-from keras_transformer.serving.export_translator import ExportTranslator, cpu_threads
-from keras_transformer.serving.litert_directory import TRANSLATE_IDS, LiteRTDirectory
+from keras_transformer.formats.export_translator import ExportTranslator, cpu_threads
+from keras_transformer.formats.litert.layout import TRANSLATE_IDS, LiteRTDirectory
 from keras_transformer.text.target_tags import TargetTags
 from keras_transformer.types import PathLike
 

@@ -11,7 +11,7 @@ from ctranslate2.specs.transformer_spec import (
     TransformerSpec,
 )
 
-from keras_transformer.export.residual_scales import ResidualScales
+from keras_transformer.formats.residual_scales import ResidualScales
 from keras_transformer.layers import PositionalEmbedding
 from keras_transformer.models import TransformerStacks
 from keras_transformer.types import Tensor

@@ -7,10 +7,10 @@ from typing import Any
 import keras
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.interop.marian_folder import MarianFolder, open_marian
-from keras_transformer.interop.marian_tensors import copies, entries
-from keras_transformer.interop.marian_weights import MarianTensors
-from keras_transformer.interop.presets import check_new_run, save_preset
+from keras_transformer.formats.marian.layout import MarianFolder, open_marian
+from keras_transformer.formats.marian.tensors import copies, entries
+from keras_transformer.formats.marian.weights import MarianTensors
+from keras_transformer.formats.presets import check_new_run, save_preset
 from keras_transformer.models import TransformerStacks, build_transformer, check_model_fits
 from keras_transformer.models.model_size import count_weights
 from keras_transformer.runs.run_directory import RunDirectory

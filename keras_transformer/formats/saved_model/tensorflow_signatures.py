@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_transformer.export.guarded_generator import GuardedGenerator
+from keras_transformer.formats.guarded_generator import GuardedGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tensorflow_sentencepiece import TensorFlowSentencePieceTokenizer

@@ -9,15 +9,15 @@ from typing import Any
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import read_record
 from keras_transformer.files.tensor_files import open_tensors
-from keras_transformer.interop.marian_architecture import Architecture
-from keras_transformer.interop.marian_hugging_face_config import read_hugging_face
-from keras_transformer.interop.marian_native_config import read_native
-from keras_transformer.interop.marian_vocabulary import (
+from keras_transformer.formats.marian.architecture import Architecture
+from keras_transformer.formats.marian.hugging_face_config import read_hugging_face
+from keras_transformer.formats.marian.native_config import read_native
+from keras_transformer.formats.marian.vocabulary import (
     make_tokenizer,
     read_vocabulary,
     with_padding,
 )
-from keras_transformer.interop.marian_yaml import MOST_BYTES, parse_yaml, read_yaml
+from keras_transformer.formats.marian.yaml_texts import MOST_BYTES, parse_yaml, read_yaml
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.types import PathLike
 

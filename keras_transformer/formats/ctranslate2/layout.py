@@ -9,7 +9,7 @@ import msgspec
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import check_files
 from keras_transformer.files.json_files import read_json, read_record, to_record
-from keras_transformer.serving.export_contract import CTRANSLATE2_KIND
+from keras_transformer.formats.export_contract import CTRANSLATE2_KIND
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER
 from keras_transformer.types import PathLike

@@ -11,7 +11,7 @@ from keras_transformer.distribution import pip_install
 from keras_transformer.errors import CannotOpenExport, SentenceTooLong, UserInputError
 from keras_transformer.files.checksum_list import check_files
 from keras_transformer.files.json_files import read_record
-from keras_transformer.serving.export_translator import ExportTranslator
+from keras_transformer.formats.export_translator import ExportTranslator
 from keras_transformer.text.sentence_batches import batches_by_length, checked_strings
 from keras_transformer.text.sentence_encoding import CUT, length_fault, warn_of_length
 from keras_transformer.types import PathLike

@@ -7,6 +7,8 @@ import numpy as np
 
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import SCORES_NOT_FINITE, CannotOpenExport, UserInputError
+from keras_transformer.formats.ctranslate2.layout import CTranslate2Directory
+from keras_transformer.formats.export_translator import cpu_threads
 from keras_transformer.inference.sentence_translator import SentenceTranslator
 from keras_transformer.search_options import (
     TRANSLATION,
@@ -14,8 +16,6 @@ from keras_transformer.search_options import (
     SearchOptions,
     takes_search_options,
 )
-from keras_transformer.serving.ctranslate2_directory import CTranslate2Directory
-from keras_transformer.serving.export_translator import cpu_threads
 from keras_transformer.text.sentence_batches import batches_by_length
 from keras_transformer.text.sentence_encoding import LongSentences
 from keras_transformer.types import PathLike

@@ -8,23 +8,23 @@ from typing import Unpack
 from keras_transformer.argument_checks import check_one_of
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
-from keras_transformer.export.exported_search import exported_search
-from keras_transformer.export.low_precision import with_precision
-from keras_transformer.export.model_card import write_model_card
-from keras_transformer.export.model_server_files import write_model_server_files
-from keras_transformer.export.required_backend import check_tensorflow_backend
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.files.whole_files import write_directory
+from keras_transformer.formats.export_contract import (
+    SAVED_MODEL_PRECISIONS,
+    SavedModelPrecision,
+)
+from keras_transformer.formats.exported_search import exported_search
+from keras_transformer.formats.low_precision import with_precision
+from keras_transformer.formats.model_card import write_model_card
+from keras_transformer.formats.required_backend import check_tensorflow_backend
+from keras_transformer.formats.saved_model.layout import write_model_server_files
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import (
     SearchKeywords,
     SearchOptions,
     takes_search_options,
-)
-from keras_transformer.serving.export_contract import (
-    SAVED_MODEL_PRECISIONS,
-    SavedModelPrecision,
 )
 from keras_transformer.types import PathLike
 
@@ -134,7 +134,7 @@ def _save(translator: Translator, path: Path, options: SearchOptions, precision:
     """Write the SavedModel itself."""
     import tensorflow as tf
 
-    from keras_transformer.export.tensorflow_signatures import TranslationSignatures
+    from keras_transformer.formats.saved_model.tensorflow_signatures import TranslationSignatures
 
     module = TranslationSignatures(
         [with_precision(model, precision) for model in translator.models],
@@ -152,6 +152,6 @@ def _write_warmup(version: Path, translator: Translator, options: SearchOptions)
             f"{pip_install('serving')}."
         )
         return
-    from keras_transformer.export.tensorflow_warmup import write_warmup_requests
+    from keras_transformer.formats.saved_model.tensorflow_warmup import write_warmup_requests
 
     write_warmup_requests(version, translator, options)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.interop.marian_architecture import (
+from keras_transformer.formats.marian.architecture import (
     ALWAYS,
     EOS,
     Architecture,

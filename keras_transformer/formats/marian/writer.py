@@ -10,13 +10,13 @@ import numpy as np
 
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
-from keras_transformer.export.residual_scales import ResidualScales
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.new_directory import write_new_directory
 from keras_transformer.files.whole_files import write_bytes, write_json
+from keras_transformer.formats.marian.architecture import ACTIVATIONS
+from keras_transformer.formats.marian.tensors import LOGITS_BIAS, entries
+from keras_transformer.formats.residual_scales import ResidualScales
 from keras_transformer.inference.translator import Translator
-from keras_transformer.interop.marian_architecture import ACTIVATIONS
-from keras_transformer.interop.marian_tensors import LOGITS_BIAS, entries
 from keras_transformer.models import TransformerStacks
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.piece_vocabulary import PieceVocabulary

@@ -9,7 +9,7 @@ import msgspec
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import read_record, to_record
 from keras_transformer.files.standard_streams import tell
-from keras_transformer.interop.marian_architecture import (
+from keras_transformer.formats.marian.architecture import (
     ALWAYS,
     Architecture,
     activation,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import read_input
-from keras_transformer.interop.marian_architecture import EOS, Architecture
-from keras_transformer.interop.marian_yaml import MOST_BYTES, MOST_PIECES, read_yaml
+from keras_transformer.formats.marian.architecture import EOS, Architecture
+from keras_transformer.formats.marian.yaml_texts import MOST_BYTES, MOST_PIECES, read_yaml
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.piece_vocabulary import PieceVocabulary
 from keras_transformer.text.sentencepiece_model import SentencePieceModel

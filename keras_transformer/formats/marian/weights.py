@@ -7,8 +7,8 @@ import numpy as np
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.tensor_files import TensorFile, open_tensors
-from keras_transformer.interop.marian_folder import MODEL_YML, MarianFolder
-from keras_transformer.interop.marian_tensors import (
+from keras_transformer.formats.marian.layout import MODEL_YML, MarianFolder
+from keras_transformer.formats.marian.tensors import (
     HEAD,
     LOGITS_BIAS,
     SHARED,
