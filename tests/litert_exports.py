@@ -6,8 +6,8 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
-from keras_transformer.export.litert import export_litert
 from keras_transformer.files.file_lock import file_lock
+from keras_transformer.formats.litert.writer import export_litert
 from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer
 from tests.random_translation import build, sentences

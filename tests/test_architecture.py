@@ -21,15 +21,18 @@ RANKS = {
     "files": 4, "saving": 4,
     "backend_start": 5, "settings": 5, "text": 5,
     "data": 6, "parsing": 6, "runs": 6,
-    "interop": 7,
-    "command_line": 8, "evaluation": 8, "inference": 8,
-    "serving": 9, "training": 9,
-    "cluster": 10, "export": 10, "interpretation": 10, "translation_training": 10,
-    "app": 11,
-    "__init__": 12, "commands": 12,
-    "cli": 13,
-    "__main__": 14,
-    "recipes": 14, "benchmarks": 14,
+    "formats.presets": 7,
+    "formats.marian": 8,
+    "command_line": 9, "evaluation": 9, "inference": 9, "interop": 9,
+    "formats": 10, "training": 10,
+    "cluster": 11, "interpretation": 11, "translation_training": 11,
+    "formats.ctranslate2": 11, "formats.litert": 11, "formats.saved_model": 11,
+    "formats.marian.writer": 11,
+    "app": 12, "export": 12, "serving": 12,
+    "__init__": 13, "commands": 13,
+    "cli": 14,
+    "__main__": 15,
+    "recipes": 15, "benchmarks": 15,
 }  # fmt: skip
 CORE = 3  # the highest rank that runs on every backend
 CORE_LIBRARIES = {"keras", "numpy"}
@@ -37,11 +40,15 @@ BACKENDS = {"jax", "tensorflow", "tensorflow_datasets", "tensorflow_text", "torc
 
 
 def room(module):
-    """The part of the house that a module belongs to: `keras_transformer.layers.x` -> `layers`."""
-    parts = module.split(".")
-    if parts[0] != "keras_transformer":
-        return parts[0]
-    return parts[1] if len(parts) > 1 else "__init__"
+    """The part of the house that a module belongs to: `keras_transformer.layers.x` -> `layers`.
+
+    It is the longest one with a rank: `formats` has rooms of its own.
+    """
+    top, *parts = module.split(".")
+    if top != "keras_transformer":
+        return top
+    names = [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
+    return next((name for name in names if name in RANKS), parts[0] if parts else "__init__")
 
 
 def imports(tree):
@@ -227,6 +234,11 @@ def test_a_recipe_reads_from_top_to_bottom(path):
         ("keras_transformer.data.x", "from recipes import number_words", "lower rank"),
         ("keras_transformer.data.x", "from tests import reference", "lower rank"),
         ("keras_transformer.shed.x", "import os", "no rank"),
+        (
+            "keras_transformer.formats.marian.reader",
+            "from keras_transformer.formats.marian.writer import export_marian",
+            "lower rank",
+        ),
     ],
 )
 def test_a_wrong_import_is_found(module, source, rule):

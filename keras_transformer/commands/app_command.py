@@ -95,11 +95,11 @@ def app(options: argparse.Namespace) -> None:
             warn_of_reach(address)
         start_backend_quietly()
         from keras_transformer.app.application import create_app
-        from keras_transformer.app.engine_loading import loaded_engines
+        from keras_transformer.app.loaded_runs import loaded_runs
 
-        with loaded_engines(options.runs, limits) as engines:
+        with loaded_runs(options.runs, limits) as runs:
             web_app = create_app(
-                engines,
+                runs,
                 limits=limits,
                 host=options.host,
                 names=options.name,
@@ -110,14 +110,14 @@ def app(options: argparse.Namespace) -> None:
                 print(f"Open {address} in a browser. Ctrl-C ends the app.", flush=True)
 
             def on_end() -> None:
-                for engine in engines:
-                    engine.queue.stop()
+                for run in runs:
+                    run.queue.stop()
 
             serve(make_server(web_app, on_start, on_end), bound)
 
 
 def _check(options: argparse.Namespace) -> None:
-    from keras_transformer.app.sentence_layout import LANGUAGE_CODE
+    from keras_transformer.app.request_texts import LANGUAGE_CODE
 
     if options.port > MOST_PORT:
         raise UserInputError(

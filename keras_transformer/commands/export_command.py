@@ -12,12 +12,12 @@ from keras_transformer.commands.arguments.search_arguments import (
     given_search,
     tell_search_taken,
 )
-from keras_transformer.search_options import EXPORT
-from keras_transformer.serving.export_contract import (
+from keras_transformer.formats.export_contract import (
     CTRANSLATE2_PRECISIONS,
     LITERT_PRECISIONS,
     SAVED_MODEL_PRECISIONS,
 )
+from keras_transformer.search_options import EXPORT
 
 # Flags of the search, which is part of the export.
 SEARCH = (

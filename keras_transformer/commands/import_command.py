@@ -35,9 +35,8 @@ def import_(options: argparse.Namespace) -> None:
     from keras_transformer.backend_start import start_backend_quietly
 
     start_backend_quietly()
+    from keras_transformer.formats.presets import check_new_run, preset_folder
     from keras_transformer.interop import import_marian_run
-    from keras_transformer.interop.preset_folders import preset_folder
-    from keras_transformer.interop.presets import check_new_run
 
     check_new_run(options.run)
     with preset_folder(options.directory) as folder:

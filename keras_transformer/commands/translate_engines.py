@@ -161,7 +161,7 @@ class _CTranslate2:
     version = ""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        from keras_transformer.serving.ctranslate2_translator import FIXED_OPTIONS, engine_class
+        from keras_transformer.formats.ctranslate2.reader import FIXED_OPTIONS, engine_class
 
         engine_class()  # a missing one is told before an export is made
         search = dataclasses.asdict(SearchOptions(**search_of(options, options.runs[0])))
@@ -175,7 +175,7 @@ class _CTranslate2:
         }
 
     def opened(self, path: Path) -> "CTranslate2Translator":
-        from keras_transformer.serving.ctranslate2_translator import CTranslate2Translator
+        from keras_transformer.formats.ctranslate2.reader import CTranslate2Translator
 
         return CTranslate2Translator(path, **self._keywords)
 
@@ -192,7 +192,7 @@ class _LiteRT:
     version = ""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        from keras_transformer.serving.litert_translator import interpreter_class
+        from keras_transformer.formats.litert.reader import interpreter_class
 
         interpreter_class()
         self._options = options
@@ -201,7 +201,7 @@ class _LiteRT:
         self._source_limit = search.source_limit
 
     def opened(self, path: Path) -> "LiteRTTranslator":
-        from keras_transformer.serving.litert_translator import LiteRTTranslator
+        from keras_transformer.formats.litert.reader import LiteRTTranslator
 
         options = self._options
         translator = LiteRTTranslator(
@@ -238,7 +238,7 @@ class _SavedModel:
 
     def opened(self, path: Path) -> "SavedModelTranslator":
         start_backend_quietly()
-        from keras_transformer.serving.saved_model_translator import SavedModelTranslator
+        from keras_transformer.formats.saved_model.reader import SavedModelTranslator
 
         card = read_record(path / "model_card.json", _SearchCard)
         source_limit = self._source_limit(card.max_length)

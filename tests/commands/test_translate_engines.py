@@ -20,9 +20,9 @@ from keras_transformer.commands.translate_engines import (
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.file_lock import file_lock
+from keras_transformer.formats.litert.reader import LiteRTTranslator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.serving.litert_translator import LiteRTTranslator
 from tests.commands.fake_translator import FakeTranslator
 from tests.litert_exports import LIMITS, litert_export
 
@@ -111,7 +111,7 @@ def test_a_saved_model_says_what_the_translator_says(run, translated):
 
 
 def test_a_saved_model_of_few_positions_is_opened_again(trained_run, tmp_path, monkeypatch):
-    module = "keras_transformer.serving.saved_model_translator.SavedModelTranslator"
+    module = "keras_transformer.formats.saved_model.reader.SavedModelTranslator"
     monkeypatch.setattr(module, lambda path, **options: path)
     options = argparse.Namespace(runs=[trained_run], batch_size=None, long_lines="refuse")
     engine = _SavedModel(options)

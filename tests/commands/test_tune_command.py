@@ -10,11 +10,11 @@ import pytest
 
 from keras_transformer import cli
 from keras_transformer.evaluation import bleu, chrf
+from keras_transformer.formats.litert.reader import LiteRTTranslator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_lock import run_lock
 from keras_transformer.search_options import SearchOptions
-from keras_transformer.serving.litert_translator import LiteRTTranslator
 from tests.commands.fake_translator import FakeTranslator
 
 pytestmark = pytest.mark.tensorflow

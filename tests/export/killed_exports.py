@@ -49,7 +49,7 @@ def kill_itself():
 
 def main(kind, directory, argument=None):
     if kind == "saved-model":
-        from keras_transformer.export.saved_model import export_saved_model
+        from keras_transformer.formats.saved_model.writer import export_saved_model
         from keras_transformer.inference.translator import Translator
 
         translator = Translator.load(argument)

@@ -81,7 +81,7 @@ def test_two_processes_take_no_name_twice_and_leave_each_other_alone(tmp_path):
 @pytest.mark.tensorflow
 def test_every_version_that_a_killed_export_leaves_runs(trained_run, tmp_path, random_seed):
     """Each process exports on and on, and is killed somewhere in its first or second export."""
-    from keras_transformer.export.saved_model import export_saved_model
+    from keras_transformer.formats.saved_model.writer import export_saved_model
     from keras_transformer.inference.translator import Translator
     from tests.export.exported_signatures import ExportedSignatures
 

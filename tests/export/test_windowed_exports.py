@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_transformer.export.litert import export_litert
-from keras_transformer.export.saved_model import export_saved_model
+from keras_transformer.formats.litert.writer import export_litert
+from keras_transformer.formats.saved_model.writer import export_saved_model
 from keras_transformer.inference.translator import Translator
 from keras_transformer.layers import MultiHeadAttention
 from keras_transformer.models.sequence_generator import SequenceGenerator

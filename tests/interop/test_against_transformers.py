@@ -9,7 +9,7 @@ import pytest
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.export import export_marian
-from keras_transformer.interop.marian_import import import_marian
+from keras_transformer.formats.marian.reader import import_marian
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from tests.interop.marian_folders import (

@@ -21,7 +21,6 @@ class Pauses(list):
 def pauses(monkeypatch):
     """The pauses of clients, which take no time."""
     clock = Pauses()
-    monkeypatch.setattr("keras_transformer.serving.retries.time", clock)
     monkeypatch.setattr("keras_transformer.serving.served_model.time", clock)
     return clock
 

@@ -10,7 +10,7 @@ import sentencepiece
 from keras_transformer.data import find_text, read_text
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation import bleu
-from keras_transformer.export.ctranslate2_export import export_ctranslate2
+from keras_transformer.formats.ctranslate2.writer import export_ctranslate2
 from keras_transformer.inference.graph_compilation import pad_ids
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models.sequence_generator import SequenceGenerator

@@ -9,7 +9,7 @@ import ctranslate2
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.export.ctranslate2_export import export_ctranslate2
+from keras_transformer.formats.ctranslate2.writer import export_ctranslate2
 from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.ctranslate2.ctranslate2_models import opened, translations_of
@@ -104,7 +104,7 @@ sys.modules["tensorflow"] = sys.modules["torch"] = None
 
 import keras
 from keras_transformer import Translator
-from keras_transformer.export.ctranslate2_export import export_ctranslate2
+from keras_transformer.formats.ctranslate2.writer import export_ctranslate2
 
 assert keras.backend.backend() == "jax"
 for precision in ("float32", "int8"):
