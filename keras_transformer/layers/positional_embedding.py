@@ -14,12 +14,11 @@ from keras_transformer.argument_checks import (
     check_seed,
     python_number,
 )
-from keras_transformer.layers.bases.composite_layer import CompositeLayer, part_seeds
-from keras_transformer.layers.bias_addition import add_bias
+from keras_transformer.layers.composite_layer import CompositeLayer, part_seeds
+from keras_transformer.layers.dense import add_bias
 from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.positions import positions_class
-from keras_transformer.layers.token_embedding import TokenEmbedding
-from keras_transformer.layers.token_ids import as_ids
+from keras_transformer.layers.token_embedding import TokenEmbedding, as_ids
 from keras_transformer.types import Shape, Tensor
 
 _MOST_TABLES = 1000

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from keras_transformer.layers.attention_masks import as_attention_mask, mask_axes
-from keras_transformer.layers.bases.transformer_layer import TransformerLayer
+from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.types import Shape, Tensor
 
 

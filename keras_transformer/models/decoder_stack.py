@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_transformer.decoding.hypothesis_arrays import Kept
 from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
-from keras_transformer.layers.step_history import ancestor_mask, start_history, unknown_zero
+from keras_transformer.layers.key_value_cache import ancestor_mask, start_history, unknown_zero
 from keras_transformer.types import Tensor
 
 # Each of a sentence's hypotheses scores the entries of all: more of them have caches of their own,
@@ -106,7 +106,7 @@ class DecoderStack:
             ids: integer tensor (batch, any length), such as the sources.
             beam_size: int or scalar tensor.
             length: the same, number of positions there is room for; None: the cache grows, see
-                `layers.step_history`.
+                `layers.key_value_cache`.
             independent: whether no hypothesis ever takes another's place.
 
         Returns:

@@ -12,10 +12,10 @@ from keras_transformer.layers import (
     MultiHeadAttention,
     TransformerDecoderLayer,
     TransformerEncoderLayer,
+    windowed_attention,
 )
 from keras_transformer.layers import multi_head_attention as module
-from keras_transformer.layers.attention import windowed_attention
-from keras_transformer.layers.step_history import ancestor_mask, start_history, unknown_zero
+from keras_transformer.layers.key_value_cache import ancestor_mask, start_history, unknown_zero
 from tests.layers.gradients import outputs_and_gradients
 from tests.layers.layer_contract import check_layer_contract
 from tests.layers.numpy_layers import layer_norm, multi_head_attention

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_transformer.layers.attention.scaled_dot_product import MASKED_LOGIT
-from keras_transformer.layers.attention_masks import all_of
+from keras_transformer.layers.attention_masks import MASKED_LOGIT, all_of
 from keras_transformer.types import Tensor
 
 # Below those that are masked: a row whose window is all masked becomes uniform over its window.

@@ -18,9 +18,9 @@ from keras_transformer.argument_checks import (
 )
 from keras_transformer.errors import OUR_CALL_KEYWORDS, refuse_keywords
 from keras_transformer.layers.attention_masks import PADDING, mask_axes
-from keras_transformer.layers.bases.composite_layer import part_seeds
-from keras_transformer.layers.bases.kernel_layer import KernelLayer
+from keras_transformer.layers.composite_layer import part_seeds
 from keras_transformer.layers.feed_forward import FeedForward
+from keras_transformer.layers.kernel_layer import KernelLayer
 from keras_transformer.layers.multi_head_attention import MultiHeadAttention
 from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON, ResidualBlock
 from keras_transformer.types import Shape, Tensor

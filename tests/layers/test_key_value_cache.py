@@ -7,7 +7,7 @@ import pytest
 from keras import ops
 
 from keras_transformer.layers import MultiHeadAttention
-from keras_transformer.layers.step_history import ancestor_mask, start_history, unknown_zero
+from keras_transformer.layers.key_value_cache import ancestor_mask, start_history, unknown_zero
 
 BATCH, BEAMS, LENGTH, HIDDEN = 2, 3, 6, 8
 KINDS = ["fixed", pytest.param("grows", marks=pytest.mark.tensorflow)]
