@@ -74,6 +74,11 @@ def add_bias(outputs: Tensor, bias: Tensor) -> Tensor:
     Returns:
         Tensor of the shape and the dtype of `outputs`.
     """
-    dtype = "float64" if keras.backend.standardize_dtype(outputs.dtype) == "float64" else "float32"
+    dtype = precise_dtype(outputs)
     total = ops.add(ops.cast(outputs, dtype), ops.cast(bias, dtype))
     return ops.cast(total, outputs.dtype)
+
+
+def precise_dtype(tensor: Tensor) -> str:
+    """The dtype of sums and products that low precision would spoil: float64 of float64 alone."""
+    return "float64" if keras.backend.standardize_dtype(tensor.dtype) == "float64" else "float32"

@@ -28,9 +28,13 @@ class FixedHistory(NamedTuple):
         is_here = ops.reshape(is_here, (-1, *rest))
         return FixedHistory(ops.where(is_here, ops.expand_dims(new, 2), self.values))
 
+    def positions(self, index: Tensor) -> Tensor:
+        """The positions that there is room for, int32 (length,); `index` was written last."""
+        return ops.arange(ops.shape(self.values)[2])
+
     def written(self, index: Tensor) -> Tensor | None:
         """The positions that are written, `index` among them: bool (length,); None: all."""
-        return ops.less_equal(ops.arange(ops.shape(self.values)[2]), index)
+        return ops.less_equal(self.positions(index), index)
 
     def recent(self, index: Tensor, size: int) -> tuple["FixedHistory", "FixedHistory"]:
         """What to keep and what to read where a step sees the last `size` positions up to `index`.
@@ -57,6 +61,11 @@ class GrowingHistory(NamedTuple):
     def write(self, new: Tensor, index: Tensor) -> "GrowingHistory":
         """As of `FixedHistory`; `index` is the number of positions so far."""
         return GrowingHistory(ops.concatenate([self.values, ops.expand_dims(new, 2)], axis=2))
+
+    def positions(self, index: Tensor) -> Tensor:
+        """As of `FixedHistory`."""
+        length = ops.shape(self.values)[2]
+        return index + 1 - length + ops.arange(length)
 
     def written(self, index: Tensor) -> Tensor | None:
         """None: all positions are."""
@@ -137,10 +146,19 @@ class KeyValueCache(NamedTuple):
         mask = self._own_entries(index) if mask is None else mask
         kept, seen = self, self
         if window is not None:
-            mask = self._recent_part(mask, index, window)
+            mask = None if mask is None else self._recent_part(mask, index, window)
             parts = (history.recent(index, window) for history in self)
             kept, seen = (KeyValueCache(*pair) for pair in zip(*parts, strict=True))
         return kept, _entries(seen.keys), _entries(seen.values), mask
+
+    def positions(self, index: Tensor, window: int | None) -> Tensor:
+        """The positions of the keys that `read` gives, int32 (entries,)."""
+        _, _, length, beams, _ = ops.shape(self.keys.values)
+        positions = ops.expand_dims(self.keys.positions(index), 1)
+        positions = ops.reshape(ops.broadcast_to(positions, (length, beams)), (-1,))
+        if window is None:
+            return positions
+        return ops.reshape(self._recent_part(positions, index, window), (-1,))
 
     def _own_entries(self, index: Tensor) -> Tensor | None:
         """Mask of the entries that each beam has written itself; None for all."""
@@ -155,13 +173,11 @@ class KeyValueCache(NamedTuple):
             own = ops.logical_and(own, ops.expand_dims(written, 1))
         return ops.reshape(own, (1, beams, length * beams))
 
-    def _recent_part(self, mask: Tensor | None, index: Tensor, window: int) -> Tensor | None:
-        """A mask (..., entries) for the entries of the window alone."""
-        if mask is None:
-            return None
+    def _recent_part(self, values: Tensor, index: Tensor, window: int) -> Tensor:
+        """Of what entries have, (rows, beams, entries) or (entries,), the part of the window's."""
         beams = ops.shape(self.keys.values)[3]
-        rows, targets = ops.shape(mask)[:-1] if len(mask.shape) == 3 else (1, 1)
-        entries = type(self.keys)(ops.reshape(mask, (rows, targets, -1, beams)))
+        rows, targets = ops.shape(values)[:-1] if len(values.shape) == 3 else (1, 1)
+        entries = type(self.keys)(ops.reshape(values, (rows, targets, -1, beams)))
         return ops.reshape(entries.recent(index, window)[1].values, (rows, targets, -1))
 
 

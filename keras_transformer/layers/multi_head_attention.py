@@ -34,6 +34,7 @@ from keras_transformer.layers.dense import Dense, sizes
 from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.kernel_layer import KernelLayer, SideBySide
 from keras_transformer.layers.key_value_cache import KeyValueCache, start_history
+from keras_transformer.layers.positions import positions_in_attention
 from keras_transformer.layers.windowed_attention import Window, attend_in_blocks, masked_logits
 from keras_transformer.types import Shape, Tensor
 
@@ -69,6 +70,9 @@ class MultiHeadAttention(KernelLayer):
     has an `attention_mask` with a row for each position, or is for a sequence that is hardly longer
     than the window. A row whose window is all masked is uniform over its window.
 
+    With `positions="rotary"` self-attention knows where tokens stand: it turns queries and keys by
+    angles that grow with the position. Nothing is added to the tokens' vectors then.
+
     Args:
         num_heads: number of heads.
         key_dim: size of a head's queries and keys, free of the input's size.
@@ -77,6 +81,8 @@ class MultiHeadAttention(KernelLayer):
         use_bias: whether the projections have biases (the paper's have none).
         attention_window: number of positions that a position sees, itself counted, odd; for
             self-attention. None: all.
+        positions: kind of the positions that act in self-attention: "rotary", or one of your own
+            (see `keras_transformer.layers.positions.PositionsInAttention`). None: none.
         kernel_initializer: initializer of the projections' matrices.
         bias_initializer: initializer of their biases.
         kernel_regularizer, bias_regularizer: regularizers of the projections, as of
@@ -121,7 +127,8 @@ class MultiHeadAttention(KernelLayer):
         >>> tuple(layer(np.ones((1, 5, 8), "float32")).shape)
         (1, 5, 8)
 
-    Reference: Vaswani et al. (2017), section 3.2.
+    Reference: Vaswani et al. (2017), section 3.2; Su et al., "RoFormer: Enhanced Transformer with
+        Rotary Position Embedding", 2021.
     """
 
     def __init__(
@@ -133,6 +140,7 @@ class MultiHeadAttention(KernelLayer):
         dropout: float = 0.0,
         use_bias: bool = False,
         attention_window: int | None = None,
+        positions: str | None = None,
         kernel_initializer: Any = "glorot_uniform",
         bias_initializer: Any = "zeros",
         kernel_regularizer: Any = None,
@@ -161,12 +169,16 @@ class MultiHeadAttention(KernelLayer):
         check_window("attention_window", attention_window)
         check_positive_number("initial_gain", initial_gain)
         check_seed("seed", seed)
+        self._kind = positions_in_attention(positions)
+        if self._kind is not None:
+            self._kind.check_heads(num_heads, key_dim)
         self.num_heads = python_number(num_heads)
         self.key_dim = python_number(key_dim)
         self.value_dim = python_number(value_dim)
         self.dropout = python_number(dropout)
         self.use_bias = use_bias
         self.attention_window = python_number(attention_window)
+        self.positions = positions
         self.initial_gain = python_number(initial_gain)
         self.seed = python_number(seed)
         self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
@@ -178,11 +190,12 @@ class MultiHeadAttention(KernelLayer):
         hidden_dim = known_width("query", query_shape)
         key_width, value_width = self.num_heads * self.key_dim, self.num_heads * self.value_dim
         self.built_for = _kind_of(value_shape, key_shape)
-        if self.attention_window is not None and self.built_for != SELF_ATTENTION:
-            raise ValueError(
-                "`attention_window` must be None for attention to `value`. Received: "
-                f"attention_window={self.attention_window}"
-            )
+        for name in ("attention_window", "positions"):
+            if getattr(self, name) is not None and self.built_for != SELF_ATTENTION:
+                raise ValueError(
+                    f"`{name}` must be None for attention to `value`. Received: "
+                    f"{name}={getattr(self, name)!r}"
+                )
         gain = self.initial_gain
         if value_shape is None:
             widths = (key_width, key_width, value_width)
@@ -233,6 +246,9 @@ class MultiHeadAttention(KernelLayer):
         pairs = as_attention_mask("attention_mask", attention_mask, shape)
         lengths = ops.shape(query)[1], ops.shape(source)[1]
         query, key, value = self._project_inputs(query, value, key)
+        if self._kind is not None:
+            positions = ops.arange(lengths[0])
+            query, key = (self._kind.transform(vectors, positions) for vectors in (query, key))
         inside, logit = None, MASKED_LOGIT
         if self.attention_window is not None:
             window = Window.of(self.attention_window, is_causal=use_causal_mask)
@@ -241,17 +257,19 @@ class MultiHeadAttention(KernelLayer):
             needs_pairs = return_attention_scores or pairs is not None
             if not needs_pairs and window.pays_in_blocks(lengths[0]):
                 attend = functools.partial(self._attend, training=training)
-                return self._merge_heads(
-                    attend_in_blocks(query, key, value, window, columns, rows, attend)
+                context = attend_in_blocks(
+                    query, key, value, window, columns, rows, attend, self._bias
                 )
+                return self._merge_heads(context)
             inside = for_every_head(window.band(lengths[0]))
             logit = masked_logits(inside)
         elif use_causal_mask:
             inside = for_every_head(causal_mask(*lengths))
         allowed = all_of(columns, pairs, rows, inside)
-        if not return_attention_scores and self._can_fuse(query, key, training):
+        bias = None if self._kind is None else self._bias(positions, positions)
+        if bias is None and not return_attention_scores and self._can_fuse(query, key, training):
             return self._merge_heads(fused_attention(query, key, value, allowed))
-        context, scores = self._attend(query, key, value, allowed, logit, training)
+        context, scores = self._attend(query, key, value, allowed, logit, bias, training)
         output = self._merge_heads(context)
         return (output, scores) if return_attention_scores else output
 
@@ -284,6 +302,7 @@ class MultiHeadAttention(KernelLayer):
             "dropout": self.dropout,
             "use_bias": self.use_bias,
             "attention_window": self.attention_window,
+            "positions": self.positions,
             "initial_gain": self.initial_gain,
             "seed": self.seed,
         }
@@ -371,9 +390,13 @@ class MultiHeadAttention(KernelLayer):
         if query.shape[1] is None or query.shape[1] != beams:  # rows of their own
             inputs = ops.reshape(query, (rows, beams, query.shape[-1]))
         new_query, key, value = self._project_inputs(inputs)  # (rows, heads, beams, dim)
+        kind, window, position = self._kind, self.attention_window, ops.reshape(index, (1,))
+        if kind is not None:
+            new_query, key = (kind.transform(vectors, position) for vectors in (new_query, key))
         cache = cache.write(key, value, index)
-        cache, keys, values, mask = cache.read(index, mask, self.attention_window)
-        context, _ = self._attend(new_query, keys, values, for_every_head(mask))
+        bias = None if kind is None else self._bias(position, cache.positions(index, window))
+        cache, keys, values, mask = cache.read(index, mask, window)
+        context, _ = self._attend(new_query, keys, values, for_every_head(mask), bias=bias)
         return ops.reshape(self._merge_heads(context), sizes(query)), cache
 
     def save_own_variables(self, store: Any) -> None:
@@ -457,6 +480,10 @@ class MultiHeadAttention(KernelLayer):
         projected = self.projections["query_key_value"](query)
         return self._split_heads(projected, self.key_dim, self.key_dim, self.value_dim)
 
+    def _bias(self, targets: Tensor, sources: Tensor) -> Tensor | None:
+        """What is added to the logits, (heads, target, source), or None, for these positions."""
+        return self._kind and self._kind.bias(self.num_heads, targets, sources)
+
     def _split_heads(self, projected: Tensor, *dims: int) -> tuple[Tensor, ...]:
         """(..., length, heads * (dim + ...)) to (..., heads, length, dim), one for each dim."""
         ends = [self.num_heads * end for end in itertools.accumulate(dims)]
@@ -476,10 +503,11 @@ class MultiHeadAttention(KernelLayer):
         value: Tensor,
         mask: Tensor,
         masked_logits: Tensor = MASKED_LOGIT,
+        bias: Tensor | None = None,
         training: bool | None = False,
     ) -> tuple[Tensor, Tensor]:
         """Attended values (..., target, dim) and weights (..., target, source) of every head."""
-        scores = attention_weights(query, key, mask, masked_logits)
+        scores = attention_weights(query, key, mask, masked_logits, bias)
         weights = self.dropout_layer(ops.cast(scores, value.dtype), training=training)
         return ops.matmul(weights, value), scores
 
@@ -492,7 +520,11 @@ class MultiHeadAttention(KernelLayer):
 
 
 def attention_weights(
-    query: Tensor, key: Tensor, mask: Tensor, masked_logits: Tensor = MASKED_LOGIT
+    query: Tensor,
+    key: Tensor,
+    mask: Tensor,
+    masked_logits: Tensor = MASKED_LOGIT,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """Softmax of the scaled products of queries and keys, in float32.
 
@@ -502,6 +534,7 @@ def attention_weights(
         mask: boolean tensor that broadcasts to (..., target, source), or None.
         masked_logits: what stands in place of the masked logits; a number, or a tensor that
             broadcasts to (..., target, source).
+        bias: float32 tensor that broadcasts to (..., target, source), added to the logits, or None.
 
     Returns:
         float32 tensor (..., target, source); every row sums to 1.
@@ -511,6 +544,8 @@ def attention_weights(
     scale = 1.0 / math.sqrt(query.shape[-1])
     logits = ops.matmul(query * ops.cast(scale, query.dtype), ops.swapaxes(key, -1, -2))
     logits = ops.cast(logits, "float32")  # (..., target, source)
+    if bias is not None:
+        logits = logits + bias
     if mask is not None:
         logits = ops.where(mask, logits, ops.cast(masked_logits, "float32"))
     if logits.shape[-1] == 1:
