@@ -13,6 +13,7 @@ from keras_transformer.export.residual_scales import ResidualScales
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.new_directory import write_new_directory
 from keras_transformer.inference.translator import Translator
+from keras_transformer.layers.positions import PositionsInAttention
 from keras_transformer.models import TransformerStacks
 from keras_transformer.serving.export_contract import (
     CTRANSLATE2_KIND,
@@ -111,6 +112,11 @@ def _exportable_layers(translator: Translator) -> TransformerStacks:
     if embedding.kind.reads_tokens:
         raise UserInputError(
             "CTranslate2 has no positions that depend on the tokens. "
+            f"Received: positions={embedding.positions!r}"
+        )
+    if isinstance(embedding.kind, PositionsInAttention) and embedding.positions != "rotary":
+        raise UserInputError(
+            "Of positions that act inside attention, CTranslate2 has rotary ones alone here. "
             f"Received: positions={embedding.positions!r}"
         )
     activation = activation_name(layers)
