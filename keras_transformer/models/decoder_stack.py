@@ -8,14 +8,10 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_transformer.decoding.hypothesis_arrays import Kept
 from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
-from keras_transformer.layers.step_history import ancestor_mask, start_history, unknown_zero
+from keras_transformer.layers.key_value_cache import unknown_zero
+from keras_transformer.models.decoder_cache import start_decoder_cache
 from keras_transformer.types import Tensor
-
-# Each of a sentence's hypotheses scores the entries of all: more of them have caches of their own,
-# which the search reorders.
-MOST_SHARING = 8
 
 
 class StepWeights(NamedTuple):
@@ -32,20 +28,6 @@ class StepWeights(NamedTuple):
         for update in self.cast:
             scope.add_update(update)  # Keras casts a `state_mapping` to the variables' dtypes
         return scope
-
-
-def _by_sentence(caches: Any, shape: Any) -> Any:
-    """Tensors (batch * beams, ...) of a nest as (batch, beams, ...), the shape's two sizes."""
-    return keras.tree.map_structure(
-        lambda values: ops.reshape(values, (*shape, *ops.shape(values)[1:])), caches
-    )
-
-
-def _by_hypothesis(caches: Any) -> Any:
-    """Tensors (batch, beams, ...) of a nest as (batch * beams, ...)."""
-    return keras.tree.map_structure(
-        lambda values: ops.reshape(values, (-1, *ops.shape(values)[2:])), caches
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,29 +88,23 @@ class DecoderStack:
             ids: integer tensor (batch, any length), such as the sources.
             beam_size: int or scalar tensor.
             length: the same, number of positions there is room for; None: the cache grows, see
-                `layers.step_history`.
+                `layers.key_value_cache`.
             independent: whether no hypothesis ever takes another's place.
 
         Returns:
-            A nest of tensors (batch, beam_size, ...) to reorder as the hypotheses are, and every
-            layer's keys and values: `Kept`, or to reorder too where the beam is wide.
+            What the embedding counts with, and the `DecoderCache`, both to reorder as the
+            hypotheses are.
         """
         batch_size, grows = ops.shape(ids)[0], length is None
-        length = unknown_zero(ids) if grows else length
         counts = self.embedding.start_cache(batch_size, beam_size)
-        is_wide = isinstance(beam_size, int) and beam_size > MOST_SHARING
-        is_alone = isinstance(beam_size, int) and beam_size == 1
-        if not (independent or is_alone or is_wide):
-            ancestors = start_history((batch_size, beam_size), length, "int32", grows=grows)
-            caches = self._start_caches(batch_size, beam_size, length, grows)
-            return (counts, ancestors), Kept(caches)
-        caches = self._start_caches(batch_size * beam_size, 1, length, grows)
-        if independent or is_alone:
-            return (counts, ()), Kept(caches)
-        return (counts, ()), _by_sentence(caches, (batch_size, beam_size))
-
-    def _start_caches(self, rows: Any, beams: Any, length: Any, grows: bool) -> list[Any]:
-        return [layer.start_cache(rows, beams, length, grows=grows) for layer in self.layers]
+        return counts, start_decoder_cache(
+            self.layers,
+            batch_size,
+            beam_size,
+            unknown_zero(ids) if grows else length,
+            grows=grows,
+            independent=independent,
+        )
 
     def step_weights(self) -> StepWeights:
         """The matrices as `step` multiplies by them, to be made once before a loop of steps."""
@@ -165,28 +141,17 @@ class DecoderStack:
             logits: float32 tensor (batch, beam_size, vocabulary_size), for position `index + 1`.
             cache: the given one with this position written.
         """
-        (counts, ancestors), layer_caches = cache
+        counts, layer_caches = cache
         hidden, counts = self.embedding.step(token_ids, index, counts, table=self._table)
-        mask = None
-        if ancestors:
-            beams = ops.shape(token_ids)[1]
-            ancestors = ancestors.write(
-                ops.broadcast_to(ops.arange(beams, dtype="int32"), ops.shape(token_ids)), index
-            )
-            mask = ancestor_mask(ancestors)
-        is_wide = not isinstance(layer_caches, Kept)
-        old_caches = _by_hypothesis(layer_caches) if is_wide else layer_caches.values
-        new_caches = []
+        layer_caches, mask = layer_caches.begin_step(ops.shape(token_ids), index)
+        rows = []
         memories = memories or [None] * len(self.layers)
         with weights.in_place() if weights else contextlib.nullcontext():
-            for layer, memory, layer_cache in zip(self.layers, memories, old_caches, strict=True):
-                hidden, layer_cache = layer.step(
-                    hidden, index, memory, memory_mask, layer_cache, mask
-                )
-                new_caches.append(layer_cache)
+            for layer, memory, row in zip(self.layers, memories, layer_caches.rows(), strict=True):
+                hidden, row = layer.step(hidden, index, memory, memory_mask, row, mask)
+                rows.append(row)
         matrix = weights.output_matrix if weights else None
-        caches = _by_sentence(new_caches, ops.shape(token_ids)) if is_wide else Kept(new_caches)
-        return self._logits(hidden, matrix), ((counts, ancestors), caches)
+        return self._logits(hidden, matrix), (counts, layer_caches.with_rows(rows))
 
     def _logits(self, hidden: Tensor, output_matrix: Tensor | None = None) -> Tensor:
         if self.norm:

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from keras_transformer.layers import PositionalEmbedding
+from keras_transformer.layers.positions import PositionsInAttention, positions_class
 from keras_transformer.models.model_options import ModelOptions
 
 _LAYER_OPTIONS = (
@@ -38,7 +39,9 @@ def create_stack(
 
     `residual` is the stack's part of `residual_options`.
     """
-    shared = {**_select(options, _LAYER_OPTIONS), **residual}
+    in_attention = issubclass(positions_class(options.positions), PositionsInAttention)
+    positions = options.positions if in_attention else None
+    shared = {**_select(options, _LAYER_OPTIONS), "positions": positions, **residual}
     return [
         layer_class(**shared, name=pattern.format(position)) for position in range(1, number + 1)
     ]

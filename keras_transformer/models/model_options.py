@@ -75,6 +75,7 @@ class ModelOptions(Sizes):
         options = cls(**{name: python_number(v) for name, v in {**sizes, **given}.items()})
         options._check()
         key_dim = _or(options.key_dim, options.hidden_dim // options.num_heads)
+        positions_class(options.positions).check_heads(options.num_heads, key_dim)
         return dataclasses.replace(
             options,
             key_dim=key_dim,
@@ -101,7 +102,6 @@ class ModelOptions(Sizes):
             check_bool("final_norm", self.final_norm)
         check_heads(self.hidden_dim, self.num_heads, self.key_dim)
         self._check_padding_id()
-        positions_class(self.positions)
 
     def _check_padding_id(self) -> None:
         check_non_negative_int("padding_id", self.padding_id)

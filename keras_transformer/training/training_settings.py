@@ -126,7 +126,8 @@ class TrainingSettings(Settings):
     use_logits_bias: bool = setting(False, "a bias on the logits: the paper has none")
     positions: str | None = setting(
         None,
-        "sinusoidal: any length; words: counted in words, for two vocabularies; none: the preset's",
+        "sinusoidal, rotary: any length; words: counted in words, for two vocabularies; none: the "
+        "preset's",
         choices=tuple(POSITIONS),
     )
     max_length: int | None = setting(

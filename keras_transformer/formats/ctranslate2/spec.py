@@ -46,6 +46,8 @@ def transformer_spec(
         "pre_norm": True,
         "no_final_norm": layers.decoder_norm is None,
     }
+    if layers.target_embedding.positions == "rotary":
+        options |= {"rotary_dim": 0, "rotary_interleave": False}  # all of a head, in halves
     encoder = TransformerEncoderSpec(len(layers.encoder_layers), **options)
     decoder = TransformerDecoderSpec(
         len(layers.decoder_layers),
@@ -112,12 +114,15 @@ def _fill_embeddings(encoder, decoder, layers, num_positions):
         matrix if source is target else _array(source.token_embedding.matrix)
     )
     encoder.position_encodings.encodings = _positions(source, 0, num_positions)
-    decoder.position_encodings.encodings = _positions(target, -1, num_positions)
+    if target.positions != "rotary":  # such a decoder has no place for them
+        decoder.position_encodings.encodings = _positions(target, -1, num_positions)
 
 
 def _positions(embedding: PositionalEmbedding, table: int, num_positions: int) -> np.ndarray:
     """The vectors (positions, hidden_dim) of all positions, or of the first so many."""
     numbers = np.arange(embedding.kind.limit or num_positions)
+    if embedding.positions == "rotary":
+        return np.zeros((len(numbers), embedding.hidden_dim), "float32")
     return _array(embedding.kind.at(numbers, table))
 
 

@@ -18,6 +18,7 @@ from keras_transformer.formats.export_contract import (
 from keras_transformer.formats.model_card import write_model_card
 from keras_transformer.formats.residual_scales import ResidualScales
 from keras_transformer.inference.translator import Translator
+from keras_transformer.layers.positions import PositionsInAttention
 from keras_transformer.models import TransformerStacks
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tokenizer_files import save_tokenizers
@@ -111,6 +112,11 @@ def _exportable_layers(translator: Translator) -> TransformerStacks:
     if embedding.kind.reads_tokens:
         raise UserInputError(
             "CTranslate2 has no positions that depend on the tokens. "
+            f"Received: positions={embedding.positions!r}"
+        )
+    if isinstance(embedding.kind, PositionsInAttention) and embedding.positions != "rotary":
+        raise UserInputError(
+            "Of positions that act inside attention, CTranslate2 has rotary ones alone here. "
             f"Received: positions={embedding.positions!r}"
         )
     activation = activation_name(layers)

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_transformer.files.output_files import write_all
 from keras_transformer.files.whole_files import writing
-from keras_transformer.layers.attention.windowed_attention import Window
+from keras_transformer.layers.windowed_attention import Window
 from keras_transformer.models import layer_names
 from keras_transformer.models.attention_scores import attention_scores
 from keras_transformer.models.ensemble import stacks_of

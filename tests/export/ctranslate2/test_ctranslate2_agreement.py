@@ -126,6 +126,7 @@ def check_computation(translator, exported):
         {},
         {"normalize_first": True, "use_bias": True, "vocabulary_size": 48},  # padded
         {"positions": "learned", "max_length": 96},
+        {"positions": "rotary", "key_dim": 6},
         {"residual_connection": "deepnorm", "use_bias": True},
         pytest.param({"num_encoder_layers": 2, "num_decoder_layers": 3}, marks=pytest.mark.slow),
         {"num_heads": 3, "key_dim": 5, "hidden_dim": 18},  # heads narrower than the model

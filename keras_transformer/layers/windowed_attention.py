@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_transformer.layers.attention.scaled_dot_product import MASKED_LOGIT
-from keras_transformer.layers.attention_masks import all_of
+from keras_transformer.layers.attention_masks import MASKED_LOGIT, all_of
 from keras_transformer.types import Tensor
 
 # Below those that are masked: a row whose window is all masked becomes uniform over its window.
@@ -80,7 +79,8 @@ def attend_in_blocks(
     window: Window,
     source_mask: Tensor,
     row_mask: Tensor,
-    attend: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]],
+    attend: Callable[..., tuple[Tensor, Tensor]],
+    bias: Callable[[Tensor, Tensor], Tensor | None],
 ) -> Tensor:
     """Self-attention to a window.
 
@@ -92,9 +92,13 @@ def attend_in_blocks(
         source_mask: boolean tensor (batch, heads or 1, 1, length), True = may be attended to, or
             None.
         row_mask: boolean tensor (batch, 1, length, 1), True = may attend, or None.
-        attend: callable `(query, key, value, mask, masked_logits) -> (values, weights)`, all with
-            one more axis behind the heads, that of the blocks. The mask, boolean, broadcasts to
-            (batch, heads, blocks, block, span), and so do the logits of what is masked.
+        attend: callable `(query, key, value, mask, masked_logits, bias) -> (values, weights)`, all
+            with one more axis behind the heads, that of the blocks. The mask, boolean, broadcasts
+            to (batch, heads, blocks, block, span), and so do the logits of what is masked and the
+            bias, which may be None.
+        bias: callable `(targets, sources) -> bias`, float32 (heads, block, span) or None, what is
+            added to the logits of such positions, counted from a block's first; the distances count
+            alone.
 
     Returns:
         Tensor (batch, heads, length, value_dim).
@@ -107,12 +111,14 @@ def attend_in_blocks(
         columns = ops.expand_dims(ops.squeeze(spans, 4), 3)
     if row_mask is not None:  # (batch, 1, blocks, block, 1)
         rows = blocks.split(row_mask)
+    added = bias(*blocks.positions())  # (heads, block, span)
     values, _ = attend(
         blocks.split(query),
         blocks.spans(key),
         blocks.spans(value),
         all_of(is_inside, columns, rows),
         masked_logits(is_inside),
+        None if added is None else ops.expand_dims(added, 1),
     )
     return blocks.join(values)
 
@@ -139,12 +145,16 @@ class _Blocks(NamedTuple):
         before, after = (neighbors * ops.minimum(reach, block) for reach in window)
         return cls(length, block, number, before, after)
 
+    def positions(self) -> tuple[Tensor, Tensor]:
+        """Those of a block's queries, (block,), and of its keys, (span,), from its first query."""
+        sources = ops.arange(self.before + self.block + self.after) - self.before
+        return ops.arange(self.block), sources
+
     def is_inside(self, window: Window) -> Tensor:
         """Where windows and the sequence are: boolean (blocks, block, span)."""
-        sources = ops.arange(self.before + self.block + self.after) - self.before
-        in_window = window.contains(ops.arange(self.block), sources)  # (block, span)
+        in_window = window.contains(*self.positions())  # (block, span)
         starts = ops.expand_dims(ops.arange(self.number) * self.block, 1)
-        positions = starts + ops.expand_dims(sources, 0)  # (blocks, span)
+        positions = starts + ops.expand_dims(self.positions()[1], 0)  # (blocks, span)
         exists = ops.logical_and(positions >= 0, positions < self.length)
         return ops.logical_and(in_window, ops.expand_dims(exists, 1))
 

@@ -18,10 +18,11 @@ from keras_transformer.argument_checks import (
 )
 from keras_transformer.errors import OUR_CALL_KEYWORDS, refuse_keywords
 from keras_transformer.layers.attention_masks import PADDING, mask_axes
-from keras_transformer.layers.bases.composite_layer import part_seeds
-from keras_transformer.layers.bases.kernel_layer import KernelLayer
+from keras_transformer.layers.composite_layer import part_seeds
 from keras_transformer.layers.feed_forward import FeedForward
+from keras_transformer.layers.kernel_layer import KernelLayer
 from keras_transformer.layers.multi_head_attention import MultiHeadAttention
+from keras_transformer.layers.positions import positions_in_attention
 from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON, ResidualBlock
 from keras_transformer.types import Shape, Tensor
 
@@ -55,6 +56,7 @@ class TransformerLayer(KernelLayer):
         normalize_first: bool = False,
         use_bias: bool = False,
         attention_window: int | None = None,
+        positions: str | None = None,
         residual_scale: float = 1.0,
         initial_gain: float = 1.0,
         b2t_connection: bool = False,
@@ -78,6 +80,7 @@ class TransformerLayer(KernelLayer):
         check_rate("activation_dropout", activation_dropout)
         check_bool("use_bias", use_bias)
         check_window("attention_window", attention_window)
+        positions_in_attention(positions)  # checks the name
         check_positive_number("residual_scale", residual_scale)
         check_bool("b2t_connection", b2t_connection)
         if b2t_connection and normalize_first:
@@ -98,6 +101,7 @@ class TransformerLayer(KernelLayer):
         self.normalize_first = normalize_first
         self.use_bias = use_bias
         self.attention_window = python_number(attention_window)
+        self.positions = positions
         self.residual_scale = python_number(residual_scale)
         self.initial_gain = python_number(initial_gain)
         self.b2t_connection = b2t_connection
@@ -120,9 +124,13 @@ class TransformerLayer(KernelLayer):
         return super().__call__(*args, **kwargs)
 
     def create_attention(
-        self, name: str, inputs_shape: Shape, attention_window: int | None = None
+        self, name: str, inputs_shape: Shape, *, to_itself: bool = True
     ) -> MultiHeadAttention:
         """A `MultiHeadAttention` with the layer's options, for inputs of some width."""
+        in_itself: dict[str, Any] = {
+            "attention_window": self.attention_window,
+            "positions": self.positions,
+        }
         hidden_dim = known_width("inputs", inputs_shape)
         if self.key_dim is None and hidden_dim % self.num_heads:
             raise ValueError(
@@ -135,7 +143,7 @@ class TransformerLayer(KernelLayer):
             value_dim=self.value_dim,
             dropout=self.attention_dropout,
             use_bias=self.use_bias,
-            attention_window=attention_window,
+            **(in_itself if to_itself else {}),
             **self.kernel_options(),
             initial_gain=self.initial_gain,
             seed=next(self._seeds),
@@ -218,6 +226,7 @@ class TransformerLayer(KernelLayer):
             "normalize_first": self.normalize_first,
             "use_bias": self.use_bias,
             "attention_window": self.attention_window,
+            "positions": self.positions,
             "residual_scale": self.residual_scale,
             "initial_gain": self.initial_gain,
             "b2t_connection": self.b2t_connection,
