@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from keras_transformer.command_line.command_errors import CommandParser, run_command
+from keras_transformer.command_line.program import CommandParser, run_command
 from keras_transformer.commands import (
     align_command,
     app_command,

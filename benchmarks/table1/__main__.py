@@ -18,7 +18,7 @@ from benchmarks.table1.report import (
     time_row,
 )
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import (
+from keras_transformer.command_line.program import (
     CommandParser,
     positive_int,
     run_command,

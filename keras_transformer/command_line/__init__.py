@@ -1,7 +1,7 @@
 """Shared parts of the command-line programs: flags, exit codes, lines in and out."""
 
-from keras_transformer.command_line.command_errors import CommandParser, run_command
-from keras_transformer.command_line.resumable_output import ResumableOutput
+from keras_transformer.command_line.line_outputs import ResumableOutput
+from keras_transformer.command_line.program import CommandParser, run_command
 from keras_transformer.command_line.training_options import TrainingOptions, add_training_arguments
 
 __all__ = [

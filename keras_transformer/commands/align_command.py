@@ -4,9 +4,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from keras_transformer.command_line.command_errors import Verbs
-from keras_transformer.commands.arguments.parallel_lines import add_parallel_arguments
-from keras_transformer.commands.lines.pair_lines import answer_pairs
+from keras_transformer.command_line.program import Verbs
+from keras_transformer.commands.pair_verbs import add_pair_arguments, answer_pairs
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
@@ -21,12 +20,12 @@ def add_parser(verbs: Verbs) -> None:
         "of every target word, as `source-target` pairs of word numbers from 0 (Pharaoh format).",
     )
     parser.set_defaults(verb=align)
-    add_parallel_arguments(parser)
+    add_pair_arguments(parser)
 
 
-def align(options: argparse.Namespace) -> None:
+def align(values: argparse.Namespace) -> None:
     """Run the verb."""
-    answer_pairs(options, align_lines)
+    answer_pairs(values, align_lines)
 
 
 def align_lines(

@@ -5,8 +5,7 @@ import re
 
 from keras_transformer.app.limits import AppLimits
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import Verbs, int_from_zero, positive_int
-from keras_transformer.command_line.reach_warning import warn_of_reach
+from keras_transformer.command_line.program import Verbs, int_from_zero, positive_int, warn_of_reach
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 

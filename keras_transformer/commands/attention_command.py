@@ -3,17 +3,18 @@
 import argparse
 import io
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import Verbs, positive_int
+from keras_transformer.command_line.program import Verbs, positive_int
 from keras_transformer.commands.arguments.figure_files import check_figure
 from keras_transformer.commands.arguments.model_arguments import (
     add_run_arguments,
     add_target_language,
-    load_translator,
 )
 from keras_transformer.commands.arguments.search_arguments import tell_search_taken
+from keras_transformer.commands.named_models import NamedModels
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import tell
@@ -77,73 +78,80 @@ def add_parser(verbs: Verbs) -> None:
     )
 
 
-def attention(options: argparse.Namespace) -> None:
+def attention(values: argparse.Namespace) -> None:
     """Run the verb."""
-    ending = _check(options)
-    if options.target is None:
-        tell_search_taken(options)
+    ending = check_figure(values.output, "--output", others=[PAGE])
+    find_output(values.output)
+    if ending == PAGE:
+        for name in OF_FIGURES:
+            if getattr(values, name) is not None:
+                raise UserInputError(
+                    f"`--{name}` is for figures; a page lets its reader choose. "
+                    f"Received: --output {values.output}"
+                )
+    models = NamedModels.of(values)
+    if values.target is None:
+        tell_search_taken(models.runs, {})
     start_backend_quietly()
     from keras_transformer.interpretation import attention_maps, attention_page
 
     try:
-        maps = attention_maps(_load(options), options.source, options.target)
+        maps = attention_maps(_load(models), values.source, values.target)
     except SentenceTooLong as error:
         flag = "source" if error.name in ("sentences", "sources") else "target"
         message = str(error).replace(f"{error.name}[{error.index}]", f"--{flag}", 1)
         raise UserInputError(message) from error
     if ending == PAGE:
-        write_output(options.output, attention_page(maps, options.source))
-    else:
-        write_output(options.output, _figure(options, maps, ending))
+        write_output(values.output, attention_page(maps, values.source))
+        return
+    figure = _figure(
+        maps,
+        ending,
+        kind=values.kind or KINDS[-1],
+        layer=values.layer,
+        heads=values.heads,
+        style=values.style or STYLES[0],
+    )
+    write_output(values.output, figure)
 
 
-def _check(options: argparse.Namespace) -> str:
-    """What can be known before a model is loaded; returns the ending of the output's name."""
-    ending = check_figure(options.output, "--output", others=[PAGE])
-    find_output(options.output)
-    if ending == PAGE:
-        for name in OF_FIGURES:
-            if getattr(options, name) is not None:
-                raise UserInputError(
-                    f"`--{name}` is for figures; a page lets its reader choose. "
-                    f"Received: --output {options.output}"
-                )
-    return ending
-
-
-def _load(options: argparse.Namespace) -> Any:
+def _load(models: NamedModels) -> Any:
     """The `Translator` of the runs, or the `Parser` of a run whose outputs are trees."""
     from keras_transformer.inference.parser import Parser
     from keras_transformer.runs.run_directory import RunDirectory
 
-    checkpoints = options.checkpoint or [None]
-    is_one = len(options.runs) == len(checkpoints) == 1
-    if is_one and RunDirectory.open(options.runs[0]).record().output == "trees":
-        if options.target_language is not None:
-            raise UserInputError(
-                "`--target-language` is for translations, not for a parser's run. "
-                f"Received: --target-language {options.target_language}"
-            )
-        return Parser.load(options.runs[0], checkpoints[0])
-    return load_translator(options)
+    if models.is_ensemble or RunDirectory.open(models.runs[0]).record().output != "trees":
+        return models.load()
+    if models.target_language is not None:
+        raise UserInputError(
+            "`--target-language` is for translations, not for a parser's run. "
+            f"Received: --target-language {models.target_language}"
+        )
+    return Parser.load(models.runs[0], *(models.checkpoint or ()))
 
 
-def _figure(options: argparse.Namespace, maps: "AttentionMaps", ending: str) -> bytes:
-    """The file of the figure that the options ask for."""
+def _figure(
+    maps: "AttentionMaps",
+    ending: str,
+    *,
+    kind: Any,
+    layer: int | None,
+    heads: Sequence[int] | None,
+    style: Any,
+) -> bytes:
+    """The file of a figure; layers and heads count from 1."""
     from keras_transformer.interpretation import attention_figure
 
-    kind: Any = options.kind or KINDS[-1]
-    style: Any = options.style or STYLES[0]
     num_layers, num_heads = maps.weights(kind).shape[:2]
-    layer = options.layer or max(1, num_layers - 1)
+    layer = layer or max(1, num_layers - 1)
     _check_number("layer", layer, num_layers)
-    for head in options.heads or ():
+    for head in heads or ():
         _check_number("heads", head, num_heads)
-    heads = options.heads and [head - 1 for head in options.heads]
+    numbers = heads and [head - 1 for head in heads]
     file = io.BytesIO()
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        figure = attention_figure(maps, kind, layer - 1, heads, style=style)
+        figure = attention_figure(maps, kind, layer - 1, numbers, style=style)
         figure.savefig(file, format=ending[1:], dpi=_DOTS_AN_INCH)
     if any("missing from font" in str(warning.message) for warning in found):
         tell("warning: the fonts of this machine lack characters of the text: they are boxes.")

@@ -3,7 +3,7 @@
 import argparse
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import Verbs, positive_int
+from keras_transformer.command_line.program import Verbs, positive_int
 from keras_transformer.errors import UserInputError
 
 
@@ -24,16 +24,16 @@ def add_parser(verbs: Verbs) -> None:
     )
 
 
-def average(options: argparse.Namespace) -> None:
+def average(values: argparse.Namespace) -> None:
     """Run the verb."""
     start_backend_quietly()
     from keras_transformer.runs.run_checkpoints import step_of
     from keras_transformer.runs.run_directory import RunDirectory
     from keras_transformer.training.states.averaging import average_checkpoints
 
-    run = RunDirectory.open(options.run)
+    run = RunDirectory.open(values.run)
     run.check_no_links()
-    kind, n = ("last", options.last) if options.last else ("best", options.best)
+    kind, n = ("last", values.last) if values.last else ("best", values.best)
     if kind == "last":
         save_every = run.settings().get("save_every")
         there = run.checkpoints.last(save_every if isinstance(save_every, int) else None)

@@ -4,7 +4,7 @@ import argparse
 import pathlib
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import Verbs
+from keras_transformer.command_line.program import Verbs
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import (
     CHECKSUMS,
@@ -33,10 +33,10 @@ def add_parser(verbs: Verbs) -> None:
     )
 
 
-def check(options: argparse.Namespace) -> None:
+def check(values: argparse.Namespace) -> None:
     """Run the verb."""
     errors = []
-    for directory in map(pathlib.Path, options.directories):
+    for directory in map(pathlib.Path, values.directories):
         for path in _things_to_check(directory):
             try:
                 print(f"{path}: {_check(path)}")

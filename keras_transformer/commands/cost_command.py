@@ -5,7 +5,7 @@ import io
 import json
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import Verbs, positive_number
+from keras_transformer.command_line.program import Verbs, positive_number
 from keras_transformer.commands.arguments.figure_files import check_figure
 from keras_transformer.files.output_files import find_output, write_output
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from keras_transformer.command_line.command_errors import Verbs
+from keras_transformer.command_line.program import Verbs
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import tell
 
@@ -37,20 +37,20 @@ def add_parser(verbs: Verbs) -> None:
     )
 
 
-def evalb(options: argparse.Namespace) -> None:
+def evalb(values: argparse.Namespace) -> None:
     """Run the verb."""
     from keras_transformer.data.text_files import parallel_lines
     from keras_transformer.parsing.evalb import total
     from keras_transformer.parsing.evalb_parameters import EvalbParameters
     from keras_transformer.parsing.evalb_report import result_text
 
-    parameters = EvalbParameters.read(options.params) if options.params else EvalbParameters()
-    lines = parallel_lines(options.gold, options.test)
+    parameters = EvalbParameters.read(values.params) if values.params else EvalbParameters()
+    lines = parallel_lines(values.gold, values.test)
     pairs = list(itertools.islice(lines, MOST_TREES + 1))
     if len(pairs) > MOST_TREES:
-        raise UserInputError(f"{options.gold} must have at most {MOST_TREES:,} trees")
-    result = total(_scores(pairs, parameters, table=not options.json), parameters)
-    print(json.dumps(result.as_dict(), indent=2) if options.json else result_text(result))
+        raise UserInputError(f"{values.gold} must have at most {MOST_TREES:,} trees")
+    result = total(_scores(pairs, parameters, table=not values.json), parameters)
+    print(json.dumps(result.as_dict(), indent=2) if values.json else result_text(result))
 
 
 def _scores(

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from keras_transformer.command_line.command_errors import Verbs
+from keras_transformer.command_line.program import Verbs, options_of
 from keras_transformer.commands.arguments.long_lines import told_by_line
 from keras_transformer.commands.arguments.model_arguments import (
     add_batch_arguments,
@@ -24,7 +24,7 @@ from keras_transformer.commands.scorecard_text import scorecard_text
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import require_standard_output, tell
-from keras_transformer.search_options import SearchOptions, search_record
+from keras_transformer.search_options import SearchKeywords, SearchOptions, search_record
 from keras_transformer.text.text_lines import one_line
 from keras_transformer.types import PathLike
 
@@ -32,6 +32,23 @@ if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
 
 SEARCH = ("beam_size", "alpha", "length_penalty", "ending", "extra_length")
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateOptions:
+    """What a command line of the verb asks for; the flags say what each is."""
+
+    run: str
+    source: str
+    reference: str
+    tokenize: str
+    language: str
+    target_language: str | None
+    batch_size: int | None
+    against: str | None
+    output: str | None
+    json: bool
+    search: SearchKeywords  # that was given
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,15 +115,16 @@ def add_parser(verbs: Verbs) -> None:
     )
 
 
-def evaluate(options: argparse.Namespace) -> None:
+def evaluate(values: argparse.Namespace) -> None:
     """Run the verb."""
+    options = options_of(EvaluateOptions, values, search=given_search(values))
     from keras_transformer.backend_start import start_backend_quietly
 
     start_backend_quietly(batches=2)  # the text is not read yet: as many as there surely are
     from keras_transformer.evaluation import paired_bootstrap
     from keras_transformer.runs.environment import package_versions
 
-    search = SearchOptions(**search_of(options, options.run))
+    search = SearchOptions(**search_of(options.search, options.run))
     sources, references, against = checked_input(options)
     systems = {**systems_of(options.run), **against}
     translators = {
@@ -151,7 +169,7 @@ def evaluate(options: argparse.Namespace) -> None:
 
 
 def checked_input(
-    options: argparse.Namespace,
+    options: EvaluateOptions,
 ) -> tuple[list[str], list[str], dict[str, RunWeights | GivenTranslations]]:
     """Read the input, and refuse at once what would fail after the translation.
 
@@ -211,7 +229,7 @@ def system_results(
     translator: "Translator | None",
     sources: list[str],
     references: list[str],
-    options: argparse.Namespace,
+    options: EvaluateOptions,
 ) -> tuple[list[str], dict[str, Any]]:
     """The translations of a system, and its scores; `translator` is that of a run's weights."""
     from keras_transformer.evaluation import system_scores
@@ -229,7 +247,7 @@ def system_results(
 
 
 def loaded_translator(
-    system: RunWeights, sources: list[str], references: list[str], options: argparse.Namespace
+    system: RunWeights, sources: list[str], references: list[str], options: EvaluateOptions
 ) -> "Translator":
     """The translator of a run's weights, which takes all sentences."""
     from keras_transformer.inference.translator import Translator
@@ -239,7 +257,7 @@ def loaded_translator(
         checkpoint=system.weights,
         batch_size=options.batch_size,
         target_language=options.target_language,
-        **given_search(options),
+        **options.search,
     )
     with told_by_line(0, {"sources": options.source, "targets": options.reference}):
         translator.check_lengths(sources, references)

@@ -2,33 +2,22 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import CommandParser, Verbs
-from keras_transformer.commands.arguments.model_arguments import add_run_arguments, load_translator
+from keras_transformer.command_line.program import CommandParser, Verbs
+from keras_transformer.commands.arguments.model_arguments import add_run_arguments
 from keras_transformer.commands.arguments.search_arguments import (
+    EXPORTED_SEARCH,
     add_search_arguments,
     given_search,
     tell_search_taken,
 )
+from keras_transformer.commands.named_models import NamedModels
 from keras_transformer.search_options import EXPORT
 from keras_transformer.serving.export_contract import (
     CTRANSLATE2_PRECISIONS,
     LITERT_PRECISIONS,
     SAVED_MODEL_PRECISIONS,
-)
-
-# Flags of the search, which is part of the export.
-SEARCH = (
-    "beam_size",
-    "alpha",
-    "length_penalty",
-    "ending",
-    "extra_length",
-    "min_length",
-    "no_repeat_ngram",
-    "max_source_length",
 )
 
 
@@ -56,7 +45,7 @@ def _add_saved_model(kinds: Verbs) -> None:
         "version, such as saved_models/en_de/1",
         precisions=SAVED_MODEL_PRECISIONS,
     )
-    add_search_arguments(parser, *SEARCH, "num_results", defaults=EXPORT)
+    add_search_arguments(parser, *EXPORTED_SEARCH, "num_results", defaults=EXPORT)
 
 
 def _add_litert(kinds: Verbs) -> None:
@@ -68,7 +57,7 @@ def _add_litert(kinds: Verbs) -> None:
         directory="directory to write; it must not exist, or be empty",
         precisions=LITERT_PRECISIONS,
     )
-    add_search_arguments(parser, *SEARCH, defaults=EXPORT)
+    add_search_arguments(parser, *EXPORTED_SEARCH, defaults=EXPORT)
 
 
 def _add_ctranslate2(kinds: Verbs) -> None:
@@ -116,15 +105,14 @@ def _add_kind(
     return parser
 
 
-def export(options: argparse.Namespace) -> None:
+def export(values: argparse.Namespace) -> None:
     """Run the verb."""
-    if hasattr(options, SEARCH[0]):
-        tell_search_taken(options)
+    models, search = NamedModels.of(values), given_search(values)
+    if hasattr(values, EXPORTED_SEARCH[0]):
+        tell_search_taken(models.runs, search)
     start_backend_quietly()
     from keras_transformer import export as exporters
 
-    write = getattr(exporters, options.exporter)
-    given: dict[str, Any] = dict(given_search(options))
-    if hasattr(options, "precision"):
-        given["precision"] = options.precision
-    print(write(load_translator(options), options.directory, **given))
+    write = getattr(exporters, values.exporter)
+    precision = {"precision": values.precision} if hasattr(values, "precision") else {}
+    print(write(models.load(), values.directory, **search, **precision))

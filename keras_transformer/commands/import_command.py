@@ -2,7 +2,7 @@
 
 import argparse
 
-from keras_transformer.command_line.command_errors import Verbs
+from keras_transformer.command_line.program import Verbs
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -30,7 +30,7 @@ def add_parser(verbs: Verbs) -> None:
     marian.set_defaults(verb=import_)
 
 
-def import_(options: argparse.Namespace) -> None:
+def import_(values: argparse.Namespace) -> None:
     """Run the verb."""
     from keras_transformer.backend_start import start_backend_quietly
 
@@ -39,7 +39,7 @@ def import_(options: argparse.Namespace) -> None:
     from keras_transformer.interop.preset_folders import preset_folder
     from keras_transformer.interop.presets import check_new_run
 
-    check_new_run(options.run)
-    with preset_folder(options.directory) as folder:
-        run = import_marian_run(folder, options.run, origin=options.directory)
+    check_new_run(values.run)
+    with preset_folder(values.directory) as folder:
+        run = import_marian_run(folder, values.run, origin=values.directory)
     print(run.path)

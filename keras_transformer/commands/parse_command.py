@@ -6,8 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import Verbs
-from keras_transformer.command_line.line_stream import STANDARD_INPUT, chunks_of_lines, write_lines
+from keras_transformer.command_line.program import Verbs
+from keras_transformer.command_line.text_streams import STANDARD_INPUT, chunks_of_lines, write_lines
 from keras_transformer.commands.arguments.long_lines import answer_lines
 from keras_transformer.commands.arguments.model_arguments import add_batch_arguments
 from keras_transformer.commands.arguments.search_arguments import add_search_arguments, given_search
@@ -44,18 +44,18 @@ def add_parser(verbs: Verbs) -> None:
     )
 
 
-def parse(options: argparse.Namespace) -> None:
+def parse(values: argparse.Namespace) -> None:
     """Run the verb."""
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     start_backend_quietly()
     from keras_transformer.inference.parser import Parser
 
     parser = Parser.load(
-        options.run,
-        options.checkpoint,
-        batch_size=options.batch_size,
-        constrained=not options.repair,
-        **given_search(options),
+        values.run,
+        values.checkpoint,
+        batch_size=values.batch_size,
+        constrained=not values.repair,
+        **given_search(values),
     )
     number = repaired = flat = 0
     for lines in chunks_of_lines(stdin):
@@ -63,9 +63,9 @@ def parse(options: argparse.Namespace) -> None:
         for parses in answer_lines(parser.parse_with_scores, lines, number, places):
             repaired += sum(found.repairs > 0 for found in parses)
             flat += sum(found.score == -math.inf for found in parses)
-            write_lines(stdout, [_text(found.tree, options.pretty) for found in parses])
+            write_lines(stdout, [_text(found.tree, values.pretty) for found in parses])
         number += len(lines)
-    if options.repair or repaired:
+    if values.repair or repaired:
         tell(f"{repaired} trees were repaired.")
     if flat:
         tell(f"{flat} sentences have no tree: flat ones stand for them.")

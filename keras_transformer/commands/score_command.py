@@ -4,9 +4,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from keras_transformer.command_line.command_errors import Verbs
-from keras_transformer.commands.arguments.parallel_lines import add_parallel_arguments
-from keras_transformer.commands.lines.pair_lines import answer_pairs
+from keras_transformer.command_line.program import Verbs
+from keras_transformer.commands.pair_verbs import add_pair_arguments, answer_pairs
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
@@ -21,7 +20,7 @@ def add_parser(verbs: Verbs) -> None:
         "end of sentence included, one number a line.",
     )
     parser.set_defaults(verb=score)
-    add_parallel_arguments(parser)
+    add_pair_arguments(parser)
     parser.add_argument(
         "--normalize",
         action="store_true",
@@ -29,9 +28,9 @@ def add_parser(verbs: Verbs) -> None:
     )
 
 
-def score(options: argparse.Namespace) -> None:
+def score(values: argparse.Namespace) -> None:
     """Run the verb."""
-    answer_pairs(options, ScoreLines(options.normalize))
+    answer_pairs(values, ScoreLines(values.normalize), {"normalize": values.normalize})
 
 
 class ScoreLines(NamedTuple):

@@ -4,13 +4,13 @@ import argparse
 import os
 import shlex
 
-from keras_transformer.command_line.command_errors import (
+from keras_transformer.command_line.program import (
     Verbs,
     int_from_zero,
     positive_int,
     positive_number,
+    warn_of_reach,
 )
-from keras_transformer.command_line.reach_warning import warn_of_reach
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import CHECKSUMS
 from keras_transformer.files.standard_streams import tell
@@ -86,20 +86,24 @@ def add_parser(verbs: Verbs) -> None:
     )
 
 
-def serve(options: argparse.Namespace) -> None:
+def serve(values: argparse.Namespace) -> None:
     """Run the verb."""
-    model = ExportedModel(options.directory, options.name)
+    model = ExportedModel(values.directory, values.name)
     if not model.check_files():
         tell(f"warning: {model.newest} has no {CHECKSUMS}: nothing was compared.")
     settings = ServerOptions(
-        port=options.port,
-        rest_port=options.rest_port,
-        batching=not options.no_batching,
-        timeout=options.timeout,
-        threads=options.threads,
+        port=values.port,
+        rest_port=values.rest_port,
+        batching=not values.no_batching,
+        timeout=values.timeout,
+        threads=values.threads,
     )
-    command = _command(options, model, settings)
-    if options.only_print:
+    with_docker = values.docker or values.image is not None
+    if _takes_docker(with_docker, elsewhere=values.only_print):
+        command = model.docker_command(settings, values.image or model_server.IMAGE)
+    else:
+        command = model.server_command(settings)
+    if values.only_print:
         print(shlex.join(command))
         return
     model_server.check_ports(settings)
@@ -108,21 +112,19 @@ def serve(options: argparse.Namespace) -> None:
     os.execvp(command[0], command)  # signals and the exit code are the server's
 
 
-def _command(
-    options: argparse.Namespace, model: ExportedModel, settings: ServerOptions
-) -> list[str]:
-    with_docker = options.docker or options.image is not None
-    if not with_docker:
-        if model_server.has_server():
-            return model.server_command(settings)
-        with_docker = model_server.has_docker()
-        if not with_docker and options.only_print:  # for another machine
-            return model.server_command(settings)
-        if not with_docker:
-            raise UserInputError(model_server.HOW_TO_GET_IT)
-    elif not options.only_print and not model_server.has_docker():
-        raise UserInputError("No Docker daemon answers: install Docker, or start it.")
-    return model.docker_command(settings, options.image or model_server.IMAGE)
+def _takes_docker(asked_for: bool, *, elsewhere: bool) -> bool:
+    """Whether Docker starts the server; `elsewhere`: on another machine, which may have either."""
+    if asked_for:
+        if not elsewhere and not model_server.has_docker():
+            raise UserInputError("No Docker daemon answers: install Docker, or start it.")
+        return True
+    if model_server.has_server():
+        return False
+    if model_server.has_docker():
+        return True
+    if not elsewhere:
+        raise UserInputError(model_server.HOW_TO_GET_IT)
+    return False
 
 
 def _greeting(model: ExportedModel, settings: ServerOptions) -> str:

@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import CommandParser, Verbs
+from keras_transformer.command_line.program import CommandParser, Verbs
 from keras_transformer.commands.arguments.cluster_arguments import (
     add_training_cluster,
     check_cluster,

@@ -5,7 +5,7 @@ import types
 import pytest
 
 from keras_transformer import cli
-from keras_transformer.commands import translate_command
+from keras_transformer.commands.named_models import NamedModels
 from tests.commands.fake_translator import FakeTranslator
 
 
@@ -14,7 +14,7 @@ def command(monkeypatch, capfdbinary):
     """Run `keras-transformer` with a fake translator; gives (exit code, stdout, stderr)."""
     module = types.SimpleNamespace(Translator=FakeTranslator)
     monkeypatch.setitem(sys.modules, "keras_transformer.inference.translator", module)
-    monkeypatch.setattr(translate_command, "model_digests", lambda _: [FakeTranslator.weights])
+    monkeypatch.setattr(NamedModels, "digests", lambda _: [FakeTranslator.weights])
     FakeTranslator.calls = []
 
     def run(*arguments, stdin=b""):

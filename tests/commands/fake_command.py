@@ -4,9 +4,9 @@ import sys
 import types
 
 from keras_transformer import backend_start, cli
-from keras_transformer.commands import translate_command
+from keras_transformer.commands import pair_verbs
 from keras_transformer.commands.arguments import model_arguments
-from keras_transformer.commands.lines import pair_lines
+from keras_transformer.commands.named_models import NamedModels
 from tests.commands.fake_translator import FakeTranslator
 
 
@@ -16,9 +16,9 @@ def main():
     sys.modules["keras_transformer.inference.translator"] = types.SimpleNamespace(
         Translator=FakeTranslator
     )
-    for module in (backend_start, model_arguments, pair_lines, translate_command):
+    for module in (backend_start, model_arguments, pair_verbs):
         module.start_backend_quietly = lambda **_: None
-    translate_command.model_digests = lambda _: [FakeTranslator.weights]
+    NamedModels.digests = lambda _: [FakeTranslator.weights]
     FakeTranslator.calls = []
     return cli.main()
 

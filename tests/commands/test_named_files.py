@@ -103,21 +103,34 @@ def test_a_line_that_is_too_long_leaves_a_whole_file_for_another_try(command, fo
     assert (folder / "out").read_text() == "A\nLONG\n"
 
 
+PLANTS = {
+    "link": lambda path, precious: path.symlink_to(precious),
+    "second name": lambda path, precious: path.hardlink_to(precious),
+    "pipe": lambda path, precious: os.mkfifo(path),
+    "directory": lambda path, precious: path.mkdir(),
+    "dangling link": lambda path, precious: path.symlink_to(path.with_name("new")),
+}
+
+
 @pytest.mark.parametrize("name", [".partial-out", ".partial-out.json"])
-@pytest.mark.parametrize("plant", ["link", "second name", "pipe", "directory", "dangling link"])
+@pytest.mark.parametrize("plant", PLANTS)
 def test_what_others_plant_under_a_partial_name_is_refused(complaint, folder, name, plant):
     precious = folder / "precious"
     precious.write_text("precious")
-    planted = folder / name
-    {
-        "link": lambda: planted.symlink_to(precious),
-        "second name": lambda: planted.hardlink_to(precious),
-        "pipe": lambda: os.mkfifo(planted),
-        "directory": planted.mkdir,
-        "dangling link": lambda: planted.symlink_to(folder / "new"),
-    }[plant]()
+    PLANTS[plant](folder / name, precious)
     said = complaint("translate run --input D/text --output D/out")
     assert f"{name} must be a regular file of yours" in said
+    assert precious.read_text() == "precious"
+    assert not (folder / "new").exists()
+
+
+@pytest.mark.parametrize("plant", ["link", "pipe", "directory", "dangling link"])
+def test_what_others_plant_as_the_lock_is_never_written(command, folder, plant):
+    precious = folder / "precious"
+    precious.write_text("precious")
+    lock = folder / ".partial-out.lock"
+    PLANTS[plant](lock, precious)
+    command("translate", "run", f"--input={folder / 'text'}", f"--output={folder / 'out'}")
     assert precious.read_text() == "precious"
     assert not (folder / "new").exists()
 

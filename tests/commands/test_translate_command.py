@@ -1,5 +1,5 @@
-import fcntl
 import gzip
+import hashlib
 import json
 import os
 import sys
@@ -7,13 +7,14 @@ import sys
 import pytest
 
 from keras_transformer import cli
-from keras_transformer.command_line import line_stream
-from keras_transformer.command_line.resumable_output import ResumableOutput
-from keras_transformer.commands import translate_command
+from keras_transformer.command_line import text_streams
+from keras_transformer.command_line.line_outputs import ResumableOutput
 from keras_transformer.commands.arguments import model_arguments, search_arguments
+from keras_transformer.commands.run_exports import CTranslate2Export
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.file_lock import file_lock
 from tests.commands.fake_translator import FakeTranslator
-from tests.commands.test_line_stream import Terminal
+from tests.commands.test_text_streams import Terminal
 
 
 def test_lines_come_back_in_order_with_empty_lines(command):
@@ -71,7 +72,7 @@ def test_an_ensemble_is_several_runs_or_several_checkpoints(command):
 
 
 def test_n_best_lines_carry_the_index_over_chunks(command, monkeypatch):
-    monkeypatch.setattr(line_stream, "READ_BYTES", 2)
+    monkeypatch.setattr(text_streams, "READ_BYTES", 2)
     code, out, _ = command("translate", "run", "--n-best", "2", stdin=b"a\nb\n")
     assert code == 0
     assert out.decode().splitlines() == [
@@ -83,7 +84,7 @@ def test_n_best_lines_carry_the_index_over_chunks(command, monkeypatch):
 
 
 def test_samples_are_told_the_line_they_are_of(command, monkeypatch):
-    monkeypatch.setattr(line_stream, "READ_BYTES", 2)
+    monkeypatch.setattr(text_streams, "READ_BYTES", 2)
     flags = ["--sample", "--temperature=0.5", "--top-k=9", "--top-p=0.9", "--seed=4"]
     code, out, _ = command("translate", "run", *flags, stdin=b"a\nb\n")
     assert (code, out) == (0, b"a 0 0\nb 1 0\n")
@@ -202,7 +203,7 @@ class TestFiles:
         (tmp_path / "in.txt").write_text("a\n")
         monkeypatch.setattr(sys, "stderr", Terminal())
         load = FakeTranslator.load
-        monkeypatch.setattr(translate_command, "load_engine", lambda options: load(options.runs))
+        monkeypatch.setattr(CTranslate2Export, "load", lambda self: load(self.models.runs))
         assert self.translate(command, tmp_path, *flags)[0] == 0
         assert sys.stderr.getvalue().startswith(begins)
 
@@ -263,10 +264,29 @@ class TestFiles:
         assert b"another `input_digest`" in self.translate(command, tmp_path)[2]
         assert (tmp_path / ".partial-out.txt").read_text() == "A\nB\n"
 
+    def test_an_output_that_an_older_version_began_goes_on(self, command, tmp_path):
+        text = b"a\nb\nc\n"
+        (tmp_path / "in.txt").write_bytes(text)
+        (tmp_path / ".partial-out.txt").write_text("A\nB\n")
+        settings = {
+            "runs": ["run"], "checkpoint": None, "target_language": None, "alpha": 1.0,
+            "max_source_length": None, "engine": "own", "beam_size": None, "tag": "<BT>",
+            "length_penalty": None, "ending": None, "extra_length": None, "min_length": None,
+            "no_repeat_ngram": None, "n_best": None, "tab_prefix": False, "long_lines": "cut",
+            "source_language": "en", "sample": False, "temperature": None, "top_k": None,
+            "top_p": None, "seed": None, "column": None, "input": str(tmp_path / "in.txt"),
+            "input_digest": hashlib.sha256(text).hexdigest(),
+            "model_digests": [FakeTranslator.weights],
+        }  # fmt: skip
+        record = {"settings": settings, "lines_read": 2, "bytes": 4}
+        (tmp_path / ".partial-out.txt.json").write_text(json.dumps(record))
+        flags = ["--alpha=1", "--tag=<BT>", "--long-lines=cut"]
+        assert self.translate(command, tmp_path, *flags)[0] == 0
+        assert (tmp_path / "out.txt").read_text() == "A\nB\n<BT> C\n"
+
     def test_two_processes_do_not_write_one_output(self, command, tmp_path):
         (tmp_path / "in.txt").write_text("a\nb\n")
-        with open(tmp_path / ".partial-out.txt", "ab") as other:
-            fcntl.flock(other, fcntl.LOCK_EX)
+        with file_lock(tmp_path / ".partial-out.txt.lock"):
             code, _, err = self.translate(command, tmp_path)
         assert (code, FakeTranslator.calls) == (2, [])
         assert b"Another process is writing" in err

@@ -9,6 +9,8 @@ import sys
 import pytest
 
 from keras_transformer import cli
+from keras_transformer.commands import tune_command
+from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation import bleu, chrf
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
@@ -207,6 +209,34 @@ def test_a_dev_set_that_cannot_work_is_one_line(tune, tmp_path, name, text, comp
     assert (code, out) == (2, "")
     assert complaint.format(folder=tmp_path) in err.splitlines()[-1]
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "--source=dev.en",
+        "--reference=dev.de",
+        "--metric=chrf",
+        "--tokenize=none",
+        "--alphas=0.6",
+        "--beam-sizes=2",
+        "--extra-lengths=9",
+        "--checkpoint=best",
+        "--target-language=deu",
+        "--batch-size=8",
+        "--max-source-length=9",
+        "--json=scores.json",
+    ],
+)
+def test_a_reset_measures_nothing(argument):
+    def check(*arguments):
+        tune_command.check_flags(cli.make_parser().parse_args(["tune", "run", *arguments]))
+
+    check("--reset")
+    flag = argument.partition("=")[0]
+    with pytest.raises(UserInputError, match=f"`{flag}` does not go with `--reset`, which"):
+        check("--reset", argument)
+    check("--source=dev.en", "--reference=dev.de", "--dry-run", argument)
 
 
 def test_runs_that_cannot_be_tuned_are_one_line(tune, run, tmp_path):

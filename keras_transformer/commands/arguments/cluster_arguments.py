@@ -2,13 +2,11 @@
 
 import argparse
 
-from keras_transformer.command_line.command_errors import positive_int
+from keras_transformer.command_line.program import positive_int
 from keras_transformer.commands.arguments.model_arguments import BATCHES_A_PIECE
 from keras_transformer.errors import UserInputError
 
-# Names of the parsed command line; none of them changes an output line.
-WORKERS = ("workers", "worker_cpus")
-LINE_JOB = (*WORKERS, "block_lines")
+_WORKERS = ("workers", "worker_cpus")  # names of the parsed command line
 _ADDRESS = "`auto` or HOST:PORT of a running one; without ADDRESS"
 
 
@@ -93,6 +91,6 @@ def check_cluster(options: argparse.Namespace, *names: str) -> None:
     """Refuse the flags of a cluster, among them those of `names`, without one."""
     if options.cluster is not None:
         return
-    for name in (*WORKERS, *names):
+    for name in (*_WORKERS, *names):
         if getattr(options, name) is not None:
             raise UserInputError(f"`--{name.replace('_', '-')}` needs `--cluster`.")

@@ -5,7 +5,7 @@ import hashlib
 from typing import TYPE_CHECKING, Unpack
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import positive_int
+from keras_transformer.command_line.program import positive_int
 from keras_transformer.search_options import TRANSLATION
 
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
-from keras_transformer.command_line.command_errors import (
+from keras_transformer.command_line.program import (
     int_from_zero,
     number_from_zero,
     positive_int,
@@ -22,6 +22,18 @@ from keras_transformer.search_options import (
 )
 from keras_transformer.types import PathLike
 
+# The search that is part of an export.
+EXPORTED_SEARCH = (
+    "beam_size",
+    "alpha",
+    "length_penalty",
+    "ending",
+    "extra_length",
+    "min_length",
+    "no_repeat_ngram",
+    "max_source_length",
+)
+_FIELDS = {field.name: field for field in dataclasses.fields(SearchOptions)}
 _TYPES: dict[str, Callable[[str], Any]] = {
     "alpha": number_from_zero,
     "min_length": int_from_zero,
@@ -37,9 +49,8 @@ def add_search_arguments(
 
     `defaults` are those that the help shows.
     """
-    fields = {field.name: field for field in dataclasses.fields(SearchOptions)}
     for name in names:
-        help_text = fields[name].metadata["help"].format(getattr(defaults, name))
+        help_text = _FIELDS[name].metadata["help"].format(getattr(defaults, name))
         flag = "--" + name.replace("_", "-")
         if name in _CHOICES:
             parser.add_argument(flag, choices=_CHOICES[name], help=help_text)
@@ -52,8 +63,14 @@ def add_search_arguments(
         )
 
 
-def search_of(options: argparse.Namespace, run: PathLike) -> SearchKeywords:
-    """The fields of `SearchOptions` given on the command line, or else the run's own.
+def given_search(values: argparse.Namespace) -> SearchKeywords:
+    """The fields of `SearchOptions` given on the command line, as keyword arguments."""
+    found = {name: getattr(values, name, None) for name in _FIELDS}
+    return cast(SearchKeywords, {k: value for k, value in found.items() if value is not None})
+
+
+def search_of(given: SearchKeywords, run: PathLike) -> SearchKeywords:
+    """The fields of `SearchOptions` that were given, or else the run's own.
 
     A path without a run has no defaults here; opening it is what refuses it.
     """
@@ -61,25 +78,33 @@ def search_of(options: argparse.Namespace, run: PathLike) -> SearchKeywords:
 
     directory = RunDirectory(run)
     defaults = directory.search_defaults() if directory.is_run() else {}
-    return cast(SearchKeywords, search_over(defaults, given_search(options)))
+    return cast(SearchKeywords, search_over(defaults, given))
 
 
-def tell_search_taken(options: argparse.Namespace, tried: Collection[str] = ()) -> None:
+def settled_search(given: SearchKeywords, run: PathLike, names: Collection[str]) -> SearchKeywords:
+    """As `search_of`, of these fields alone: a later `tune` of the run does not change it."""
+    found = search_of(given, run)
+    return cast(SearchKeywords, {k: value for k, value in found.items() if k in names})
+
+
+def tell_search_taken(
+    paths: Sequence[PathLike], given: SearchKeywords, tried: Collection[str] = ()
+) -> None:
     """Say which search an ensemble takes, where its runs differ in what no flag gives.
 
     It is the first one's. Where a path has no run, opening it is what refuses it.
 
     Args:
-        options: the parsed command line.
-        tried: fields of `SearchOptions` that take several values.
+        paths: the runs.
+        given: fields of `SearchOptions` that flags give.
+        tried: fields of it that take several values.
     """
     from keras_transformer.runs.run_directory import RunDirectory
 
-    runs = [RunDirectory(path) for path in options.runs]
+    runs = [RunDirectory(path) for path in paths]
     if len(runs) == 1 or not all(run.is_run() for run in runs):
         return
     first, *others = (search_record(SearchOptions(**run.search_defaults())) for run in runs)
-    given = given_search(options)
     taken = [
         f"{name.replace('_', ' ')} {value}"
         for name, value in first.items()
@@ -87,18 +112,3 @@ def tell_search_taken(options: argparse.Namespace, tried: Collection[str] = ()) 
     ]
     if taken:
         tell(f"The runs' own searches differ: taking {', '.join(taken)} of {runs[0].path}.")
-
-
-def settle_search(options: argparse.Namespace) -> None:
-    """Fill in what the command line left to the run, so that a later `tune` does not change it."""
-    for name, value in search_of(options, options.runs[0]).items():
-        if hasattr(options, name):
-            setattr(options, name, value)
-
-
-def given_search(options: argparse.Namespace) -> SearchKeywords:
-    """The fields of `SearchOptions` given on the command line, as keyword arguments."""
-    names = [field.name for field in dataclasses.fields(SearchOptions)]
-    values = {name: getattr(options, name, None) for name in names}
-    given = {name: value for name, value in values.items() if value is not None}
-    return cast(SearchKeywords, given)

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from keras_transformer.command_line.command_errors import (
+from keras_transformer.command_line.program import (
     CommandParser,
     int_from_zero,
     positive_int,
@@ -48,7 +48,7 @@ def test_a_fault_of_the_program_keeps_its_traceback():
 def test_reader_that_leaves_early_is_quiet():
     script = (
         "import sys\n"
-        "from keras_transformer.command_line.command_errors import run_command\n"
+        "from keras_transformer.command_line.program import run_command\n"
         "def main():\n"
         "    while True: print('line')\n"
         "sys.exit(run_command(main))\n"

@@ -1,6 +1,7 @@
-"""Flags and exit codes of a command: an error is one line on stderr."""
+"""What every program here shares: its flags, its exit codes, its errors of one line on stderr."""
 
 import argparse
+import dataclasses
 import signal
 import sys
 from collections.abc import Callable, Iterable
@@ -17,7 +18,7 @@ from keras_transformer.files.standard_streams import (
 )
 
 if TYPE_CHECKING:
-    from _typeshed import SupportsWrite
+    from _typeshed import DataclassInstance, SupportsWrite
 
 USER_ERROR = 2
 INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
@@ -27,6 +28,7 @@ _MOST = 2**31 - 1  # the largest integer of a model, and far more than any other
 _MOST_CHARACTERS = 2000  # of an error: a library's own message may hold a whole file
 
 Number = TypeVar("Number", int, float)
+Options = TypeVar("Options", bound="DataclassInstance")
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -97,6 +99,18 @@ number_from_zero = _number(float, "number from 0", lambda value: 0 <= value <= _
 share = _number(float, "number above 0 and at most 1", lambda value: 0 < value <= 1)
 
 
+def options_of(record: type[Options], values: argparse.Namespace, **others: Any) -> Options:
+    """A dataclass of a parsed command line: each field has the value of the flag of its name.
+
+    Args:
+        record: the dataclass.
+        values: the parsed command line.
+        **others: fields that have another value.
+    """
+    names = [field.name for field in dataclasses.fields(record) if field.name not in others]
+    return record(**{name: getattr(values, name) for name in names}, **others)
+
+
 def run_command(main: Callable[[], int | None]) -> int:
     """Call `main()` and return the exit code of the process.
 
@@ -123,6 +137,18 @@ def run_command(main: Callable[[], int | None]) -> int:
             return code
         raise
     return _sent_on(code)
+
+
+def warn_of_reach(server: str) -> None:
+    """Warn that others can reach a server, named by its address, and that nothing keeps them out.
+
+    Example:
+        >>> import contextlib
+        >>> with contextlib.redirect_stderr(sys.stdout):
+        ...     warn_of_reach("port 8500")
+        warning: others can reach port 8500: it has neither a password nor encryption.
+    """
+    tell(f"warning: others can reach {server}: it has neither a password nor encryption.")
 
 
 def _code_of(main: Callable[[], int | None]) -> int:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_transformer.commands.lines.cluster_lines import provisional
+from keras_transformer.commands.cluster_job import provisional
 
 LIMITS = {"long_lines", "max_source_length"}
 

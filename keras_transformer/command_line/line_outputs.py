@@ -1,6 +1,6 @@
-"""An output file that is written for hours and resumes where it was interrupted."""
+"""Outputs of lines: a file that is written for hours and resumes; a pipe or a device."""
 
-import fcntl
+import contextlib
 import gzip
 import json
 import os
@@ -8,14 +8,16 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NoReturn, Self
 
 import msgspec
+from tqdm import tqdm
 
-from keras_transformer.command_line.line_stream import line_bar
+from keras_transformer.command_line.text_streams import line_bar
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.file_lock import file_lock
 from keras_transformer.files.json_files import parse_json, to_record
-from keras_transformer.files.output_files import open_own_file, write_all
+from keras_transformer.files.output_files import open_own_file, open_stream, write_all
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.files.whole_files import json_bytes, whole_file, write_json, writing
 from keras_transformer.types import PathLike
@@ -29,7 +31,52 @@ class _Record(msgspec.Struct):
     bytes: Annotated[int, msgspec.Meta(ge=0)]
 
 
-class ResumableOutput:
+class StreamedOutput:
+    """Context manager that writes the output lines of an input to a pipe or a device.
+
+    Args:
+        path: the pipe or device.
+        total: number of lines of the input.
+        title: stands before the progress bar.
+
+    Attributes:
+        lines_read: number of lines of the input that the output covers.
+    """
+
+    def __init__(self, path: PathLike, total: int, title: str | None = None) -> None:
+        self.path = Path(path)
+        self.total = total
+        self.title = title
+        self.lines_read = 0
+        self._open = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            self._file = stack.enter_context(open_stream(self.path))
+            self._bar = stack.enter_context(self._progress())
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._open.__exit__(exception_type, exception, traceback)
+
+    def append(self, lines: Iterable[str], lines_read: int) -> None:
+        """Write the output lines of the next `lines_read` lines of the input."""
+        with writing(self.path):
+            write_all(self._file, "".join(f"{line}\n" for line in lines).encode("utf-8"))
+        self.lines_read += lines_read
+        self._bar.update(lines_read)
+
+    def _progress(self) -> tqdm:
+        return line_bar(self.total, self.lines_read, title=self.title)
+
+
+class ResumableOutput(StreamedOutput):
     """Context manager that writes the output lines of an input file in pieces.
 
     Until it is complete, the text is kept next to the output in `.partial-NAME`, with a record
@@ -59,31 +106,25 @@ class ResumableOutput:
     def __init__(
         self, path: PathLike, settings: dict[str, Any], total: int, title: str | None = None
     ) -> None:
-        self.path = Path(path)
+        super().__init__(path, total, title)
         self.settings = json.loads(json_bytes(settings))  # as they will be read again
-        self.total = total
-        self.title = title
-        self.lines_read = 0
         self._text_path = self.path.with_name(f".partial-{self.path.name}")
         self._record_path = self.path.with_name(f".partial-{self.path.name}.json")
-        if self.path.exists():
-            raise UserInputError(f"The output {path} exists. It is not overwritten.")
+        self._check_new()
         if not self.path.parent.is_dir():
             raise UserInputError(f"The output's directory {self.path.parent} does not exist.")
 
     def __enter__(self) -> Self:
-        with writing(self.path):
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+        with contextlib.ExitStack() as stack, writing(self.path):
+            lock = self.path.with_name(f".partial-{self.path.name}.lock")
+            stack.enter_context(file_lock(lock, on_wait=self._refuse))
+            self._check_new()  # another process may have finished it meanwhile
             self._file = os.fdopen(open_own_file(self._text_path, flags), "r+b", buffering=0)
-        try:
-            self._lock()
-            num_bytes = self._resume()
-            with writing(self.path):
-                self._file.truncate(num_bytes)  # drops an unfinished piece
-        except BaseException:
-            self._file.close()
-            raise
-        self._bar = line_bar(self.total, self.lines_read, title=self.title)
+            stack.enter_context(self._file)
+            self._file.truncate(self._resume())  # drops an unfinished piece
+            self._bar = stack.enter_context(self._progress())
+            self._open = stack.pop_all()
         return self
 
     def __exit__(
@@ -92,32 +133,25 @@ class ResumableOutput:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._bar.close()
-        with self._file:  # closing it gives up the lock, after the text got its name
+        with self._open:
             if exception_type is None:
                 self._publish()
 
     def append(self, lines: Iterable[str], lines_read: int) -> None:
         """Write the output lines of the next `lines_read` lines of the input."""
+        super().append(lines, lines_read)
         with writing(self.path):
-            write_all(self._file, "".join(f"{line}\n" for line in lines).encode("utf-8"))
             os.fsync(self._file.fileno())  # the record must never say more than is on disk
             num_bytes = os.fstat(self._file.fileno()).st_size
-        self.lines_read += lines_read
         record = _Record(self.settings, self.lines_read, num_bytes)
         write_json(self._record_path, msgspec.to_builtins(record))
-        self._bar.update(lines_read)
 
-    def _lock(self) -> None:
-        """Lock the output against other processes until the file is closed."""
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UserInputError(f"Another process is writing {self.path}.") from error
-        if self.path.exists():  # another process finished it meanwhile
-            if os.fstat(self._file.fileno()).st_size == 0:
-                self._text_path.unlink(missing_ok=True)
+    def _check_new(self) -> None:
+        if self.path.exists():
             raise UserInputError(f"The output {self.path} exists. It is not overwritten.")
+
+    def _refuse(self) -> NoReturn:
+        raise UserInputError(f"Another process is writing {self.path}.")
 
     def _resume(self) -> int:
         """Set `lines_read` from the record; return how many bytes of the partial text count."""

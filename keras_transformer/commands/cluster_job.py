@@ -1,16 +1,17 @@
 """Verbs that answer lines, on a Ray cluster."""
 
 import argparse
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from keras_transformer.backend_start import backend_name
-from keras_transformer.command_line.line_stream import next_piece
-from keras_transformer.commands.arguments.cluster_arguments import LINE_JOB, column_of
+from keras_transformer.command_line.program import options_of
+from keras_transformer.command_line.text_streams import next_piece
+from keras_transformer.commands.arguments.cluster_arguments import column_of
 from keras_transformer.commands.arguments.long_lines import Line, told_by_line
-from keras_transformer.commands.arguments.model_arguments import lines_a_piece, model_digests
-from keras_transformer.commands.arguments.search_arguments import settle_search
+from keras_transformer.commands.named_models import NamedModels
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.search_options import TRANSLATION
@@ -18,20 +19,63 @@ from keras_transformer.search_options import TRANSLATION
 if TYPE_CHECKING:
     from keras_transformer.cluster.line_workers import LineWork
 
-# Of the parsed command line.
-CHANGE_NO_LINE = ("arguments", "batch_size", "cluster", "output", "verb", *LINE_JOB)
+
+@dataclasses.dataclass(frozen=True)
+class ClusterJob:
+    """Where lines are answered, and into which folder; none of it changes a line.
+
+    Args:
+        address: the cluster, as `--cluster` names it.
+        output: the folder.
+        workers, worker_cpus: as of `cluster.Workers`.
+        block_lines: lines that a worker answers at a time.
+    """
+
+    address: str
+    output: str
+    workers: int | None
+    worker_cpus: int | None
+    block_lines: int
+
+    @classmethod
+    def of(cls, values: argparse.Namespace, models: NamedModels) -> Self:
+        """The job that the flags of `add_cluster_arguments` ask for."""
+        block_lines = values.block_lines or models.lines_a_piece
+        return options_of(cls, values, address=values.cluster, block_lines=block_lines)
+
+
+class NamedFiles(NamedTuple):
+    """What a flag names: files and patterns, and the column of those that are Parquet."""
+
+    flag: str
+    paths: Sequence[str]
+    column: str
+
+    @classmethod
+    def of(cls, values: argparse.Namespace, flag: str, column: str) -> Self:
+        """What the flags of these names have on the parsed command line."""
+        return cls(flag, getattr(values, flag), getattr(values, column) or column_of(column))
+
+    def found(self) -> list[tuple[str, str]]:
+        """The files, patterns expanded, each with the column."""
+        return [(path, self.column) for path in _expanded(self.paths)]
 
 
 def run_on_cluster(
-    options: argparse.Namespace, work: "LineWork", sides: Sequence[tuple[str, str]]
+    job: ClusterJob,
+    work: "LineWork",
+    inputs: Sequence[NamedFiles],
+    models: NamedModels,
+    settings: Mapping[str, Any],
 ) -> None:
-    """Answer the lines of the inputs on the cluster of `--cluster`, into the folder `--output`.
+    """Answer the lines of files on a cluster.
 
     Args:
-        options: the parsed command line.
+        job: the cluster and the folder.
         work: what a worker does.
-        sides: for each input of the verb the names of its files' and its column's option, such as
-            `("source", "source_column")`.
+        inputs: the files, or several parallel ones.
+        models: what answers.
+        settings: what decides the lines beside files and weights; must be the same on a resume.
     """
     from keras_transformer.cluster.block_folder import BlockFolder, begun_block_lines
     from keras_transformer.cluster.input_files import is_uri
@@ -43,32 +87,24 @@ def run_on_cluster(
         tell_of_other_work,
     )
 
-    if is_uri(options.output):
+    if is_uri(job.output):
         raise UserInputError(
-            f"`--output` must be a folder of a file system, not a URI. Received: {options.output}"
+            f"`--output` must be a folder of a file system, not a URI. Received: {job.output}"
         )
-    files = _files_of(options, sides)
-    settle_search(options)
-    names = {name for side in sides for name in side}
-    settings = {
-        name: value
-        for name, value in vars(options).items()
-        if name not in CHANGE_NO_LINE and name not in names
-    }
-    settings["backend"] = backend_name()
-    settings["model_digests"] = model_digests(options)
-    block_lines = options.block_lines or lines_a_piece(options)
-    if (begun := begun_block_lines(options.output) or block_lines) != block_lines:
-        tell(f"{options.output}: blocks have {begun:,} lines, as the job began with them")
-    workers = Workers(options.workers, options.worker_cpus)
+    files = _side_by_side(inputs)
+    settings = {**settings, "backend": backend_name(), "model_digests": models.digests()}
+    block_lines = begun_block_lines(job.output) or job.block_lines
+    if block_lines != job.block_lines:
+        tell(f"{job.output}: blocks have {block_lines:,} lines, as the job began with them")
+    workers = Workers(job.workers, job.worker_cpus)
     with (
-        ray_cluster(options.cluster) as ray,
+        ray_cluster(job.address) as ray,
         told_by_ray(ray, "Tasks of the Ray cluster that read or answer lines"),
     ):
         tell_of_other_work(ray, resources_of(ray, workers))
-        inputs = scan_inputs(ray, files, begun)
-        with BlockFolder(options.output, inputs, settings, provisional) as folder:
-            run_lines(ray, work, inputs, folder, workers)
+        scanned = scan_inputs(ray, files, block_lines)
+        with BlockFolder(job.output, scanned, settings, provisional) as folder:
+            run_lines(ray, work, scanned, folder, workers)
 
 
 def provisional(begun: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
@@ -118,17 +154,12 @@ def answer_in_pieces(
     return answers
 
 
-def _files_of(
-    options: argparse.Namespace, sides: Sequence[tuple[str, str]]
-) -> list[list[tuple[str, str]]]:
+def _side_by_side(inputs: Sequence[NamedFiles]) -> list[list[tuple[str, str]]]:
     """For each output its inputs, as pairs of path and column."""
-    found = []
-    for name, column in sides:
-        texts = getattr(options, column) or column_of(column)
-        found.append([(path, texts) for path in _expanded(getattr(options, name))])
-    numbers = [len(paths) for paths in found]
+    found = [files.found() for files in inputs]
+    numbers = [len(files) for files in found]
     if len(set(numbers)) > 1:
-        flags = " and ".join(f"`--{name}`" for name, _ in sides)
+        flags = " and ".join(f"`--{files.flag}`" for files in inputs)
         raise UserInputError(
             f"{flags} must name as many files. Received: {' and '.join(map(str, numbers))}"
         )

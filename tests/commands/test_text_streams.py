@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
-from keras_transformer.command_line import line_stream
-from keras_transformer.command_line.line_stream import (
+from keras_transformer.command_line import text_streams
+from keras_transformer.command_line.text_streams import (
     chunks_of_lines,
     line_bar,
     next_piece,
@@ -16,7 +16,7 @@ from keras_transformer.text import text_lines
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
 def test_chunks_hold_every_line_once_however_the_bytes_arrive(monkeypatch, size):
-    monkeypatch.setattr(line_stream, "READ_BYTES", size)
+    monkeypatch.setattr(text_streams, "READ_BYTES", size)
     lines = ["", "eins", "zwei €", "", "größer", "ohne Ende"]
     stream = io.BufferedReader(io.BytesIO("\n".join(lines).encode()))
     assert [line for chunk in chunks_of_lines(stream) for line in chunk] == lines
@@ -37,7 +37,7 @@ def test_lines_are_written_at_once():
 
 
 def test_a_line_of_many_pieces_is_read_in_time_that_grows_with_its_length(monkeypatch):
-    monkeypatch.setattr(line_stream, "READ_BYTES", 16)
+    monkeypatch.setattr(text_streams, "READ_BYTES", 16)
     text = "x" * 1_000_000  # a copy of all pieces at each of them would take minutes
     stream = io.BufferedReader(io.BytesIO(f"{text}\n{text}".encode()), buffer_size=16)
     assert list(chunks_of_lines(stream)) == [[text], [text]]
@@ -50,7 +50,7 @@ def test_a_byte_order_mark_is_no_text():
 
 @pytest.mark.parametrize("size", [2, 1000])
 def test_a_line_that_is_too_long_is_named_after_those_before_it(monkeypatch, size):
-    monkeypatch.setattr(line_stream, "READ_BYTES", size)
+    monkeypatch.setattr(text_streams, "READ_BYTES", size)
     monkeypatch.setattr(text_lines, "MAX_LINE_BYTES", 4)
     for text in (b"one\nlonger", b"one\nlonger\n"):
         chunks = chunks_of_lines(io.BufferedReader(io.BytesIO(text)))
@@ -61,7 +61,7 @@ def test_a_line_that_is_too_long_is_named_after_those_before_it(monkeypatch, siz
 
 
 def test_a_piece_of_long_lines_has_few_of_them(monkeypatch):
-    monkeypatch.setattr(line_stream, "PIECE_CHARACTERS", 6)
+    monkeypatch.setattr(text_streams, "PIECE_CHARACTERS", 6)
     lines = iter(["aaa", "bb", "cc", "d" * 9, "", "e"])
     assert [next_piece(lines, 4) for _ in range(4)] == [
         ["aaa", "bb", "cc"],

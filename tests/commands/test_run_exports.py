@@ -1,6 +1,5 @@
 """`keras-transformer translate --engine`: the translator's strings, an export made once."""
 
-import argparse
 import contextlib
 import json
 import shutil
@@ -9,19 +8,21 @@ import sys
 import pytest
 
 from keras_transformer import cli
-from keras_transformer.commands.translate_engines import (
-    ENGINES,
-    MISSING,
-    _CTranslate2,
-    _LiteRT,
-    _SavedModel,
+from keras_transformer.commands.line_translator import LineOptions
+from keras_transformer.commands.named_models import NamedModels
+from keras_transformer.commands.run_exports import (
+    CTranslate2Export,
+    LiteRTExport,
+    SavedModelExport,
     _Unusable,
 )
+from keras_transformer.commands.translate_command import ENGINES, MISSING
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.file_lock import file_lock
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.search_options import SearchOptions
 from keras_transformer.serving.litert_translator import LiteRTTranslator
 from tests.commands.fake_translator import FakeTranslator
 from tests.litert_exports import LIMITS, litert_export
@@ -75,7 +76,7 @@ def test_ctranslate2_says_what_the_translator_says_from_one_export(run, translat
 @pytest.mark.tensorflow
 def test_an_export_for_litert_is_of_one_search(trained_run, run, translated, monkeypatch, capfd):
     shared = litert_export(trained_run, "float32")
-    monkeypatch.setattr(_LiteRT, "export", lambda self, path: shutil.copytree(shared, path))
+    monkeypatch.setattr(LiteRTExport, "export", lambda self, path: shutil.copytree(shared, path))
     path = run / "engines" / "litert-float32"
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in LIMITS.items()]
     told = f"Making {path} for `--engine litert`: it is "
@@ -113,14 +114,13 @@ def test_a_saved_model_says_what_the_translator_says(run, translated):
 def test_a_saved_model_of_few_positions_is_opened_again(trained_run, tmp_path, monkeypatch):
     module = "keras_transformer.serving.saved_model_translator.SavedModelTranslator"
     monkeypatch.setattr(module, lambda path, **options: path)
-    options = argparse.Namespace(runs=[trained_run], batch_size=None, long_lines="refuse")
-    engine = _SavedModel(options)
-    card = {"options": {**engine._search, "max_source_length": 40}, "max_length": 40}
+    export = SavedModelExport(NamedModels([trained_run]), SearchOptions())
+    card = {"options": {**export.exported_search, "max_source_length": 40}, "max_length": 40}
     (tmp_path / "model_card.json").write_text(json.dumps(card))
-    assert engine.opened(tmp_path) == tmp_path
+    assert export.opened(tmp_path) == tmp_path
     (tmp_path / "model_card.json").write_text(json.dumps({**card, "max_length": None}))
     with pytest.raises(_Unusable, match="it is of another search"):
-        engine.opened(tmp_path)
+        export.opened(tmp_path)
 
 
 @pytest.mark.slow(backend="tensorflow")
@@ -149,12 +149,8 @@ def test_litert_says_what_the_translator_says(run, translated):
 def test_engines_have_the_search_that_the_run_was_tuned_to(run):
     own = {"beam_size": 3, "alpha": 1.25, "extra_length": 8}
     RunDirectory(run).write_search_defaults(own)
-    options = argparse.Namespace(
-        runs=[run], batch_size=None, long_lines="refuse", source_language="en", target_language=None
-    )
-    assert _CTranslate2(options)._keywords.items() >= own.items()
-    for engine in (_LiteRT, _SavedModel):
-        assert engine(options)._search.items() >= own.items()
+    search = LineOptions(NamedModels([run]), {"no_repeat_ngram": 2}).full_search
+    assert search == SearchOptions(**own, no_repeat_ngram=2)
 
 
 def test_other_weights_and_damage_make_it_anew(run, translated):
@@ -194,7 +190,7 @@ def test_a_good_export_stays_whatever_else_is_wrong(run, translated, monkeypatch
     def fail(self, path):
         raise UserInputError("no room")
 
-    monkeypatch.setattr(_CTranslate2, "export", fail)
+    monkeypatch.setattr(CTranslate2Export, "export", fail)
     other = run / "checkpoints" / "step-00000080.weights.h5"
     code, _, told = translated(run, "ctranslate2", f"--checkpoint={other}")
     assert (code, told[1:]) == (2, ["error: no room"])
@@ -204,9 +200,9 @@ def test_a_good_export_stays_whatever_else_is_wrong(run, translated, monkeypatch
 
 
 def test_what_a_runs_own_search_has_and_ctranslate2_lacks_is_left_out(run, translated, monkeypatch):
-    module = "keras_transformer.commands.translate_engines.search_of"
+    module = "keras_transformer.commands.line_translator.search_of"
     own = {"beam_size": 2, "renormalize": True, "ending": "transformers", "num_results": 2}
-    monkeypatch.setattr(module, lambda options, run: own)
+    monkeypatch.setattr(module, lambda given, run: own)
     assert translated(run, "ctranslate2")[0] == 0
 
 
@@ -221,7 +217,7 @@ def test_a_process_waits_for_one_that_makes_the_export(run, translated, monkeypa
             waited.append(message)
             other.close()
 
-        monkeypatch.setattr("keras_transformer.commands.translate_engines.tell", tell)
+        monkeypatch.setattr("keras_transformer.commands.run_exports.tell", tell)
         assert translated(run, "ctranslate2")[0] == 0
     path = run / "engines" / "ctranslate2-float32"
     assert waited[0] == f"Waiting for another process, which uses {path}."

@@ -1,12 +1,12 @@
 """The search of an ensemble: said where its runs differ, and chosen by `tune --dry-run`."""
 
-import importlib
 import json
 import shutil
 
 import pytest
 
 from keras_transformer import cli
+from keras_transformer.commands.named_models import NamedModels
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation import bleu
 from keras_transformer.inference.translator import Translator
@@ -70,28 +70,26 @@ def test_nothing_is_said_where_nothing_is_chosen(command, runs):
 
 
 @pytest.mark.parametrize(
-    ("module", "verb", "arguments", "searches"),
+    ("verb", "arguments", "searches"),
     [
-        ("attention_command", ["attention"], ["--source=a", "--output={}/a.html"], True),
+        (["attention"], ["--source=a", "--output={}/a.html"], True),
         (
-            "attention_command",
             ["attention"],
             ["--source=a", "--target=b", "--output={}/a.html"],
             False,
         ),
-        ("export_command", ["export", "saved-model"], ["{}/export"], True),
-        ("export_command", ["export", "saved-model"], ["{}/export", "--alpha=1"], False),
-        ("lines.pair_lines", ["score"], ["--source={}/text", "--target={}/text"], False),
+        (["export", "saved-model"], ["{}/export"], True),
+        (["export", "saved-model"], ["{}/export", "--alpha=1"], False),
+        (["score"], ["--source={}/text", "--target={}/text"], False),
     ],
 )
 def test_other_verbs_that_search_say_it_too(
-    runs, tmp_path, monkeypatch, capsys, module, verb, arguments, searches
+    runs, tmp_path, monkeypatch, capsys, verb, arguments, searches
 ):
     def stop(*arguments, **settings):
         raise UserInputError("stopped")
 
-    module = importlib.import_module(f"keras_transformer.commands.{module}")
-    monkeypatch.setattr(module, "load_translator", stop)
+    monkeypatch.setattr(NamedModels, "load", stop)
     (tmp_path / "text").write_text("a\n")
     assert cli.main([*verb, *runs, *(one.format(tmp_path) for one in arguments)]) == 2
     said = SAYS.format(runs[0]) if searches else ""
