@@ -2,12 +2,9 @@
 
 from keras_transformer.command_line.line_outputs import ResumableOutput
 from keras_transformer.command_line.program import CommandParser, run_command
-from keras_transformer.command_line.training_options import TrainingOptions, add_training_arguments
 
 __all__ = [
     "CommandParser",
     "ResumableOutput",
-    "TrainingOptions",
-    "add_training_arguments",
     "run_command",
 ]

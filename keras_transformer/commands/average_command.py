@@ -29,7 +29,7 @@ def average(values: argparse.Namespace) -> None:
     start_backend_quietly()
     from keras_transformer.runs.run_checkpoints import step_of
     from keras_transformer.runs.run_directory import RunDirectory
-    from keras_transformer.training.states.averaging import average_checkpoints
+    from keras_transformer.training.checkpoints.averaging import average_checkpoints
 
     run = RunDirectory.open(values.run)
     run.check_no_links()

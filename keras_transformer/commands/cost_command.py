@@ -45,8 +45,8 @@ def cost(options: argparse.Namespace) -> None:
         if getattr(options, flag) is not None:
             find_output(getattr(options, flag), f"--{flag}")
     start_backend_quietly(devices=False)
-    from keras_transformer.training.cost.cost_figure import cost_figure
-    from keras_transformer.training.cost.run_costs import (
+    from keras_transformer.evaluation.cost.cost_figure import cost_figure
+    from keras_transformer.evaluation.cost.run_costs import (
         costs_csv,
         costs_record,
         costs_text,

@@ -176,8 +176,8 @@ def checked_input(
     Returns sources, references, and a dict with the system `against`, or an empty one.
     """
     from keras_transformer.data.text_files import read_parallel_text, read_text, unequal_lines
-    from keras_transformer.evaluation.bleu import bleu_metric
-    from keras_transformer.evaluation.tokenized_compound_split_bleu import check_language
+    from keras_transformer.evaluation.scores import bleu_metric
+    from keras_transformer.evaluation.system_scores import check_language
 
     bleu_metric(options.tokenize)
     check_language(options.language)

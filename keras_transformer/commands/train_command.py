@@ -1,5 +1,7 @@
 """`keras-transformer train`: from two text files to a model that translates."""
 
+from __future__ import annotations
+
 import argparse
 import dataclasses
 import pathlib
@@ -14,8 +16,8 @@ from keras_transformer.commands.arguments.cluster_arguments import (
 )
 
 if TYPE_CHECKING:
-    from keras_transformer.command_line.training_options import TrainingOptions
-    from keras_transformer.translation_training import TranslationSettings
+    from keras_transformer.training import TrainingCommand
+    from keras_transformer.translation_training import TranslationData, TranslationSettings
 
 DESCRIPTION = """Train a Transformer to turn the lines of one text file into those of another:
 translation, or any other text-to-text task. It trains a vocabulary, tokenizes and filters the text,
@@ -36,7 +38,7 @@ def add_parser(verbs: Verbs) -> None:
 def _add_arguments(parser: CommandParser) -> None:
     # The settings import Keras: too slow for the other verbs.
     start_backend_quietly(devices=False)
-    from keras_transformer.command_line.training_options import add_training_arguments
+    from keras_transformer.training import add_training_arguments
     from keras_transformer.translation_training import TranslationSettings, add_text_arguments
 
     add_text_arguments(parser)
@@ -46,12 +48,14 @@ def _add_arguments(parser: CommandParser) -> None:
 
 def train(values: argparse.Namespace) -> int | None:
     """Run the verb; returns the exit code of a training that a signal ended."""
+    from keras_transformer.translation_training import text_of
+
     check_cluster(values)
+    call = _call_of(values)  # wrong settings are refused before anything starts
     if values.cluster is None:
-        return _train(values)
+        return _train(call, text_of(values))
     from keras_transformer.cluster import train_on_ray
 
-    _options_of(values)  # wrong ones are refused before anything starts
     train_on_ray(
         _TrainInWorker(tuple(values.arguments), str(values.run.absolute())),
         values.run,
@@ -73,6 +77,7 @@ class _TrainInWorker:
 
     def __call__(self, resume: bool) -> None:
         from keras_transformer.cluster import RaySifter
+        from keras_transformer.translation_training import text_of
 
         parser = CommandParser()
         add_parser(parser.add_subparsers())
@@ -80,30 +85,31 @@ class _TrainInWorker:
         values.arguments = list(self.arguments)
         values.run, values.resume = pathlib.Path(self.run), resume
         values.overwrite = values.overwrite and not resume
-        _train(values, sift=RaySifter())
+        _train(_call_of(values), text_of(values), sift=RaySifter())
 
 
-def _train(values: argparse.Namespace, **arguments: Any) -> int | None:
-    from keras_transformer.translation_training import text_of, train_translation
+def _train(
+    call: TrainingCommand[TranslationSettings], texts: TranslationData, **options: Any
+) -> int | None:
+    from keras_transformer.translation_training import train_translation
 
-    options = _options_of(values)
     record = train_translation(
-        options.settings,
-        text_of(values),
-        options.run,
-        minutes=options.minutes,
-        origin=options.origin,
-        overwrite=options.overwrite,
-        resume=options.resume,
-        command=options.command,
-        **arguments,
+        call.settings,
+        texts,
+        call.run,
+        minutes=call.minutes,
+        origin=call.origin,
+        overwrite=call.overwrite,
+        resume=call.resume,
+        command=call.command,
+        **options,
     )
     return record.exit_code
 
 
-def _options_of(values: argparse.Namespace) -> "TrainingOptions[TranslationSettings]":
-    from keras_transformer.command_line.training_options import TrainingOptions
+def _call_of(values: argparse.Namespace) -> TrainingCommand[TranslationSettings]:
+    from keras_transformer.training import TrainingCommand
     from keras_transformer.translation_training import TranslationSettings
 
     command = shlex.join(["keras-transformer", *values.arguments])
-    return TrainingOptions.from_arguments(values, TranslationSettings, command)
+    return TrainingCommand.from_arguments(values, TranslationSettings, command)

@@ -205,7 +205,7 @@ def _reset(run: "RunDirectory") -> None:
 def _tuning(options: TuneOptions, runs: Sequence["RunDirectory"]) -> "SearchTuning":
     """The scores of all combinations; what would fail after the translation is refused at once."""
     from keras_transformer.data.text_files import read_parallel_text
-    from keras_transformer.evaluation.bleu import bleu_metric
+    from keras_transformer.evaluation.scores import bleu_metric
 
     bleu_metric(options.tokenize)
     if options.json is not None:

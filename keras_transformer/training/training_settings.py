@@ -9,13 +9,15 @@ import keras
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.layers.positions import POSITIONS, Positions, positions_class
-from keras_transformer.models import PRESETS
+from keras_transformer.models import PRESETS, TransformerStacks
 from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.models.residual_connections import RESIDUAL_CONNECTIONS
+from keras_transformer.optimizers import transformer_optimizer
 from keras_transformer.optimizers.transformer_adam import OPTIMIZERS
 from keras_transformer.search_options import END_OF_ALPHA, TRANSLATION
 from keras_transformer.settings import Settings, SettingValue, setting
 from keras_transformer.training.devices.device_precision import fastest_precision
+from keras_transformer.training.training_options import TrainingKeywords
 
 _ACTIVATIONS = ("relu", "gelu", "swish")
 _DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout", "word_dropout")
@@ -324,6 +326,30 @@ class TrainingSettings(Settings):
             "scale": self.learning_rate_scale,
             "global_clipnorm": self.global_clipnorm,
             "cooldown": self.cooldown,
+        }
+
+    def make_optimizer(self, model: keras.Model) -> keras.optimizers.Optimizer:
+        """The optimizer for a model of `build_transformer`, made in the devices' scope."""
+        stacks = TransformerStacks.of(model)
+        return transformer_optimizer(
+            stacks.hidden_dim, dtype=stacks.compute_dtype, **self.optimizer_options()
+        )
+
+    def training_options(self) -> TrainingKeywords:
+        """The fields of `TrainingOptions` that these settings decide.
+
+        A subclass adds those of its own settings.
+        """
+        return {
+            "steps": self.steps,
+            "save_every": self.save_every,
+            "may_change": self.may_change,
+            "seed": self.seed,
+            "deterministic": self.deterministic,
+            "replicas": self.replicas,
+            "accumulate": self.micro_batches,
+            "device_tflops": self.device_tflops,
+            "probe": self.probe,
         }
 
     def search_options(self) -> dict[str, Any]:

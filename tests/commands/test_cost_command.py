@@ -5,7 +5,7 @@ import json
 import pytest
 
 from keras_transformer import cli
-from tests.training.cost.recorded_runs import OF_CPU, SCORES, write_run
+from tests.evaluation.cost.recorded_runs import OF_CPU, SCORES, write_run
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ class LayerDiagnostics(StepCallback):
     Example:
 
     ```python
-    trainer.fit(batches, callbacks=[LayerDiagnostics(reader.batch(0), "layers.csv")])
+    training_model.fit(batches, callbacks=[LayerDiagnostics(reader.batch(0), "layers.csv")])
     ```
 
     Reference: Liu et al., "Understanding the Difficulty of Training Transformers", 2020, for

@@ -11,7 +11,7 @@ import pytest
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.training import Devices, start_devices
-from keras_transformer.training.devices.device_count import check_gpu_count, check_one_cpu
+from keras_transformer.training.devices.devices import check_gpu_count, check_one_cpu
 from keras_transformer.training.devices.machine_watch import MachineWatch
 
 # What `start_devices` gives, the first time, again and too late. Then the backend ends the process
