@@ -1,4 +1,4 @@
-"""Verbs that answer lines, on a Ray cluster."""
+"""Verbs on a Ray cluster: their flags, and the lines of many files."""
 
 import argparse
 import dataclasses
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from keras_transformer.backend_start import backend_name
-from keras_transformer.command_line.program import options_of
+from keras_transformer.command_line.program import options_of, positive_int
 from keras_transformer.command_line.text_streams import next_piece
-from keras_transformer.commands.arguments.cluster_arguments import column_of
 from keras_transformer.commands.arguments.long_lines import Line, told_by_line
+from keras_transformer.commands.arguments.model_arguments import BATCHES_A_PIECE
 from keras_transformer.commands.named_models import NamedModels
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import tell
@@ -18,6 +18,95 @@ from keras_transformer.search_options import TRANSLATION
 
 if TYPE_CHECKING:
     from keras_transformer.cluster.line_workers import LineWork
+
+_WORKERS = ("workers", "worker_cpus")  # names of the parsed command line
+_ADDRESS = "`auto` or HOST:PORT of a running one; without ADDRESS"
+
+
+def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> None:
+    """Add `--cluster` and what goes with it to a verb's parser.
+
+    `columns` are the names of the flags of Parquet columns, such as `source_column`; the default of
+    each is its first word, or `text`.
+    """
+    group = parser.add_argument_group("many files, on a Ray cluster")
+    add = group.add_argument
+    add(
+        "--cluster",
+        nargs="?",
+        const="local",
+        metavar="ADDRESS",
+        help=f"divide the lines of the files among the workers of a Ray cluster: {_ADDRESS} all "
+        "cores of this machine. --output is a folder then, with a file for each input. Inputs may "
+        "be URIs such as s3://bucket/news.en.gz, and Parquet. The same command continues after an "
+        "interruption",
+    )
+    _add_workers(group)
+    add(
+        "--block-lines",
+        type=positive_int,
+        metavar="N",
+        help="lines that a worker answers at a time, and most that a lost worker repeats "
+        f"(default: {BATCHES_A_PIECE} batches)",
+    )
+    for name in columns:
+        default = column_of(name)
+        add(
+            f"--{name.replace('_', '-')}",
+            metavar="NAME",
+            help=f"column of Parquet files that has the texts (default: {default})",
+        )
+
+
+def add_training_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of a training on a cluster to its parser."""
+    group = parser.add_argument_group("several machines, on a Ray cluster")
+    group.add_argument(
+        "--cluster",
+        nargs="?",
+        const="local",
+        metavar="ADDRESS",
+        help=f"train with the workers of a Ray cluster as one training: {_ADDRESS} this machine "
+        "alone. All machines must see the text and the run directory. When one is lost, the others "
+        "go on from the last checkpoint",
+    )
+    _add_workers(group)
+
+
+def _add_workers(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--workers",
+        type=positive_int,
+        metavar="N",
+        help="processes that have the model (default: one for each GPU of the cluster; without "
+        "GPUs, what its CPUs suffice for)",
+    )
+    group.add_argument(
+        "--worker-cpus",
+        type=positive_int,
+        metavar="N",
+        help="CPUs of a worker (default: 4, or those of the smallest machine if they are fewer; "
+        "with a GPU 1)",
+    )
+
+
+def column_of(name: str) -> str:
+    """The default of a column's flag.
+
+    Example:
+        >>> column_of("source_column"), column_of("column")
+        ('source', 'text')
+    """
+    return name.removesuffix("column").rstrip("_") or "text"
+
+
+def check_cluster(options: argparse.Namespace, *names: str) -> None:
+    """Refuse the flags of a cluster, among them those of `names`, without one."""
+    if options.cluster is not None:
+        return
+    for name in (*_WORKERS, *names):
+        if getattr(options, name) is not None:
+            raise UserInputError(f"`--{name.replace('_', '-')}` needs `--cluster`.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,10 +144,6 @@ class NamedFiles(NamedTuple):
     def of(cls, values: argparse.Namespace, flag: str, column: str) -> Self:
         """What the flags of these names have on the parsed command line."""
         return cls(flag, getattr(values, flag), getattr(values, column) or column_of(column))
-
-    def found(self) -> list[tuple[str, str]]:
-        """The files, patterns expanded, each with the column."""
-        return [(path, self.column) for path in _expanded(self.paths)]
 
 
 def run_on_cluster(
@@ -156,7 +241,7 @@ def answer_in_pieces(
 
 def _side_by_side(inputs: Sequence[NamedFiles]) -> list[list[tuple[str, str]]]:
     """For each output its inputs, as pairs of path and column."""
-    found = [files.found() for files in inputs]
+    found = [[(path, files.column) for path in _expanded(files.paths)] for files in inputs]
     numbers = [len(files) for files in found]
     if len(set(numbers)) > 1:
         flags = " and ".join(f"`--{files.flag}`" for files in inputs)

@@ -7,7 +7,7 @@ import math
 import pathlib
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keras_transformer.command_line.program import Verbs, options_of
 from keras_transformer.commands.arguments.long_lines import told_by_line
@@ -51,23 +51,11 @@ class EvaluateOptions:
     search: SearchKeywords  # that was given
 
 
-@dataclasses.dataclass(frozen=True)
-class RunWeights:
-    """Weights of a run, to be scored."""
+class System(NamedTuple):
+    """What is scored: weights of a run, or else lines that were given."""
 
-    run: pathlib.Path
-    weights: pathlib.Path
-
-    @property
-    def path(self) -> str:
-        return str(self.weights)
-
-
-@dataclasses.dataclass(frozen=True)
-class GivenTranslations:
-    """A file of translations, to be scored."""
-
-    path: str
+    path: str  # of either
+    run: pathlib.Path | None
     lines: list[str]
 
 
@@ -121,24 +109,29 @@ def evaluate(values: argparse.Namespace) -> None:
     from keras_transformer.backend_start import start_backend_quietly
 
     start_backend_quietly(batches=2)  # the text is not read yet: as many as there surely are
-    from keras_transformer.evaluation import paired_bootstrap
+    from keras_transformer.evaluation import paired_bootstrap, system_scores
     from keras_transformer.runs.environment import package_versions
 
     search = SearchOptions(**search_of(options.search, options.run))
     sources, references, against = checked_input(options)
     systems = {**systems_of(options.run), **against}
     translators = {
-        name: loaded_translator(system, sources, references, options)
+        name: loaded_translator(system.run, pathlib.Path(system.path), sources, references, options)
         for name, system in systems.items()
-        if isinstance(system, RunWeights)
+        if system.run is not None
     }
     translations: dict[str, list[str]] = {}
     scores: dict[str, dict[str, Any]] = {}
     for name, system in systems.items():
         tell(f"{name}: {system.path}")
-        translations[name], scores[name] = system_results(
-            system, translators.get(name), sources, references, options
+        lines, of_model = system.lines, {"perplexity": None, "search": None}
+        if name in translators:
+            lines, of_model = run_results(translators[name], sources, references)
+        translations[name] = lines
+        found = system_scores(
+            lines, references, tokenize=options.tokenize, language=options.language
         )
+        scores[name] = {**found, **of_model, "path": system.path}
     card: dict[str, Any] = {
         "systems": scores,
         "source": options.source,
@@ -170,7 +163,7 @@ def evaluate(values: argparse.Namespace) -> None:
 
 def checked_input(
     options: EvaluateOptions,
-) -> tuple[list[str], list[str], dict[str, RunWeights | GivenTranslations]]:
+) -> tuple[list[str], list[str], dict[str, System]]:
     """Read the input, and refuse at once what would fail after the translation.
 
     Returns sources, references, and a dict with the system `against`, or an empty one.
@@ -178,6 +171,7 @@ def checked_input(
     from keras_transformer.data.text_files import read_parallel_text, read_text, unequal_lines
     from keras_transformer.evaluation.scores import bleu_metric
     from keras_transformer.evaluation.system_scores import check_language
+    from keras_transformer.runs.run_directory import RunDirectory
 
     bleu_metric(options.tokenize)
     check_language(options.language)
@@ -188,14 +182,16 @@ def checked_input(
     if options.against is None:
         return sources, references, {}
     if pathlib.Path(options.against).is_dir():
-        return sources, references, {"against": final_weights(options.against)}
+        run = RunDirectory.open(options.against)
+        system = System(str(run.find_weights()), run.path, [])
+        return sources, references, {"against": system}
     lines = read_text(options.against)
     if len(lines) != len(references):
         raise unequal_lines(options.against, len(lines), options.reference, len(references))
-    return sources, references, {"against": GivenTranslations(options.against, lines)}
+    return sources, references, {"against": System(options.against, None, lines)}
 
 
-def systems_of(path: PathLike) -> dict[str, RunWeights]:
+def systems_of(path: PathLike) -> dict[str, System]:
     """The systems `single` and `averaged` of a run; stderr tells which one is missing."""
     from keras_transformer.runs.run_directory import RunDirectory
 
@@ -210,51 +206,25 @@ def systems_of(path: PathLike) -> dict[str, RunWeights]:
         tell(f"The run {run.path} has no final weights: no system `averaged`.")
     systems = {"single": single, "averaged": averaged}
     return {
-        name: RunWeights(run.path, weights)
+        name: System(str(weights), run.path, [])
         for name, weights in systems.items()
         if weights is not None
     }
 
 
-def final_weights(path: PathLike) -> RunWeights:
-    """The weights of a run that `translate` would use."""
-    from keras_transformer.runs.run_directory import RunDirectory
-
-    run = RunDirectory.open(path)
-    return RunWeights(run.path, run.find_weights())
-
-
-def system_results(
-    system: RunWeights | GivenTranslations,
-    translator: "Translator | None",
+def loaded_translator(
+    run: PathLike,
+    weights: PathLike,
     sources: list[str],
     references: list[str],
     options: EvaluateOptions,
-) -> tuple[list[str], dict[str, Any]]:
-    """The translations of a system, and its scores; `translator` is that of a run's weights."""
-    from keras_transformer.evaluation import system_scores
-
-    of_model: dict[str, Any] = {"perplexity": None, "search": None}
-    if isinstance(system, GivenTranslations):
-        translations = system.lines
-    else:
-        assert translator is not None
-        translations, of_model = run_results(translator, sources, references)
-    scores = system_scores(
-        translations, references, tokenize=options.tokenize, language=options.language
-    )
-    return translations, {**scores, **of_model, "path": system.path}
-
-
-def loaded_translator(
-    system: RunWeights, sources: list[str], references: list[str], options: EvaluateOptions
 ) -> "Translator":
     """The translator of a run's weights, which takes all sentences."""
     from keras_transformer.inference.translator import Translator
 
     translator = Translator.load(
-        system.run,
-        checkpoint=system.weights,
+        run,
+        checkpoint=weights,
         batch_size=options.batch_size,
         target_language=options.target_language,
         **options.search,

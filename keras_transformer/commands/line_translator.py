@@ -1,7 +1,7 @@
 """Lines into translated lines, in the way that the flags of `translate` ask for."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from keras_transformer.commands.arguments.search_arguments import (
@@ -17,7 +17,6 @@ from keras_transformer.text.text_lines import one_line
 
 if TYPE_CHECKING:
     from keras_transformer.inference.sentence_translator import SentenceTranslator
-    from keras_transformer.inference.translator import Translator
     from keras_transformer.serving import LiteRTTranslator, SavedModelTranslator
 
 Engine = Literal["own", "ctranslate2", "litert", "saved-model"]
@@ -89,11 +88,11 @@ class LineTranslator(NamedTuple):
 def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTranslator:
     """Load what translates about this number of lines; 0: an unknown one."""
     if options.engine == "ctranslate2":
-        return _searching(options, CTranslate2Export(*_export(options)).load())
+        return _full(options, CTranslate2Export(options).load())
     if options.engine == "litert":
-        return _plain(options, LiteRTExport(*_export(options)).load())
+        return _plain(options, LiteRTExport(options).load())
     if options.engine == "saved-model":
-        return _plain(options, SavedModelExport(*_export(options)).load())
+        return _plain(options, SavedModelExport(options).load())
     models = options.models
     translator = models.load(
         batches=num_lines // models.lines_a_batch,
@@ -102,14 +101,7 @@ def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTransl
         long_sentences=options.long_lines,
         source_language=options.source_language,
     )
-    if options.sampling is None:
-        return _searching(options, translator)
-    return _sampling(options, options.sampling, translator)
-
-
-def _export(options: LineOptions) -> tuple[NamedModels, SearchOptions, LongSentences, str]:
-    """The arguments of a `RunExport`."""
-    return options.models, options.full_search, options.long_lines, options.source_language
+    return _full(options, translator, translator.sample)
 
 
 def _plain(
@@ -118,43 +110,37 @@ def _plain(
     """By an export that has one translation of each line, without a prefix."""
 
     def answer(lines: list[str], first_index: int) -> list[str]:
-        return _output_lines(translator.translate(lines), options.tag)
+        return [tagged(one_line(text), options.tag) for text in translator.translate(lines)]
 
     return LineTranslator(answer, translator.check_lengths)
 
 
-def _searching(options: LineOptions, translator: "SentenceTranslator") -> LineTranslator:
-    def answer(lines: list[str], first_index: int) -> list[str]:
-        sources, prefixes = _parts_of(lines, options.tab_prefix)
-        if options.n_best is None:
-            return _output_lines(translator.translate(sources, prefixes), options.tag)
-        found = translator.translate_nbest(sources, options.n_best, prefixes)
-        return n_best_lines(found, first_index)
-
-    return LineTranslator(answer, _check(options, translator))
-
-
-def _sampling(
-    options: LineOptions, sampling: Mapping[str, Any], translator: "Translator"
+def _full(
+    options: LineOptions,
+    translator: "SentenceTranslator",
+    sample: Callable[..., list[list[tuple[str, float]]]] | None = None,
 ) -> LineTranslator:
+    """By a translator that takes prefixes and has several translations; `sample` is its own."""
+
     def answer(lines: list[str], first_index: int) -> list[str]:
         sources, prefixes = _parts_of(lines, options.tab_prefix)
-        found = translator.sample(
-            sources, options.n_best or 1, **sampling, prefixes=prefixes, first_index=first_index
-        )
-        if options.n_best is None:
-            return _output_lines((text for ((text, _),) in found), options.tag)
-        return n_best_lines(found, first_index)
+        found: Iterable[Sequence[tuple[str, float]]]
+        if options.sampling is not None and sample is not None:
+            how = {**options.sampling, "prefixes": prefixes, "first_index": first_index}
+            found = sample(sources, options.n_best or 1, **how)
+        elif options.n_best is not None:
+            found = translator.translate_nbest(sources, options.n_best, prefixes)
+        else:
+            found = ([(text, 0.0)] for text in translator.translate(sources, prefixes))
+        if options.n_best is not None:
+            return n_best_lines(found, first_index)
+        return [tagged(one_line(text), options.tag) for ((text, _),) in found]
 
-    return LineTranslator(answer, _check(options, translator))
-
-
-def _check(options: LineOptions, translator: "SentenceTranslator") -> Callable[[list[str]], None]:
     def check(lines: list[str]) -> None:
         sources, prefixes = _parts_of(lines, options.tab_prefix)
         translator.check_lengths(sources, prefixes or ())
 
-    return check
+    return LineTranslator(answer, check)
 
 
 def _parts_of(lines: list[str], tab_prefix: bool) -> tuple[list[str], list[str] | None]:
@@ -163,10 +149,6 @@ def _parts_of(lines: list[str], tab_prefix: bool) -> tuple[list[str], list[str] 
         return lines, None
     parts = [line.partition("\t") for line in lines]
     return [source for source, *_ in parts], [prefix for *_, prefix in parts]
-
-
-def _output_lines(texts: Iterable[str], tag: str | None) -> list[str]:
-    return [tagged(one_line(text), tag) for text in texts]
 
 
 def n_best_lines(

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.text_streams import line_bar, next_piece, write_lines
-from keras_transformer.commands.arguments.cluster_arguments import (
-    add_cluster_arguments,
-    check_cluster,
-)
 from keras_transformer.commands.arguments.long_lines import answer_lines
 from keras_transformer.commands.arguments.model_arguments import add_model_arguments
 from keras_transformer.commands.arguments.search_arguments import given_search, settled_search
 from keras_transformer.commands.cluster_job import (
     ClusterJob,
     NamedFiles,
+    add_cluster_arguments,
     answer_in_pieces,
+    check_cluster,
     run_on_cluster,
 )
 from keras_transformer.commands.named_models import NamedModels

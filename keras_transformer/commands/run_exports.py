@@ -11,7 +11,6 @@ import msgspec
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.commands.arguments.search_arguments import EXPORTED_SEARCH
-from keras_transformer.commands.named_models import NamedModels
 from keras_transformer.errors import CannotOpenExport, UserInputError
 from keras_transformer.files.checksum_list import check_files, has_checksums
 from keras_transformer.files.file_lock import file_lock
@@ -19,10 +18,9 @@ from keras_transformer.files.json_files import read_record
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.files.whole_directories import set_aside
 from keras_transformer.files.whole_files import checksum
-from keras_transformer.search_options import SearchOptions
-from keras_transformer.text.sentence_encoding import LongSentences
 
 if TYPE_CHECKING:
+    from keras_transformer.commands.line_translator import LineOptions
     from keras_transformer.runs.run_directory import RunDirectory
     from keras_transformer.serving import (
         CTranslate2Translator,
@@ -57,29 +55,15 @@ class _Unusable(Exception):
 
 
 class RunExport(abc.ABC, Generic[Loaded]):
-    """An export of a run, of one engine.
-
-    Args:
-        models: the run, its weights and the size of batches.
-        search: the search.
-        long_lines: what to do with a line that is too long.
-        source_language: language of the lines, where long ones are split.
-    """
+    """An export of the run that translates lines in the way of `options`."""
 
     engine: ClassVar[str]  # as `--engine` names it
     version: ClassVar[str] = ""  # folder of the export in the one of the engine
 
-    def __init__(
-        self,
-        models: NamedModels,
-        search: SearchOptions,
-        long_lines: LongSentences = "refuse",
-        source_language: str = "en",
-    ) -> None:
-        self.models = models
-        self.search = search
-        self.long_lines = long_lines
-        self.source_language = source_language
+    def __init__(self, options: "LineOptions") -> None:
+        self.options = options
+        self.models = options.models
+        self.search = options.full_search
 
     @abc.abstractmethod
     def opened(self, path: Path) -> Loaded:
@@ -153,8 +137,8 @@ class CTranslate2Export(RunExport["CTranslate2Translator"]):
             path,
             **own,
             **self._given_batch_size(),
-            long_sentences=self.long_lines,
-            source_language=self.source_language,
+            long_sentences=self.options.long_lines,
+            source_language=self.options.source_language,
             target_language=self.models.target_language,
         )
 
@@ -176,7 +160,7 @@ class _ExportWithSearch(RunExport[Loaded]):
     @property
     def refuse_or_cut(self) -> Literal["refuse", "cut"]:
         """`long_lines`, of which these do not have `split`."""
-        return "cut" if self.long_lines == "cut" else "refuse"
+        return "cut" if self.options.long_lines == "cut" else "refuse"
 
     def check_search(self, found: Mapping[str, Any], max_length: int | None) -> None:
         """Require what an export says of its search; `max_length` is its number of positions."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.command_line.program import CommandParser, Verbs
-from keras_transformer.commands.arguments.cluster_arguments import (
+from keras_transformer.commands.cluster_job import (
     add_training_cluster,
     check_cluster,
 )

@@ -22,10 +22,6 @@ from keras_transformer.command_line.text_streams import (
     next_piece,
     write_lines,
 )
-from keras_transformer.commands.arguments.cluster_arguments import (
-    add_cluster_arguments,
-    check_cluster,
-)
 from keras_transformer.commands.arguments.long_lines import answer_lines, told_by_line
 from keras_transformer.commands.arguments.model_arguments import add_model_arguments
 from keras_transformer.commands.arguments.search_arguments import (
@@ -36,7 +32,9 @@ from keras_transformer.commands.arguments.search_arguments import (
 from keras_transformer.commands.cluster_job import (
     ClusterJob,
     NamedFiles,
+    add_cluster_arguments,
     answer_in_pieces,
+    check_cluster,
     run_on_cluster,
 )
 from keras_transformer.commands.line_translator import (

@@ -114,7 +114,7 @@ def test_a_saved_model_says_what_the_translator_says(run, translated):
 def test_a_saved_model_of_few_positions_is_opened_again(trained_run, tmp_path, monkeypatch):
     module = "keras_transformer.serving.saved_model_translator.SavedModelTranslator"
     monkeypatch.setattr(module, lambda path, **options: path)
-    export = SavedModelExport(NamedModels([trained_run]), SearchOptions())
+    export = SavedModelExport(LineOptions(NamedModels([trained_run]), {}))
     card = {"options": {**export.exported_search, "max_source_length": 40}, "max_length": 40}
     (tmp_path / "model_card.json").write_text(json.dumps(card))
     assert export.opened(tmp_path) == tmp_path
