@@ -1,47 +1,31 @@
 """The command `keras-transformer`."""
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
 
 from keras_transformer.command_line.program import CommandParser, run_command
-from keras_transformer.commands import (
-    align_command,
-    app_command,
-    attention_command,
-    average_command,
-    check_command,
-    cost_command,
-    evalb_command,
-    evaluate_command,
-    export_command,
-    import_command,
-    parse_command,
-    score_command,
-    serve_command,
-    train_command,
-    translate_command,
-    tune_command,
-)
 from keras_transformer.distribution import __version__
 
-COMMANDS = (
-    train_command,
-    translate_command,
-    evaluate_command,
-    tune_command,
-    evalb_command,
-    score_command,
-    align_command,
-    attention_command,
-    average_command,
-    check_command,
-    cost_command,
-    export_command,
-    import_command,
-    serve_command,
-    parse_command,
-    app_command,
+# In the order of `--help`; each has a module, `commands/NAME_command.py`, with `add_parser`.
+VERBS = (
+    "train",
+    "translate",
+    "evaluate",
+    "tune",
+    "evalb",
+    "score",
+    "align",
+    "attention",
+    "average",
+    "check",
+    "cost",
+    "export",
+    "import",
+    "serve",
+    "parse",
+    "app",
 )
 
 
@@ -65,6 +49,6 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
-    for command in COMMANDS:
-        command.add_parser(verbs)
+    for verb in VERBS:
+        importlib.import_module(f"keras_transformer.commands.{verb}_command").add_parser(verbs)
     return parser

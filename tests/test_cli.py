@@ -1,5 +1,8 @@
+import importlib
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -26,7 +29,11 @@ def test_every_verb_has_help(capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main(["--help"])
     assert caught.value.code == 0
-    assert "translate" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    paths = Path(importlib.import_module("keras_transformer.commands").__file__).parent
+    modules = {path.name.removesuffix("_command.py") for path in paths.glob("*_command.py")}
+    assert set(cli.VERBS) == modules
+    assert [*re.findall(rf"^    ({'|'.join(modules)})\b", text, re.M)] == [*cli.VERBS]
     for verb in ["translate", "score", "align", "average"]:
         with pytest.raises(SystemExit) as caught:
             cli.main([verb, "--help"])
