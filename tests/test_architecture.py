@@ -22,11 +22,11 @@ RANKS = {
     "backend_start": 5, "settings": 5, "text": 5,
     "data": 6, "parsing": 6, "runs": 6,
     "interop": 7,
-    "command_line": 8, "evaluation": 8, "inference": 8,
+    "cli.program": 8, "cli.text_streams": 8, "evaluation": 8, "inference": 8,
     "serving": 9, "training": 9,
     "cluster": 10, "export": 10, "interpretation": 10, "translation_training": 10,
     "app": 11,
-    "__init__": 12, "commands": 12,
+    "__init__": 12,
     "cli": 13,
     "__main__": 14,
     "recipes": 14, "benchmarks": 14,
@@ -37,11 +37,15 @@ BACKENDS = {"jax", "tensorflow", "tensorflow_datasets", "tensorflow_text", "torc
 
 
 def room(module):
-    """The part of the house that a module belongs to: `keras_transformer.layers.x` -> `layers`."""
-    parts = module.split(".")
-    if parts[0] != "keras_transformer":
-        return parts[0]
-    return parts[1] if len(parts) > 1 else "__init__"
+    """The part of the house that a module belongs to: `keras_transformer.layers.x` -> `layers`.
+
+    It is the longest one with a rank: `cli` has parts that lower rooms use.
+    """
+    top, *parts = module.split(".")
+    if top != "keras_transformer":
+        return top
+    names = [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
+    return next((name for name in names if name in RANKS), parts[0] if parts else "__init__")
 
 
 def imports(tree):
@@ -105,7 +109,7 @@ def private_imports(source):
         module, _, imported = name.rpartition(".")
         if name.split(".")[0] != "keras_transformer":
             continue
-        if room(name) == "commands" or imported.startswith("_") or module.count(".") > 1:
+        if imported.startswith("_") or module.count(".") > 1:
             found.append(name)
         elif (ROOT / module.replace(".", "/")).is_dir():
             exported = getattr(importlib.import_module(module), "__all__", ())
@@ -157,15 +161,15 @@ def test_recipes_import_public_names_only():
         ("from keras_transformer.settings import setting", []),
         ("from keras_transformer.data import find_text", []),
         ("from keras_transformer.data import text_files", ["keras_transformer.data.text_files"]),
-        ("from keras_transformer import commands", ["keras_transformer.commands"]),
+        ("from keras_transformer import cli", ["keras_transformer.cli"]),
         ("import keras_transformer.training.epochs", ["keras_transformer.training.epochs"]),
         (
             "from keras_transformer.data.text_files import find_text",
             ["keras_transformer.data.text_files.find_text"],
         ),
         (
-            "from keras_transformer.commands import train_command",
-            ["keras_transformer.commands.train_command"],
+            "from keras_transformer.cli.verbs import train_command",
+            ["keras_transformer.cli.verbs.train_command"],
         ),
     ],
 )

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from keras_transformer.cli import make_parser
-from keras_transformer.commands.translate_command import line_options
+from keras_transformer.cli.verbs.translate_command import line_options
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
 from tests.models.test_transformer import count_parameters

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import IO, NoReturn, Self, TextIO
 
 from keras_transformer.backend_start import LOG_LEVEL
-from keras_transformer.command_line.program import USER_ERROR
+from keras_transformer.cli.program import USER_ERROR
 from keras_transformer.errors import UserInputError, WorkerLost
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.runs.run_directory import RunDirectory
