@@ -2,16 +2,14 @@
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from keras_transformer.backend_start import backend_name
-from keras_transformer.cli.long_lines import Line, told_by_line
 from keras_transformer.cli.model_arguments import BATCHES_A_PIECE
 from keras_transformer.cli.named_models import NamedModels
 from keras_transformer.cli.program import options_of, positive_int
-from keras_transformer.cli.text_streams import next_piece
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.search_options import TRANSLATION
@@ -213,30 +211,6 @@ def provisional(begun: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
 
 def _most_tokens(settings: Mapping[str, Any]) -> int:
     return settings.get("max_source_length") or TRANSLATION.max_source_length
-
-
-def answer_in_pieces(
-    answer: Callable[[list[Line], int], list[str]],
-    lines: Iterable[Line],
-    first_index: int,
-    most: int,
-    places: Mapping[str, str],
-) -> list[str]:
-    """The answers to the lines of a block, as to those of a file: at most `most` lines together.
-
-    Args:
-        answer: answers lines, given the number of lines before them.
-        lines: lines, or tuples of parallel ones.
-        first_index: number of lines before these.
-        most: lines of a piece.
-        places: as of `told_by_line`.
-    """
-    rest, answers = iter(lines), []
-    while piece := next_piece(rest, most):
-        with told_by_line(first_index, places):
-            answers += answer(piece, first_index)
-        first_index += len(piece)
-    return answers
 
 
 def _side_by_side(inputs: Sequence[NamedFiles]) -> list[list[tuple[str, str]]]:

@@ -2,9 +2,10 @@
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from keras_transformer.cli.text_streams import Line, next_piece
 from keras_transformer.errors import (
     AboutLongSentence,
     LongSentenceWarning,
@@ -13,24 +14,50 @@ from keras_transformer.errors import (
 )
 from keras_transformer.files.standard_streams import tell
 
-Line = TypeVar("Line", str, tuple[str, str])
 Answer = TypeVar("Answer")
 
 
+def answer_pieces(
+    answer: Callable[[list[Line], int], Answer],
+    lines: Iterable[Line],
+    first_index: int,
+    most: int,
+    places: Mapping[str, str],
+) -> Iterator[tuple[Answer, int]]:
+    """Yield the answers to pieces of lines, each with the number of its lines.
+
+    A line that is refused ends it, without those before it in its piece.
+
+    Args:
+        answer, first_index, places: as of `answer_lines`.
+        lines: lines, or tuples of parallel ones.
+        most: lines of a piece.
+    """
+    rest = iter(lines)
+    while piece := next_piece(rest, most):
+        with told_by_line(first_index, places):
+            answers = answer(piece, first_index)
+        yield answers, len(piece)
+        first_index += len(piece)
+
+
 def answer_lines(
-    answer: Callable[[list[Line]], Answer],
+    answer: Callable[[list[Line], int], Answer],
     lines: list[Line],
     first_index: int,
     places: Mapping[str, str],
 ) -> Iterator[Answer]:
     """Yield the answer to all lines, or, if one is refused, to those before it, and raise.
 
-    `answer` may raise `SentenceTooLong`. `places` are the files of its arguments by name, and
-    `first_index` is the number of lines before these.
+    Args:
+        answer: answers lines, given the number of lines before them; may raise `SentenceTooLong`.
+        lines: the lines.
+        first_index: number of lines before these.
+        places: the files of the arguments that a `SentenceTooLong` names.
     """
     try:
         with told_by_line(first_index, places):
-            answers = answer(lines)
+            answers = answer(lines, first_index)
     except RefusedLine as error:
         if error.index:
             yield from answer_lines(answer, lines[: error.index], first_index, places)

@@ -11,11 +11,10 @@ from keras_transformer.cli.cluster_job import (
     ClusterJob,
     NamedFiles,
     add_cluster_arguments,
-    answer_in_pieces,
     check_cluster,
     run_on_cluster,
 )
-from keras_transformer.cli.long_lines import answer_lines
+from keras_transformer.cli.long_lines import answer_lines, answer_pieces
 from keras_transformer.cli.model_arguments import add_model_arguments
 from keras_transformer.cli.named_models import NamedModels
 from keras_transformer.cli.search_arguments import given_search, settled_search
@@ -54,23 +53,23 @@ class PairWork:
     lines_of: LinesOfPairs
 
     def load(self) -> "AnswerLines":
-        """Load the translator."""
-        answer = self.loaded()
+        """Load the translator, for a worker's blocks."""
+        answer, most = self.loaded(), self.models.lines_a_piece
 
         def answer_block(
             lines: list[tuple[str, str]], paths: Sequence[str], first_index: int
         ) -> list[str]:
             places = {"sources": paths[0], "targets": paths[1]}
-            most = self.models.lines_a_piece
-            return answer_in_pieces(lambda x, _: answer(x), lines, first_index, most, places)
+            found = answer_pieces(answer, lines, first_index, most, places)
+            return [line for answers, _ in found for line in answers]
 
         return answer_block
 
-    def loaded(self) -> Callable[[list[tuple[str, str]]], list[str]]:
+    def loaded(self) -> Callable[[list[tuple[str, str]], int], list[str]]:
         """Load the translator, for a function from pairs to lines."""
         translator = self.models.load(batch_size=self.models.batch_size, **self.search)
 
-        def answer(pairs: list[tuple[str, str]]) -> list[str]:
+        def answer(pairs: list[tuple[str, str]], first_index: int) -> list[str]:
             sources, targets = zip(*pairs, strict=True)
             return self.lines_of(translator, sources, targets)
 

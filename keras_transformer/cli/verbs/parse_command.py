@@ -15,6 +15,7 @@ from keras_transformer.files.standard_streams import tell
 from keras_transformer.search_options import PARSING
 
 if TYPE_CHECKING:
+    from keras_transformer.inference.parser import Parse
     from keras_transformer.parsing import Tree
 
 
@@ -57,10 +58,14 @@ def parse(values: argparse.Namespace) -> None:
         constrained=not values.repair,
         **given_search(values),
     )
+
+    def answer(lines: list[str], first_index: int) -> "list[Parse]":
+        return parser.parse_with_scores(lines)
+
     number = repaired = flat = 0
+    places = {"sentences": STANDARD_INPUT}
     for lines in chunks_of_lines(stdin):
-        places = {"sentences": STANDARD_INPUT}
-        for parses in answer_lines(parser.parse_with_scores, lines, number, places):
+        for parses in answer_lines(answer, lines, number, places):
             repaired += sum(found.repairs > 0 for found in parses)
             flat += sum(found.score == -math.inf for found in parses)
             write_lines(stdout, [_text(found.tree, values.pretty) for found in parses])

@@ -12,17 +12,16 @@ from keras_transformer.cli.cluster_job import (
     ClusterJob,
     NamedFiles,
     add_cluster_arguments,
-    answer_in_pieces,
     check_cluster,
     run_on_cluster,
 )
+from keras_transformer.cli.line_outputs import ResumableOutput, StreamedOutput
 from keras_transformer.cli.line_translator import (
     Engine,
     LineOptions,
-    LineTranslator,
     load_line_translator,
 )
-from keras_transformer.cli.long_lines import answer_lines, told_by_line
+from keras_transformer.cli.long_lines import answer_lines, answer_pieces
 from keras_transformer.cli.model_arguments import add_model_arguments
 from keras_transformer.cli.named_models import NamedModels
 from keras_transformer.cli.program import (
@@ -41,7 +40,6 @@ from keras_transformer.cli.search_arguments import (
 from keras_transformer.cli.text_streams import (
     STANDARD_INPUT,
     chunks_of_lines,
-    next_piece,
     write_lines,
 )
 from keras_transformer.errors import UserInputError
@@ -49,6 +47,7 @@ from keras_transformer.files.input_files import is_read_once, open_input
 from keras_transformer.files.output_files import find_output
 from keras_transformer.search_options import SearchOptions, search_record, search_text
 from keras_transformer.text.sentence_encoding import LONG_SENTENCES
+from keras_transformer.text.text_lines import text_lines
 
 if TYPE_CHECKING:
     from keras_transformer.cluster.line_workers import AnswerLines
@@ -197,8 +196,9 @@ class TranslateLines:
         translator = load_line_translator(self.options, self.block_lines)
 
         def answer(lines: list[str], paths: Sequence[str], first_index: int) -> list[str]:
-            most = self.options.models.lines_a_piece
-            return answer_in_pieces(translator.answer, lines, first_index, most, _places(paths[0]))
+            most, places = self.options.models.lines_a_piece, _places(paths[0])
+            found = answer_pieces(translator.answer, lines, first_index, most, places)
+            return [line for answers, _ in found for line in answers]
 
         return answer
 
@@ -207,12 +207,8 @@ def _translate_stream(options: LineOptions) -> None:
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     translator = load_line_translator(options)
     index = 0
-
-    def answer(lines: list[str]) -> list[str]:
-        return translator.answer(lines, index)
-
     for lines in chunks_of_lines(stdin):
-        for found in answer_lines(answer, lines, index, _places(STANDARD_INPUT)):
+        for found in answer_lines(translator.answer, lines, index, _places(STANDARD_INPUT)):
             write_lines(stdout, found)
         index += len(lines)
 
@@ -224,9 +220,6 @@ def _translate_file(options: LineOptions, source: str, destination: str) -> None
             f"`--input` must be a file: it is read more than once. Received: {source}, "
             "which goes to standard input, without `--output`."
         )
-    from keras_transformer.cli.line_outputs import ResumableOutput, StreamedOutput
-    from keras_transformer.text.text_lines import text_lines
-
     options = options.settled()
     settings: dict[str, Any] = {**options.settings(), "input": source}
     with open_input(source) as file:
@@ -239,16 +232,17 @@ def _translate_file(options: LineOptions, source: str, destination: str) -> None
         if target.is_stream
         else ResumableOutput(target.path, settings, total, title)
     )
-    most = options.models.lines_a_piece
+    most, places = options.models.lines_a_piece, _places(source)
     with output:
         translator = load_line_translator(options, total)
-        if not output.lines_read and options.long_lines == "refuse":
-            _check_lines(translator, source, most)
-        lines = itertools.islice(text_lines(source), output.lines_read, None)
-        while piece := next_piece(lines, most):
-            with told_by_line(output.lines_read, _places(source)):
-                found = translator.answer(piece, output.lines_read)
-            output.append(found, len(piece))
+        if not output.lines_read and options.long_lines == "refuse":  # now, not in an hour
+            check = translator.check
+            for _ in answer_pieces(lambda x, _: check(x), text_lines(source), 0, most, places):
+                pass
+        first = output.lines_read
+        lines = itertools.islice(text_lines(source), first, None)
+        for found, number in answer_pieces(translator.answer, lines, first, most, places):
+            output.append(found, number)
 
 
 def _title(options: LineOptions) -> str | None:
@@ -259,17 +253,6 @@ def _title(options: LineOptions) -> str | None:
     if options.engine == "ctranslate2":
         search["length_penalty"] = "power"  # its own
     return search_text(search)
-
-
-def _check_lines(translator: LineTranslator, source: str, most: int) -> None:
-    """Refuse lines that are too long now, not in an hour."""
-    from keras_transformer.text.text_lines import text_lines
-
-    lines, number = text_lines(source), 0
-    while piece := next_piece(lines, most):
-        with told_by_line(number, _places(source)):
-            translator.check(piece)
-        number += len(piece)
 
 
 def _places(file: str) -> dict[str, str]:
