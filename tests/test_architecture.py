@@ -23,13 +23,13 @@ RANKS = {
     "data": 6, "parsing": 6, "runs": 6,
     "formats.presets": 7,
     "formats.marian": 8,
-    "command_line": 9, "evaluation": 9, "inference": 9, "interop": 9,
+    "cli.program": 9, "cli.text_streams": 9, "evaluation": 9, "inference": 9, "interop": 9,
     "formats": 10, "training": 10,
     "cluster": 11, "interpretation": 11, "translation_training": 11,
     "formats.ctranslate2": 11, "formats.litert": 11, "formats.saved_model": 11,
     "formats.marian.writer": 11,
     "app": 12, "export": 12, "serving": 12,
-    "__init__": 13, "commands": 13,
+    "__init__": 13,
     "cli": 14,
     "__main__": 15,
     "recipes": 15, "benchmarks": 15,
@@ -42,7 +42,8 @@ BACKENDS = {"jax", "tensorflow", "tensorflow_datasets", "tensorflow_text", "torc
 def room(module):
     """The part of the house that a module belongs to: `keras_transformer.layers.x` -> `layers`.
 
-    It is the longest one with a rank: `formats` has rooms of its own.
+    It is the longest one with a rank: `formats` has rooms of its own, `cli` parts that lower
+    rooms use.
     """
     top, *parts = module.split(".")
     if top != "keras_transformer":
@@ -112,7 +113,7 @@ def private_imports(source):
         module, _, imported = name.rpartition(".")
         if name.split(".")[0] != "keras_transformer":
             continue
-        if room(name) == "commands" or imported.startswith("_") or module.count(".") > 1:
+        if imported.startswith("_") or module.count(".") > 1:
             found.append(name)
         elif (ROOT / module.replace(".", "/")).is_dir():
             exported = getattr(importlib.import_module(module), "__all__", ())
@@ -164,15 +165,15 @@ def test_recipes_import_public_names_only():
         ("from keras_transformer.settings import setting", []),
         ("from keras_transformer.data import find_text", []),
         ("from keras_transformer.data import text_files", ["keras_transformer.data.text_files"]),
-        ("from keras_transformer import commands", ["keras_transformer.commands"]),
+        ("from keras_transformer import cli", ["keras_transformer.cli"]),
         ("import keras_transformer.training.epochs", ["keras_transformer.training.epochs"]),
         (
             "from keras_transformer.data.text_files import find_text",
             ["keras_transformer.data.text_files.find_text"],
         ),
         (
-            "from keras_transformer.commands import train_command",
-            ["keras_transformer.commands.train_command"],
+            "from keras_transformer.cli.verbs import train_command",
+            ["keras_transformer.cli.verbs.train_command"],
         ),
     ],
 )

@@ -6,7 +6,7 @@ import datetime
 import pathlib
 from typing import Any, Generic, TypeVar
 
-from keras_transformer.command_line.command_errors import positive_number
+from keras_transformer.cli.program import positive_number
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from keras_transformer import Translator, losses, metrics, models, training
-from keras_transformer.command_line import run_command
+from keras_transformer.cli import run_command
 from keras_transformer.data import prepare_batches
 from keras_transformer.text import SentencePieceTokenizer
 from recipes.number_words.exported import add_export_argument, check_export, export

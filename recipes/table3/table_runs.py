@@ -13,7 +13,7 @@ from typing import Any
 import keras
 
 from keras_transformer import RunDirectory
-from keras_transformer.command_line import CommandParser
+from keras_transformer.cli import CommandParser
 from keras_transformer.data import ParallelFiles, find_text
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import say

@@ -11,7 +11,7 @@ import pytest
 import sacrebleu
 
 from keras_transformer import RunDirectory, SentencePieceTokenizer, Translator, build_transformer
-from keras_transformer.command_line import run_command
+from keras_transformer.cli import run_command
 from keras_transformer.data import ParallelFiles, SentencePairs
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import write_json

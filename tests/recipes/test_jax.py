@@ -31,7 +31,7 @@ class NoTensorFlow(importlib.machinery.PathFinder):
             return super().find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(importlib.machinery.PathFinder)] = NoTensorFlow
-from keras_transformer.command_line.command_errors import run_command
+from keras_transformer.cli.program import run_command
 
 for module, *arguments in json.loads(sys.argv[1]):
     code = run_command(lambda: importlib.import_module(module).main(arguments))

@@ -15,7 +15,7 @@ import time
 import pytest
 
 from keras_transformer import cli, models
-from keras_transformer.command_line import run_command
+from keras_transformer.cli import run_command
 from keras_transformer.errors import UserInputError
 from keras_transformer.metrics import Perplexity
 from keras_transformer.training import TrainingRun

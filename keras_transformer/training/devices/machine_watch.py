@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn, Self
 
-from keras_transformer.command_line.command_errors import USER_ERROR
+from keras_transformer.cli.program import USER_ERROR
 from keras_transformer.errors import UserInputError, WorkerLost
 from keras_transformer.runs.run_directory import RunDirectory
 
