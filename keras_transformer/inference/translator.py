@@ -19,6 +19,7 @@ from keras_transformer.inference.sentence_translator import SentenceTranslator, 
 from keras_transformer.interop.marian_import import import_marian
 from keras_transformer.interop.preset_folders import preset_folder
 from keras_transformer.interop.presets import save_preset
+from keras_transformer.models import Transformer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import (
     SearchKeywords,
@@ -114,9 +115,8 @@ class Translator(SentenceTranslator):
         )
         self.origins: list[Origin] = []
         self._settings: Mapping[str, object] = {}  # of the model's training, for presets
-        self.models: list[keras.Model] = (
-            list(model) if isinstance(model, (list, tuple)) else [model]
-        )
+        models = model if isinstance(model, (list, tuple)) else [model]
+        self.models = [Transformer.of(each) for each in models]
         self._generator = RowGenerator(
             self.models, self.source_tokenizer, tokenizer, self.search_options, batch_size
         )

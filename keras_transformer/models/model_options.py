@@ -1,8 +1,10 @@
-"""The options of a model: those that were given, its preset's and the defaults."""
+"""The options of a model: the one list of them, for functions, files and the command line."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Required, TypedDict
+
+import keras
 
 from keras_transformer.argument_checks import (
     check_bool,
@@ -16,12 +18,11 @@ from keras_transformer.argument_checks import (
 from keras_transformer.errors import UserInputError
 from keras_transformer.layers.positions import positions_class
 from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
-from keras_transformer.models.presets import PRESETS, Sizes, check_heads
+from keras_transformer.models.presets import PRESETS, Sizes
 from keras_transformer.models.residual_connections import RESIDUAL_CONNECTIONS
 
 _COUNTS = (
     "vocabulary_size",
-    "num_encoder_layers",
     "num_decoder_layers",
     "hidden_dim",
     "intermediate_dim",
@@ -29,11 +30,70 @@ _COUNTS = (
     "max_length",
 )
 _COUNTS_OR_NONE = ("key_dim", "value_dim", "source_vocabulary_size")
+_OF_THE_SOURCE = ("source_vocabulary_size", "source_word_starts")
+
+
+class ModelKeywords(TypedDict, total=False):
+    """Types of the options of every model, for functions that take them as `**options`."""
+
+    vocabulary_size: Required[int]
+    num_decoder_layers: int | None
+    hidden_dim: int | None
+    intermediate_dim: int | None
+    num_heads: int | None
+    key_dim: int | None
+    value_dim: int | None
+    dropout: float | None
+    positions: str | None
+    attention_dropout: float
+    activation_dropout: float
+    word_dropout: float
+    activation: str | Callable[..., Any] | None
+    layer_norm_epsilon: float
+    kernel_initializer: Any
+    bias_initializer: Any
+    normalize_first: bool
+    residual_connection: str
+    final_norm: bool | None
+    use_bias: bool
+    attention_window: int | None
+    tie_weights: bool
+    use_logits_bias: bool
+    max_length: int
+    dtype: Any
+
+
+class TransformerKeywords(ModelKeywords, total=False):
+    """Types of the options of a model with an encoder."""
+
+    num_encoder_layers: int | None
+    source_vocabulary_size: int | None
+    source_word_starts: Sequence[int] | None
+    target_word_starts: Sequence[int] | None
+    padding_id: int
+    name: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelOptions(Sizes):
-    """The arguments of `build_transformer`, which says what they mean; none is left open."""
+    """All that decides a `Transformer`: the arguments of `build_transformer`, none left open.
+
+    `build_transformer` says what they mean. In addition:
+
+    Args:
+        num_encoder_layers: 0 for a language model, which has no encoder and no source.
+        target_word_starts: of a language model, the ids that a word begins with.
+        padding_id: of a language model, the id that it masks; None: none.
+        key_dim, value_dim, final_norm, dtype: None is replaced by what it stands for.
+
+    Raises:
+        ValueError: a value breaks its rule.
+
+    Example:
+        >>> options = ModelOptions(vocabulary_size=100, hidden_dim=64, num_heads=4)
+        >>> options.key_dim, options.final_norm
+        (16, False)
+    """
 
     vocabulary_size: int
     attention_dropout: float = 0.0
@@ -54,13 +114,26 @@ class ModelOptions(Sizes):
     source_vocabulary_size: int | None = None
     source_word_starts: Sequence[int] | None = None
     target_word_starts: Sequence[int] | None = None
-    padding_id: int = 0
+    padding_id: int | None = 0
     dtype: Any = None
     name: str = "transformer"
 
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            self._set(field.name, python_number(getattr(self, field.name)))
+        self._check()
+        self._complete("key_dim", self.hidden_dim // self.num_heads)
+        self._complete("value_dim", self.key_dim)
+        self._complete("final_norm", self.normalize_first)
+        for name in ("source_word_starts", "target_word_starts"):
+            starts = getattr(self, name)
+            self._set(name, None if starts is None else tuple(int(token) for token in starts))
+        policy = keras.dtype_policies.get(self.dtype)
+        self._set("dtype", policy.name if type(policy) is keras.DTypePolicy else policy)
+
     @classmethod
-    def of(cls, preset: str, **given: Any) -> "ModelOptions":
-        """Complete and check options.
+    def of(cls, preset: str = "base", **given: Any) -> "ModelOptions":
+        """Options with a preset's sizes.
 
         Args:
             preset: name of a preset.
@@ -72,19 +145,32 @@ class ModelOptions(Sizes):
         check_one_of("preset", preset, PRESETS)
         sizes = {field.name: getattr(PRESETS[preset], field.name) for field in _SIZES}
         given = {name: v for name, v in given.items() if v is not None or name not in sizes}
-        options = cls(**{name: python_number(v) for name, v in {**sizes, **given}.items()})
-        options._check()
-        key_dim = _or(options.key_dim, options.hidden_dim // options.num_heads)
-        return dataclasses.replace(
-            options,
-            key_dim=key_dim,
-            value_dim=_or(options.value_dim, key_dim),
-            final_norm=_or(options.final_norm, options.normalize_first),
-        )
+        return cls(**{**sizes, **given})
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether it is a language model: a decoder alone."""
+        return not self.num_encoder_layers
+
+    def to_config(self) -> dict[str, Any]:
+        """The options as JSON takes them; they are the arguments of this class again."""
+        config = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        for name, serialize in _SERIALIZE.items():
+            if not isinstance(config[name], (str, dict, type(None))):
+                config[name] = serialize(config[name])
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in config.items()}
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _complete(self, name: str, default: Any) -> None:
+        if getattr(self, name) is None:
+            self._set(name, default)
 
     def _check(self) -> None:
         for name in _COUNTS:
             check_positive_int(name, getattr(self, name))
+        check_non_negative_int("num_encoder_layers", self.num_encoder_layers)
         for name in _COUNTS_OR_NONE:
             if getattr(self, name) is not None:
                 check_positive_int(name, getattr(self, name))
@@ -99,9 +185,24 @@ class ModelOptions(Sizes):
         check_positive_number("layer_norm_epsilon", self.layer_norm_epsilon)
         if self.final_norm is not None:
             check_bool("final_norm", self.final_norm)
-        check_heads(self.hidden_dim, self.num_heads, self.key_dim)
-        self._check_padding_id()
+        if self.hidden_dim % self.num_heads and self.key_dim is None:
+            raise UserInputError(
+                "`hidden_dim` must be a multiple of `num_heads`, unless `key_dim` is given. "
+                f"Received: hidden_dim={self.hidden_dim}, num_heads={self.num_heads}"
+            )
         positions_class(self.positions)
+        if self.is_causal:
+            self._check_no_source()
+        else:
+            self._check_padding_id()
+
+    def _check_no_source(self) -> None:
+        for name in _OF_THE_SOURCE:
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"`{name}` must be None without an encoder. "
+                    f"Received: {name}={getattr(self, name)}, num_encoder_layers=0"
+                )
 
     def _check_padding_id(self) -> None:
         check_non_negative_int("padding_id", self.padding_id)
@@ -115,7 +216,9 @@ class ModelOptions(Sizes):
 
 
 _SIZES = dataclasses.fields(Sizes)
-
-
-def _or(value: Any, default: Any) -> Any:
-    return default if value is None else value
+_SERIALIZE = {
+    "activation": keras.activations.serialize,
+    "kernel_initializer": keras.initializers.serialize,
+    "bias_initializer": keras.initializers.serialize,
+    "dtype": keras.dtype_policies.serialize,
+}

@@ -14,35 +14,26 @@ _BYTES = {"float64": 8, "float32": 4}  # of a weight; of other types 2
 
 
 def count_weights(options: ModelOptions) -> int:
-    """Number of weights of the model that `build_transformer` makes, by arithmetic alone."""
+    """Number of weights of the model with these options, by arithmetic alone."""
     attention, norm, layer = _parts(options)
-    tables = [(options.vocabulary_size, 2)]
+    tables = [(options.vocabulary_size, 1 if options.is_causal else 2)]
     if options.source_vocabulary_size is not None:
         tables = [(options.source_vocabulary_size, 1), (options.vocabulary_size, 1)]
+    cross_attention = 0 if options.is_causal else attention + norm
+    num_norms = (1 if options.is_causal else 2) if options.final_norm else 0
     return (
         options.num_encoder_layers * layer
-        + options.num_decoder_layers * (layer + attention + norm)
-        + (2 * norm if options.final_norm else 0)
+        + options.num_decoder_layers * (layer + cross_attention)
+        + num_norms * norm
         + _embeddings(options, tables)
     )
 
 
-def count_causal_weights(options: ModelOptions) -> int:
-    """Number of weights of the model that `build_language_model` makes, by arithmetic alone."""
-    _, norm, layer = _parts(options)
-    return (
-        options.num_decoder_layers * layer
-        + (norm if options.final_norm else 0)
-        + _embeddings(options, [(options.vocabulary_size, 1)])
-    )
-
-
-def check_fits(options: ModelOptions, num_weights: int, copies: int = 1) -> None:
+def check_fits(options: ModelOptions, copies: int = 1) -> None:
     """Refuse a model whose weights are more than the memory of this machine.
 
     Args:
         options: the model's.
-        num_weights: number of its weights.
         copies: how often the weights are in memory: 4 times in a training with Adam.
 
     Raises:
@@ -53,6 +44,7 @@ def check_fits(options: ModelOptions, num_weights: int, copies: int = 1) -> None
         raise UserInputError(
             f"A model must have at most {MAX_LAYERS:,} layers in a stack. Received: {layers:,}"
         )
+    num_weights = count_weights(options)
     variable_dtype = keras.dtype_policies.get(options.dtype).variable_dtype
     needed = copies * num_weights * _BYTES.get(variable_dtype, 2)
     if needed > machine_memory():

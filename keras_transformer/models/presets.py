@@ -11,17 +11,6 @@ Reference: Vaswani et al. (2017), sections 5 and 6.2, Table 3.
 import dataclasses
 from typing import Any
 
-from keras_transformer.errors import UserInputError
-
-
-def check_heads(hidden_dim: int, num_heads: int, key_dim: int | None = None) -> None:
-    """Require a `hidden_dim` that the heads share, unless the size of a head is given."""
-    if hidden_dim % num_heads and key_dim is None:
-        raise UserInputError(
-            "`hidden_dim` must be a multiple of `num_heads`, unless `key_dim` is given. "
-            f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"
-        )
-
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:

@@ -44,10 +44,10 @@ def train_row(row: RowRun) -> int | None:
             settings.choose_trained_weights(model)
             trainer = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
             loss = losses.LabelSmoothingCrossEntropy(**settings.loss_options(tokenizer))
-            stacks = models.TransformerStacks.of(model)
+            dtype = model.dtype_policy.compute_dtype
             trainer.compile(
                 optimizers.transformer_optimizer(
-                    stacks.hidden_dim, dtype=stacks.compute_dtype, **settings.optimizer_options()
+                    model.hidden_dim, dtype=dtype, **settings.optimizer_options()
                 ),
                 loss,
                 **metrics.training_metrics(loss),

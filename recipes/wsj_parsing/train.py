@@ -40,10 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
             )
             trainer = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
             loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing, reduction="sum")
-            stacks = models.TransformerStacks.of(model)
+            dtype = model.dtype_policy.compute_dtype
             trainer.compile(
                 optimizers.transformer_optimizer(
-                    stacks.hidden_dim, dtype=stacks.compute_dtype, **settings.optimizer_options()
+                    model.hidden_dim, dtype=dtype, **settings.optimizer_options()
                 ),
                 loss,
                 **metrics.training_metrics(loss),

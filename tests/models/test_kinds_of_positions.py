@@ -9,7 +9,6 @@ from keras_transformer import losses
 from keras_transformer.layers import positions
 from keras_transformer.layers.positions import Positions, register_positions
 from keras_transformer.models import (
-    TransformerStacks,
     build_language_model,
     build_transformer,
     check_model_fits,
@@ -78,11 +77,11 @@ def test_its_weights_are_counted(model):
 
 
 def test_steps_equal_a_call(model):
-    layers, expected = TransformerStacks.of(model), logits_of(model)
-    state, cache = layers.start(SOURCE_IDS, beam_size=1, length=3)
+    expected = logits_of(model)
+    state, cache = model.start(SOURCE_IDS, beam_size=1, length=3)
     for index in range(3):
         tokens = ops.convert_to_tensor(TARGET_IDS[:, index : index + 1])
-        logits, cache = layers.step(tokens, index, state, cache)
+        logits, cache = model.step(tokens, index, state, cache)
         np.testing.assert_allclose(
             ops.convert_to_numpy(logits)[:, 0], expected[:, index], atol=1e-5
         )

@@ -8,7 +8,6 @@ from keras_transformer.models import (
     build_language_model,
     build_transformer,
     check_model_fits,
-    language_model,
     model_size,
 )
 
@@ -65,12 +64,10 @@ def test_what_does_not_fit_is_refused_before_it_is_built(overrides, message):
         {"positions": "words", "word_starts": (2,)},
     ],
 )
-def test_the_arithmetic_is_that_of_the_language_model(overrides, monkeypatch):
-    counts = []
-    monkeypatch.setattr(language_model, "check_fits", lambda options, count: counts.append(count))
+def test_the_arithmetic_is_that_of_the_language_model(overrides):
     sizes = {name: size for name, size in SMALL.items() if name != "num_encoder_layers"}
     model = build_language_model(vocabulary_size=30, **sizes, **overrides)
-    assert counts == [model.count_params()]
+    assert model_size.count_weights(model.options) == model.count_params()
 
 
 def test_a_training_takes_its_copies(monkeypatch):
