@@ -135,6 +135,7 @@ def _check_size(folder: MarianFolder, tensors: MarianTensors) -> None:
         options,
         vocabulary_size=architecture.target_rows,
         source_vocabulary_size=None if is_shared else architecture.source_rows,
+        padding_id=0,  # Marian's files have no row of padding
     )
     wanted = count_weights(options)
     found = sum(math.prod(tensors.shape(name)) for name in tensors.names)
