@@ -18,7 +18,7 @@ from keras_transformer.argument_checks import (
 from keras_transformer.errors import UserInputError
 from keras_transformer.layers.positions import positions_class
 from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
-from keras_transformer.models.presets import PRESETS, Sizes
+from keras_transformer.models.presets import PRESETS, Sizes, option
 from keras_transformer.models.residual_connections import RESIDUAL_CONNECTIONS
 
 _COUNTS = (
@@ -29,6 +29,7 @@ _COUNTS = (
     "num_heads",
     "max_length",
 )
+_ACTIVATIONS = ("relu", "gelu", "swish")  # those that a setting can name
 _COUNTS_OR_NONE = ("key_dim", "value_dim", "source_vocabulary_size")
 _OF_THE_SOURCE = ("source_vocabulary_size", "source_word_starts")
 
@@ -96,21 +97,47 @@ class ModelOptions(Sizes):
     """
 
     vocabulary_size: int
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
-    word_dropout: float = 0.0
-    activation: str | Callable[..., Any] | None = "relu"
-    layer_norm_epsilon: float = LAYER_NORM_EPSILON
+    use_bias: bool = option(False, "biases in the attention's projections: the paper has none")
+    attention_window: int | None = option(
+        None,
+        "positions that one sees in self-attention, an odd number, for long texts; none: all",
+        minimum=1,
+        below=2**31,
+    )
+    activation: str | Callable[..., Any] | None = option(  # noqa: RUF009  its default is a name
+        "relu", "of the feed-forward networks; none: relu, the paper's", choices=_ACTIVATIONS
+    )
+    attention_dropout: float = option(0.0, "the paper has none", minimum=0, below=1)
+    activation_dropout: float = option(
+        0.0, "behind the activation: the paper has none", minimum=0, below=1
+    )
+    word_dropout: float = option(
+        0.0, "tokens that lose their whole embedding: against overfitting", minimum=0, below=1
+    )
+    normalize_first: bool = option(
+        False, "pre-norm: steadier in deep stacks than the paper's order"
+    )
+    residual_connection: str = option(
+        "plain",
+        "post-norm that learns at once: deepnorm, encoder_deepnorm (for 512 and wider), b2t; none: "
+        "plain, the paper's",
+        choices=RESIDUAL_CONNECTIONS,
+    )
+    final_norm: bool | None = option(
+        None, "layer normalization at the end of each stack; none: with normalize-first only"
+    )
+    layer_norm_epsilon: float = option(
+        LAYER_NORM_EPSILON, "of every layer normalization; none: 1e-6", minimum=1e-12, below=1
+    )
+    tie_weights: bool = option(
+        True, "the logits use the matrix of the target's embeddings; none: they do, as the paper's"
+    )
+    use_logits_bias: bool = option(False, "a bias on the logits: the paper has none")
+    max_length: int = option(
+        1024, "number of learned positions: most tokens of a side; none: 1,024", minimum=1
+    )
     kernel_initializer: Any = "glorot_uniform"
     bias_initializer: Any = "zeros"
-    normalize_first: bool = False
-    residual_connection: str = "plain"
-    final_norm: bool | None = None
-    use_bias: bool = False
-    attention_window: int | None = None
-    tie_weights: bool = True
-    use_logits_bias: bool = False
-    max_length: int = 1024
     source_vocabulary_size: int | None = None
     source_word_starts: Sequence[int] | None = None
     target_word_starts: Sequence[int] | None = None
