@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import psutil
 
-from keras_transformer.command_line.command_errors import positive_int, run_command
+from keras_transformer.cli.program import positive_int, run_command
 
 WORDS = 50_000
 REPEATED = 0.1  # share of pairs that occurred before

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.evaluation import bleu, chrf
-from keras_transformer.inference.translator import Translator
-from keras_transformer.serving.export_contract import (
+from keras_transformer.formats.export_contract import (
     LITERT_PRECISIONS,
     SAVED_MODEL_PRECISIONS,
     CTranslate2Precision,
 )
+from keras_transformer.inference.translator import Translator
 from keras_transformer.text.sentence_batches import batches_by_length
 
 CTRANSLATE2_COMPARED: tuple[CTranslate2Precision, ...] = ("float32", "int8")

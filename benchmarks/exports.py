@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import (
+from keras_transformer.cli.program import (
     CommandParser,
     number_from_zero,
     positive_int,
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     start_backend_quietly()
     from benchmarks.exported_systems import Measurement, systems
     from keras_transformer.data.text_files import read_parallel_text
-    from keras_transformer.evaluation.bleu import bleu_metric
+    from keras_transformer.evaluation.scores import bleu_metric
 
     bleu_metric(options.tokenize)  # an unknown tokenizer is reported at once
     sources, references = read_parallel_text(options.source, options.reference)

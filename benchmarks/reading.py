@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.wmt_lengths import wmt_lengths
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import run_command
+from keras_transformer.cli.program import run_command
 from keras_transformer.data import (
     BatchPlan,
     ParallelText,

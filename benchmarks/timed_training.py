@@ -20,7 +20,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.environment import machine, package_versions
 from keras_transformer.special_tokens import SpecialTokens
-from keras_transformer.training.devices.device_memory import peak_device_memory
+from keras_transformer.training.devices.devices import peak_device_memory
 
 SHAPES = 16  # if each is compiled
 TOKENS_A_PAIR = 25  # fewer than the average of invented pairs, so that there are enough pairs
@@ -132,15 +132,15 @@ class TimedTraining:
 
     def _compiled_model(self, precision: str) -> keras.Model:
         options = self.options
-        trainer = training.training_model(self._build(precision), options.accumulate)
+        training_model = training.training_model(self._build(precision), options.accumulate)
         compile_as_recipes(
-            trainer,
+            training_model,
             options.preset,
             options.vocabulary_size,
             precision=precision,
             jit_compile=self.compiles,
         )
-        return trainer
+        return training_model
 
     @functools.cached_property
     def _shapes(self) -> list[tuple[int, ...]]:
@@ -160,7 +160,7 @@ class TimedTraining:
 
 
 def compile_as_recipes(
-    trainer: keras.Model,
+    training_model: keras.Model,
     preset_name: str,
     vocabulary_size: int,
     *,
@@ -170,7 +170,7 @@ def compile_as_recipes(
     """Compile a training model like the recipes' models, with the same values in the logs.
 
     Args:
-        trainer: what `training.training_model` returns.
+        training_model: what `training.training_model` returns.
         preset_name: name of the preset, which has the smoothing and the schedule.
         vocabulary_size: number of tokens, without the padding of the vocabulary.
         precision: dtype policy of the layers.
@@ -184,7 +184,7 @@ def compile_as_recipes(
     optimizer = optimizers.transformer_adam(preset.hidden_dim, preset.warmup_steps)
     if precision == "mixed_float16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
-    trainer.compile(
+    training_model.compile(
         optimizer,
         loss,
         metrics=[metrics.TokenLoss(loss), metrics.Perplexity(), metrics.TokenAccuracy()],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.wmt_lengths import LONGEST
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import (
+from keras_transformer.cli.program import (
     CommandParser,
     positive_int,
     positive_number,

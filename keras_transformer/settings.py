@@ -21,6 +21,11 @@ _T = TypeVar("_T", bound=SettingValue)
 _MOST_BYTES = 1 << 16  # of a settings file; Python's TOML reader takes quadratic time
 _LARGEST = 2**63 - 1
 _SHOWN = 100  # characters of a value in a message
+# Annotations of fields: the type of the values, and whether None is one too.
+_TYPES: dict[Any, tuple[type, bool]] = {
+    **{plain: (plain, False) for plain in (int, float, bool, str)},
+    **{plain | None: (plain, True) for plain in (int, float, bool, str)},
+}
 
 
 def setting(
@@ -78,7 +83,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            _check(field, _value_type(type(self), field.name), getattr(self, field.name))
+            _check(field, *_value_type(type(self), field.name), getattr(self, field.name))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, SettingValue]) -> Self:
@@ -109,14 +114,13 @@ class Settings:
         """
         group = parser.add_argument_group("settings")
         for field in _own_first(cls):
-            value_type = _value_type(cls, field.name)
             default = "none" if field.default is None else field.default
             group.add_argument(
                 "--" + field.name.replace("_", "-"),
                 dest=field.name,
                 default=argparse.SUPPRESS,
                 help=f"{field.metadata['reason']} (default: {default})".replace("%", "%%"),
-                **_argument_form(field, value_type),
+                **_argument_form(field, *_value_type(cls, field.name)),
             )
 
     @classmethod
@@ -210,33 +214,21 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-@dataclasses.dataclass(frozen=True)
-class _ValueType:
-    plain: type  # int, float, bool or str
-    optional: bool
-
-
-def _value_type(cls: type[Settings], name: str) -> _ValueType:
+def _value_type(cls: type[Settings], name: str) -> tuple[type, bool]:
+    """The type of a field's values, and whether None is one too."""
     annotation = typing.get_type_hints(cls)[name]
-    members = set(typing.get_args(annotation)) if _is_union(annotation) else {annotation}
-    plain = members - {types.NoneType}
-    if len(plain) != 1 or not plain <= {int, float, bool, str}:
+    if annotation not in _TYPES:
         raise TypeError(
             f"`{cls.__name__}.{name}` must be int, float, bool or str, or one of them `| None`. "
             f"Received: {annotation}"
         )
-    return _ValueType(plain.pop(), types.NoneType in members)
+    return _TYPES[annotation]
 
 
-def _is_union(annotation: object) -> bool:
-    return typing.get_origin(annotation) in (types.UnionType, typing.Union)
-
-
-def _check(field: dataclasses.Field[Any], value_type: _ValueType, value: Any) -> None:
-    if value is None and value_type.optional:
+def _check(field: dataclasses.Field[Any], plain: type, is_optional: bool, value: Any) -> None:
+    if value is None and is_optional:
         return
-    rule = _broken_rule(field.metadata, value_type.plain, value)
-    if rule:
+    if rule := _broken_rule(field.metadata, plain, value):
         raise UserInputError(
             f"`{field.name}` must be {rule}. Received: {field.name}={_cut(repr(value))}"
         )
@@ -271,17 +263,15 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def _argument_form(field: dataclasses.Field[Any], value_type: _ValueType) -> dict[str, Any]:
+def _argument_form(field: dataclasses.Field[Any], plain: type, is_optional: bool) -> dict[str, Any]:
     """The arguments of `add_argument` besides the name, the default and the help."""
-    if value_type.plain is bool:
+    if plain is bool:
         return {"action": argparse.BooleanOptionalAction}
 
     def parse(text: str) -> SettingValue:
-        if value_type.optional and text.lower() == "none":
-            return None
-        return value_type.plain(text)
+        return None if is_optional and text.lower() == "none" else plain(text)
 
-    parse.__name__ = value_type.plain.__name__  # argparse names it: "invalid int value: 'x'"
+    parse.__name__ = plain.__name__  # argparse names it: "invalid int value: 'x'"
     choices = field.metadata.get("choices")
-    metavar = "|".join(map(str, choices)) if choices else value_type.plain.__name__.upper()
+    metavar = "|".join(map(str, choices)) if choices else plain.__name__.upper()
     return {"type": parse, "metavar": metavar}

@@ -7,12 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from keras_transformer.command_line import (
-    CommandParser,
-    TrainingOptions,
-    add_training_arguments,
-)
-from keras_transformer.training import TrainingSettings
+from keras_transformer.cli import CommandParser
+from keras_transformer.training import TrainingCommand, TrainingSettings, add_training_arguments
 
 RecipeSettings = TypeVar("RecipeSettings", bound=TrainingSettings)
 
@@ -25,7 +21,7 @@ def recipe_options(
     arguments: Sequence[str] | None,
     add: Callable[[argparse.ArgumentParser], None] | None = None,
     fine_tuning: bool = True,
-) -> tuple[TrainingOptions[RecipeSettings], argparse.Namespace]:
+) -> tuple[TrainingCommand[RecipeSettings], argparse.Namespace]:
     """Read a recipe's command line.
 
     Args:
@@ -48,4 +44,4 @@ def recipe_options(
     add_training_arguments(parser, settings_class, pathlib.Path("runs", recipe), fine_tuning)
     values = parser.parse_args(arguments)
     command = shlex.join(["python", "-m", module, *arguments])
-    return TrainingOptions.from_arguments(values, settings_class, command), values
+    return TrainingCommand.from_arguments(values, settings_class, command), values

@@ -10,7 +10,7 @@ from keras_transformer.translation_training import TranslationData
 
 
 def add_wmt14_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that `wmt14_text` reads to a parser."""
+    """Add the flags of the text to a parser."""
     parser.add_argument(
         "--data-dir",
         metavar="DIR",
@@ -18,17 +18,21 @@ def add_wmt14_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--no-download",
-        action="store_true",
+        dest="download",
+        action="store_false",
         help="use the data set only if it is prepared in that folder already",
     )
 
 
-def wmt14_text(language: Literal["de", "fr"], values: argparse.Namespace) -> TranslationData:
+def wmt14_text(
+    language: Literal["de", "fr"], *, data_dir: str | None = None, download: bool = True
+) -> TranslationData:
     """English into another language: train, newstest2013 as dev and newstest2014 as test text.
 
     Args:
         language: code of the target language.
-        values: the namespace of a parser that `add_wmt14_arguments` extended.
+        data_dir: folder of TensorFlow Datasets. None: its own.
+        download: whether to download and prepare the data set where it is not there.
 
     Raises:
         UserInputError: the data set is missing, and must not or cannot be downloaded.
@@ -39,8 +43,8 @@ def wmt14_text(language: Literal["de", "fr"], values: argparse.Namespace) -> Tra
             split,
             source_language="en",
             target_language=language,
-            data_dir=values.data_dir,
-            download=not values.no_download,
+            data_dir=data_dir,
+            download=download,
         )
         for split in ("train", "validation", "test")
     )

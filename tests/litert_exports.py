@@ -6,8 +6,8 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
-from keras_transformer.export.litert import export_litert
 from keras_transformer.files.file_lock import file_lock
+from keras_transformer.formats.litert.writer import export_litert
 from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer
 from tests.random_translation import build, sentences
@@ -66,7 +66,7 @@ def unusual_export(directory):
 
 
 def _exported_once(path, make_translator, **options):
-    with file_lock(path.with_suffix(".lock"), on_wait=lambda: None):
+    with file_lock(path.with_suffix(".lock")):
         if not path.is_dir():
             export_litert(make_translator(), path, **options)
     return path

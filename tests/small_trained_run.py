@@ -31,7 +31,7 @@ def small_trained_run(directory):
     """The path of the run in `directory`, trained by whichever process comes first."""
     directory.mkdir(exist_ok=True)
     run = directory / "run"
-    with file_lock(directory / "lock", on_wait=lambda: None):
+    with file_lock(directory / "lock"):
         if not (directory / "done").is_file():
             source, target = write_pairs(directory, "train", length=4)
             command = ["train", "--source", source, "--target", target, "--run", str(run)]

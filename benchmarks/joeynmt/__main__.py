@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from benchmarks.joeynmt.peer_settings import PeerSettings
 from benchmarks.peers.machine import ROOT
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import (
+from keras_transformer.cli.program import (
     CommandParser,
     number_from_zero,
     positive_int,

@@ -12,7 +12,7 @@ from benchmarks.peers.engines import chosen_engines
 from benchmarks.peers.report import COLUMNS, HEADER, lines, record
 from benchmarks.peers.rows import ROWS, Row, growth_rows
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.command_line.command_errors import (
+from keras_transformer.cli.program import (
     CommandParser,
     positive_int,
     run_command,

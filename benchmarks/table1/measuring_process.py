@@ -63,7 +63,7 @@ def peak_bytes(name: str, sizes: Sizes, length: int, xla: bool) -> int:
     pass over a few positions: TensorFlow keeps what it has freed, so the first pass counts.
     """
     from benchmarks.table1.compiled_pass import compiled_pass
-    from keras_transformer.training.devices.device_memory import peak_device_memory
+    from keras_transformer.training.devices.devices import peak_device_memory
 
     compiled_pass(name, sizes, _FEW, xla)()
     gc.collect()

@@ -29,16 +29,16 @@ PARSED = "The company said it will sell its shares to a group of investors ."
 def app(runs: list[str]) -> Iterator[str]:
     """The address of an app with these runs."""
     from keras_transformer.app.application import create_app
-    from keras_transformer.app.engine_loading import loaded_engines
     from keras_transformer.app.limits import AppLimits
+    from keras_transformer.app.loaded_runs import loaded_runs
     from keras_transformer.app.server import address_of, bound_socket, make_server, serve
 
     started = threading.Event()
     with (
         bound_socket(HOST, 0) as bound,
-        loaded_engines([Path(run) for run in runs], AppLimits()) as engines,
+        loaded_runs([Path(run) for run in runs], AppLimits()) as loaded,
     ):
-        server = make_server(create_app(engines, host=HOST), started.set, lambda: None)
+        server = make_server(create_app(loaded, host=HOST), started.set, lambda: None)
         thread = threading.Thread(target=serve, args=(server, bound))
         thread.start()
         started.wait()

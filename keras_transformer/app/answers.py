@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from keras_transformer.app.engine import Engine, Work
+from keras_transformer.app.loaded_run import LoadedRun, Work
 from keras_transformer.app.request_errors import RequestRefused, too_long
 from keras_transformer.app.work_queue import Job, QueueClosed, QueueFull
 from keras_transformer.errors import SentenceTooLong, UserInputError, is_out_of_memory
@@ -25,7 +25,7 @@ class Answers:
 
     Args:
         request: the request.
-        engine: what computes.
+        run: what computes.
         work: what to compute.
         items: of what.
 
@@ -33,10 +33,10 @@ class Answers:
         RequestRefused: too many requests wait already.
     """
 
-    def __init__(self, request: Request, engine: Engine, work: Work, items: Sequence[Any]) -> None:
+    def __init__(self, request: Request, run: LoadedRun, work: Work, items: Sequence[Any]) -> None:
         loop = asyncio.get_running_loop()
         self._arrived: asyncio.Queue[Any] = asyncio.Queue()
-        self._engine = engine
+        self._run = run
         self._request = request
         self._number = len(items)
 
@@ -45,7 +45,7 @@ class Answers:
 
         self._job = Job(work, items, deliver)
         try:
-            engine.queue.submit(self._job)
+            run.queue.submit(self._job)
         except (QueueFull, QueueClosed) as error:
             raise refusal(error) from error
 
@@ -62,7 +62,7 @@ class Answers:
                 yield await self._next(index, gone)
         finally:
             gone.cancel()
-            self._engine.queue.cancel(self._job)
+            self._run.queue.cancel(self._job)
 
     async def all(self) -> list[Any]:
         """The results of all items; raises as the iteration does."""

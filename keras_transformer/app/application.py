@@ -1,21 +1,20 @@
-"""The app: the JSON interface, its documentation and the page, behind the guard."""
+"""The app: the JSON interface and the page, behind the guard."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from fastapi.responses import FileResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from keras_transformer import interpretation
 from keras_transformer.app.answers import FAILED, ClientGone
-from keras_transformer.app.documentation_page import documentation_page
-from keras_transformer.app.engine import Engine
 from keras_transformer.app.json_interface import STREAM_TYPE, STREAMS, JsonInterface
 from keras_transformer.app.limits import AppLimits
+from keras_transformer.app.loaded_run import LoadedRun
 from keras_transformer.app.request_errors import RequestRefused, shown
 from keras_transformer.app.request_guard import RequestGuard
 from keras_transformer.distribution import __version__
@@ -32,7 +31,7 @@ _CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
 def create_app(
-    engines: Sequence[Engine],
+    runs: Sequence[LoadedRun],
     *,
     limits: AppLimits | None = None,
     host: str = "127.0.0.1",
@@ -42,7 +41,7 @@ def create_app(
     """Make the app as an ASGI application, for uvicorn or another server.
 
     Args:
-        engines: the runs, of `loaded_engines`.
+        runs: the runs, of `loaded_runs`.
         limits: limits of a request; None: those of `AppLimits`.
         host: the name or address that the server is bound to.
         names: further hosts that requests may name, such as that of a proxy in front.
@@ -54,12 +53,12 @@ def create_app(
         title="keras_transformer",
         version=__version__,
         description=_DESCRIPTION,
-        docs_url=None,
+        docs_url=None,  # the usual viewers load themselves from elsewhere
         redoc_url=None,
         openapi_url="/api/openapi.json",
     )
     _add_error_handlers(api)
-    api.include_router(JsonInterface(engines, limits, source_language).router())
+    api.include_router(JsonInterface(runs, limits, source_language).router())
     _add_pages(api)
     return RequestGuard(api, limits, host, names)
 
@@ -82,11 +81,20 @@ def _add_error_handlers(api: FastAPI) -> None:
         return JSONResponse(error.body(), error.status, error.headers)
 
     async def wrong_fields(request: Request, error: Any) -> Response:
-        return await refused(request, RequestRefused(422, "invalid_request", _fault(error)))
+        first = error.errors()[0]
+        if first["type"] == "json_invalid":
+            reason = f"The body is not JSON: {first['ctx']['error']}, character {first['loc'][1]}."
+            return await refused(request, RequestRefused(400, "bad_json", reason))
+        return await refused(request, RequestRefused(422, "invalid_request", _fault(first)))
 
     async def no_such_page(request: Request, error: Any) -> Response:
-        code = _CODES.get(error.status_code, "bad_request")
-        answer = RequestRefused(error.status_code, code, str(error.detail), error.headers)
+        code, message = _CODES.get(error.status_code, "bad_request"), str(error.detail)
+        cause = error.__cause__  # of a body that Python's JSON cannot read
+        if isinstance(cause, UnicodeDecodeError):
+            code, message = "not_utf8", f"The body must be UTF-8. Byte {cause.start} is not."
+        elif isinstance(cause, (ValueError, RecursionError)):  # numbers and brackets without end
+            code, message = "bad_json", f"The body cannot be read: {cause}."
+        answer = RequestRefused(error.status_code, code, message, error.headers)
         return await refused(request, answer)
 
     async def failed(request: Request, error: Any) -> Response:  # which is raised and logged then
@@ -102,9 +110,8 @@ def _add_error_handlers(api: FastAPI) -> None:
     api.add_exception_handler(Exception, failed)
 
 
-def _fault(error: RequestValidationError) -> str:
-    """The first of a request's faults, in a line."""
-    first = error.errors()[0]
+def _fault(first: Mapping[str, Any]) -> str:
+    """A fault of a request, in a line."""
     place = [str(part) for part in first["loc"] if part != "body"]
     name = f"`{'.'.join(place)}`" if place else "The body"
     if first["type"] == "missing":
@@ -115,13 +122,10 @@ def _fault(error: RequestValidationError) -> str:
 
 
 def _add_pages(api: FastAPI) -> None:
-    """Add what a browser opens: the page, the documentation, their files."""
+    """Add what a browser opens: the page and its files."""
 
     async def page() -> Response:
         return FileResponse(PAGE / "index.html")
-
-    async def documentation(request: Request) -> Response:
-        return HTMLResponse(documentation_page(api.openapi(), str(request.base_url)))
 
     async def attention_file(name: str) -> Response:
         if name not in ATTENTION_FILES:
@@ -130,7 +134,6 @@ def _add_pages(api: FastAPI) -> None:
 
     for path, answer in (
         ("/", page),
-        ("/api/docs", documentation),
         ("/attention/{name}", attention_file),
     ):
         api.add_api_route(path, answer, methods=["GET", "HEAD"], include_in_schema=False)

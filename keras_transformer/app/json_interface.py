@@ -10,12 +10,11 @@ from pydantic import BaseModel
 from keras_transformer.app import schemas
 from keras_transformer.app.answer_values import sentence_tree, translations, word_alignment
 from keras_transformer.app.answers import Answers, ClientGone
-from keras_transformer.app.engine import Engine, Kind, Work
 from keras_transformer.app.limits import AppLimits
+from keras_transformer.app.loaded_run import Kind, LoadedRun, Work
 from keras_transformer.app.request_errors import RequestRefused, shown
-from keras_transformer.app.request_texts import RequestTexts
+from keras_transformer.app.request_texts import RequestTexts, SentenceLayout
 from keras_transformer.app.schemas import ParsingLine, TranslationLine
-from keras_transformer.app.sentence_layout import SentenceLayout
 from keras_transformer.distribution import __version__
 from keras_transformer.search_options import SearchOptions
 
@@ -40,13 +39,13 @@ class JsonInterface:
     """The endpoints under `/api`.
 
     Args:
-        engines: the runs; the first one answers requests that name none.
+        runs: the runs; the first one answers requests that name none.
         limits: the app's limits.
         source_language: code of the language whose rules split texts where a request gives none.
     """
 
-    def __init__(self, engines: Sequence[Engine], limits: AppLimits, source_language: str) -> None:
-        self._engines = {engine.name: engine for engine in engines}
+    def __init__(self, runs: Sequence[LoadedRun], limits: AppLimits, source_language: str) -> None:
+        self._runs = {run.name: run for run in runs}
         self._limits = limits
         self._texts = RequestTexts(limits, source_language)
 
@@ -86,7 +85,7 @@ class JsonInterface:
     async def runs(self) -> schemas.Runs:
         """The runs that the app has loaded, and what a request may hold."""
         return schemas.Runs(
-            runs=[_run(engine) for engine in self._engines.values()],
+            runs=[_described(run) for run in self._runs.values()],
             limits=schemas.Limits(
                 characters=self._limits.characters,
                 sentences=self._limits.sentences,
@@ -99,10 +98,10 @@ class JsonInterface:
         self, request: Request, asked: schemas.TranslateRequest
     ) -> schemas.TranslateAnswer:
         """The whole text, once all of it is translated. Line breaks and blank lines stay."""
-        engine, layout, answers = await self._translation(request, asked)
+        run, layout, answers = await self._translation(request, asked)
         found = await answers.all()
         return schemas.TranslateAnswer(
-            run=engine.name,
+            run=run.name,
             text=layout.text(best[0] for best, *_ in found),
             sentences=[
                 schemas.TranslatedSentence(**sentence._asdict(), translations=translations(one))
@@ -116,19 +115,19 @@ class JsonInterface:
         """Lines of JSON: the sentences of the text, then the translations of each as soon as they
         are found, and at the end whether all are. Closing the connection ends the work.
         """
-        engine, layout, answers = await self._translation(request, asked)
+        run, layout, answers = await self._translation(request, asked)
 
         def line(index: int, found: Any) -> schemas.StreamTranslation:
             return schemas.StreamTranslation(index=index, translations=translations(found))
 
-        return _stream(engine, layout, answers, line)
+        return _stream(run, layout, answers, line)
 
     async def parse(self, request: Request, asked: schemas.ParseRequest) -> schemas.ParseAnswer:
         """The trees of all sentences, once all are parsed."""
-        engine, layout, answers = await self._parsing(request, asked)
+        run, layout, answers = await self._parsing(request, asked)
         found = await answers.all()
         return schemas.ParseAnswer(
-            run=engine.name,
+            run=run.name,
             sentences=[
                 schemas.ParsedSentence(**sentence._asdict(), **sentence_tree(one).model_dump())
                 for sentence, one in zip(layout.sentences, found, strict=True)
@@ -141,42 +140,42 @@ class JsonInterface:
         """Lines of JSON: the sentences of the text, then the tree of each as soon as it is found,
         and at the end whether all are. Closing the connection ends the work.
         """
-        engine, layout, answers = await self._parsing(request, asked)
+        run, layout, answers = await self._parsing(request, asked)
 
         def line(index: int, found: Any) -> schemas.StreamTree:
             return schemas.StreamTree(index=index, **sentence_tree(found).model_dump())
 
-        return _stream(engine, layout, answers, line)
+        return _stream(run, layout, answers, line)
 
     async def align(self, request: Request, asked: schemas.AlignRequest) -> schemas.AlignAnswer:
         """Which words of sentences and their translations belong together, by the model's
         cross-attention. It was not trained to align: take it as a hint.
         """
-        engine = self._engine(asked.run, "translation")
+        run = self._run_for(asked.run, "translation")
         pairs = [(pair.source, pair.target) for pair in asked.pairs]
-        await self._texts.check_pairs(engine, pairs)
-        work = _pair_work("align", engine, asked.target_language)
-        found = await Answers(request, engine, work, pairs).all()
+        await self._texts.check_pairs(run, pairs)
+        work = _pair_work("align", run, asked.target_language)
+        found = await Answers(request, run, work, pairs).all()
         alignments = [
             word_alignment(alignment, *pair) for alignment, pair in zip(found, pairs, strict=True)
         ]
-        return schemas.AlignAnswer(run=engine.name, alignments=alignments)
+        return schemas.AlignAnswer(run=run.name, alignments=alignments)
 
     async def attention(
         self, request: Request, asked: schemas.AttentionRequest
     ) -> schemas.AttentionAnswer:
         """The attention weights of every layer and head, for one sentence and its translation."""
-        engine = self._engine(asked.run, "translation")
-        await self._texts.check_pairs(engine, [(asked.source, asked.target or "")])
-        work = _pair_work("attention", engine, asked.target_language)
-        (found,) = await Answers(request, engine, work, [(asked.source, asked.target)]).all()
+        run = self._run_for(asked.run, "translation")
+        await self._texts.check_pairs(run, [(asked.source, asked.target or "")])
+        work = _pair_work("attention", run, asked.target_language)
+        (found,) = await Answers(request, run, work, [(asked.source, asked.target)]).all()
         return schemas.AttentionAnswer(**found)
 
     async def _translation(
         self, request: Request, asked: schemas.TranslateRequest
-    ) -> tuple[Engine, SentenceLayout, Answers]:
-        engine = self._engine(asked.run, "translation")
-        options = _search(engine, asked.search)
+    ) -> tuple[LoadedRun, SentenceLayout, Answers]:
+        run = self._run_for(asked.run, "translation")
+        options = _search(run, asked.search)
         if asked.n_best > options.beam_size:
             raise RequestRefused(
                 422,
@@ -184,52 +183,52 @@ class JsonInterface:
                 "`n_best` must be at most the beam size. "
                 f"Received: n_best={asked.n_best}, beam_size={options.beam_size}",
             )
-        work = Work("translate", options, asked.n_best, _target(engine, asked.target_language))
-        layout = await self._texts.layout(engine, asked.text, asked.source_language)
+        work = Work("translate", options, asked.n_best, _target(run, asked.target_language))
+        layout = await self._texts.layout(run, asked.text, asked.source_language)
         sources = [sentence.source for sentence in layout.sentences]
-        return engine, layout, Answers(request, engine, work, sources)
+        return run, layout, Answers(request, run, work, sources)
 
     async def _parsing(
         self, request: Request, asked: schemas.ParseRequest
-    ) -> tuple[Engine, SentenceLayout, Answers]:
-        engine = self._engine(asked.run, "parsing")
-        work = Work("parse", _search(engine, asked.search))
-        layout = await self._texts.layout(engine, asked.text, asked.source_language)
+    ) -> tuple[LoadedRun, SentenceLayout, Answers]:
+        run = self._run_for(asked.run, "parsing")
+        work = Work("parse", _search(run, asked.search))
+        layout = await self._texts.layout(run, asked.text, asked.source_language)
         sources = [sentence.source for sentence in layout.sentences]
-        return engine, layout, Answers(request, engine, work, sources)
+        return run, layout, Answers(request, run, work, sources)
 
-    def _engine(self, name: str | None, kind: Kind) -> Engine:
+    def _run_for(self, name: str | None, kind: Kind) -> LoadedRun:
         """The run that a request names, or the first one that does what it asks."""
-        of_kind = [engine for engine in self._engines.values() if engine.kind == kind]
+        of_kind = [run for run in self._runs.values() if run.kind == kind]
         if name is None and of_kind:
             return of_kind[0]
-        if name is not None and name not in self._engines:
-            known = ", ".join(self._engines)
+        if name is not None and name not in self._runs:
+            known = ", ".join(self._runs)
             raise RequestRefused(
                 404, "unknown_run", f"There is no run {shown(name)}. There are: {known}"
             )
-        engine = self._engines[name] if name is not None else None
-        if engine is None or engine.kind != kind:
-            what = "No run" if engine is None else f"The run {shown(name)} is for {engine.kind}: it"
+        run = self._runs[name] if name is not None else None
+        if run is None or run.kind != kind:
+            what = "No run" if run is None else f"The run {shown(name)} is for {run.kind}: it"
             raise RequestRefused(422, "wrong_kind", f"{what} does not do {kind}.")
-        return engine
+        return run
 
 
-def _search(engine: Engine, given: schemas.Search) -> SearchOptions:
+def _search(run: LoadedRun, given: schemas.Search) -> SearchOptions:
     try:
-        return engine.search(given.model_dump(exclude_none=True))
+        return run.search(given.model_dump(exclude_none=True))
     except ValueError as error:
         raise RequestRefused(422, "invalid_request", str(error)) from error
 
 
-def _pair_work(task: Literal["align", "attention"], engine: Engine, language: str | None) -> Work:
-    return Work(task, engine.search_options, target_language=_target(engine, language))
+def _pair_work(task: Literal["align", "attention"], run: LoadedRun, language: str | None) -> Work:
+    return Work(task, run.search_options, target_language=_target(run, language))
 
 
-def _target(engine: Engine, language: str | None) -> str | None:
+def _target(run: LoadedRun, language: str | None) -> str | None:
     """The language to translate into; by default a model of several takes it from the text."""
-    if language is not None and language not in engine.target_languages:
-        known = ", ".join(engine.target_languages) or "none: it has one target language"
+    if language is not None and language not in run.target_languages:
+        known = ", ".join(run.target_languages) or "none: it has one target language"
         raise RequestRefused(
             422,
             "invalid_request",
@@ -239,22 +238,22 @@ def _target(engine: Engine, language: str | None) -> str | None:
     return language
 
 
-def _run(engine: Engine) -> schemas.Run:
-    own = engine.search_options
+def _described(run: LoadedRun) -> schemas.Run:
+    own = run.search_options
     return schemas.Run(
-        name=engine.name,
-        kind=engine.kind,
-        target_languages=list(engine.target_languages),
+        name=run.name,
+        kind=run.kind,
+        target_languages=list(run.target_languages),
         search=schemas.RunSearch(
             **{name: getattr(own, name) for name in schemas.RunSearch.model_fields}
         ),
-        most_beam_size=engine.most("beam_size"),
-        most_extra_length=engine.most("extra_length"),
+        most_beam_size=run.most("beam_size"),
+        most_extra_length=run.most("extra_length"),
     )
 
 
 def _stream(
-    engine: Engine,
+    run: LoadedRun,
     layout: SentenceLayout,
     answers: Answers,
     line: Callable[[int, Any], BaseModel],
@@ -263,7 +262,7 @@ def _stream(
 
     async def events() -> AsyncIterator[BaseModel]:
         sentences = [schemas.SourceSentence(**one._asdict()) for one in layout.sentences]
-        yield schemas.StreamStart(run=engine.name, sentences=sentences, after=layout.after)
+        yield schemas.StreamStart(run=run.name, sentences=sentences, after=layout.after)
         index = 0
         try:
             async for found in answers:

@@ -1,13 +1,77 @@
-"""The texts of a request: what the app refuses, and where sentences end."""
+"""The texts of a request: what the app refuses, where sentences end, and what lies between them."""
 
 import asyncio
+import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from keras_transformer.app.engine import Engine
 from keras_transformer.app.limits import AppLimits
+from keras_transformer.app.loaded_run import LoadedRun
 from keras_transformer.app.request_errors import RequestRefused, too_long
-from keras_transformer.app.sentence_layout import SentenceLayout
 from keras_transformer.errors import SentenceTooLong
+from keras_transformer.text.sentence_encoding import split_at_sentence_ends
+
+# A code of a language such as "en" or "pt-BR".
+LANGUAGE_CODE = "^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$"
+
+
+class LaidOutSentence(NamedTuple):
+    """A sentence of a text.
+
+    Args:
+        source: the sentence, without white space around it.
+        before: the white space between it and what precedes it.
+    """
+
+    source: str
+    before: str
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceLayout:
+    r"""The sentences of a text and what lies between them.
+
+    Args:
+        sentences: the sentences in their order.
+        after: the white space behind the last one.
+
+    Example:
+        >>> layout = SentenceLayout.of("One. Two!\n\n  Three.\n", language="en")
+        >>> [(sentence.before, sentence.source) for sentence in layout.sentences]
+        [('', 'One.'), (' ', 'Two!'), ('\n\n  ', 'Three.')]
+        >>> layout.text(["Eins.", "Zwei!", "Drei."])
+        'Eins. Zwei!\n\n  Drei.\n'
+    """
+
+    sentences: Sequence[LaidOutSentence]
+    after: str
+
+    @classmethod
+    def of(cls, text: str, language: str) -> "SentenceLayout":
+        """Split a text at the ends of its lines and of the sentences in each line.
+
+        Args:
+            text: the text, without lone surrogates.
+            language: code of its language, such as "en", whose abbreviations do not end sentences.
+                Languages without rules of their own use general ones.
+        """
+        sentences: list[LaidOutSentence] = []
+        gap = ""
+        for line in text.splitlines(keepends=True):
+            for piece in split_at_sentence_ends(line, language):
+                source = piece.strip()
+                if not source:
+                    gap += piece
+                    continue
+                start = piece.index(source)
+                sentences.append(LaidOutSentence(source, gap + piece[:start]))
+                gap = piece[start + len(source) :]
+        return cls(sentences, gap)
+
+    def text(self, translations: Iterable[str]) -> str:
+        """The text with a translation in the place of each sentence."""
+        pairs = zip(self.sentences, translations, strict=True)
+        return "".join(sentence.before + text for sentence, text in pairs) + self.after
 
 
 class RequestTexts:
@@ -23,7 +87,7 @@ class RequestTexts:
         self._source_language = source_language
 
     async def layout(
-        self, engine: Engine, text: str, source_language: str | None
+        self, run: LoadedRun, text: str, source_language: str | None
     ) -> SentenceLayout:
         """The sentences of a text.
 
@@ -35,10 +99,10 @@ class RequestTexts:
             raise RequestRefused(422, "empty_text", "`text` is empty.")
         # In a thread: other requests are answered in the meantime.
         return await asyncio.to_thread(
-            self._layout, engine, text, source_language or self._source_language
+            self._layout, run, text, source_language or self._source_language
         )
 
-    async def check_pairs(self, engine: Engine, pairs: Sequence[tuple[str, str]]) -> None:
+    async def check_pairs(self, run: LoadedRun, pairs: Sequence[tuple[str, str]]) -> None:
         """Refuse pairs of a source and a target that exceed a limit.
 
         Raises:
@@ -52,13 +116,13 @@ class RequestTexts:
         if not all(source.strip() for source, _ in pairs):
             raise RequestRefused(422, "empty_text", "`source` is empty.")
         await asyncio.to_thread(
-            _check_lengths, engine, [source for source, _ in pairs], [text for _, text in pairs]
+            _check_lengths, run, [source for source, _ in pairs], [text for _, text in pairs]
         )
 
-    def _layout(self, engine: Engine, text: str, source_language: str) -> SentenceLayout:
+    def _layout(self, run: LoadedRun, text: str, source_language: str) -> SentenceLayout:
         layout = SentenceLayout.of(text, source_language)
         self._check_number(len(layout.sentences), "sentences")
-        _check_lengths(engine, [sentence.source for sentence in layout.sentences])
+        _check_lengths(run, [sentence.source for sentence in layout.sentences])
         return layout
 
     def _check_texts(self, texts: Iterable[str], most: int) -> None:
@@ -98,8 +162,8 @@ def is_plain(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
 
 
-def _check_lengths(engine: Engine, sources: Sequence[str], targets: Sequence[str] = ()) -> None:
+def _check_lengths(run: LoadedRun, sources: Sequence[str], targets: Sequence[str] = ()) -> None:
     try:
-        engine.check_lengths(sources, targets)
+        run.check_lengths(sources, targets)
     except SentenceTooLong as error:
         raise too_long(error, error.index) from error

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from keras_transformer.app.sentence_layout import LANGUAGE_CODE
+from keras_transformer.app.request_texts import LANGUAGE_CODE
 
 Text = Annotated[str, Field(description="The text, with one paragraph or several.")]
 RunName = Annotated[

@@ -5,11 +5,11 @@ import itertools
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 
+from keras_transformer.cli.text_streams import line_bar
 from keras_transformer.cluster.block_folder import BlockFolder
 from keras_transformer.cluster.input_files import InputFile, scan_file
 from keras_transformer.cluster.line_workers import Block, LineWork, LineWorkers
 from keras_transformer.cluster.worker_resources import Workers, resources_of
-from keras_transformer.command_line.line_stream import line_bar
 from keras_transformer.data.text_files import unequal_lines
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import tell

@@ -25,7 +25,7 @@ from keras_transformer.cluster.worker_resources import (
 )
 from keras_transformer.errors import UserInputError, WorkerLost
 from keras_transformer.files.standard_streams import tell
-from keras_transformer.files.whole_files import scratch_directory
+from keras_transformer.files.whole_directories import scratch_directory
 from keras_transformer.runs.run_checkpoints import step_of
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import PathLike

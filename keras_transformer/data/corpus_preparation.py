@@ -1,14 +1,11 @@
 """Tokenizing parallel text once: later runs open the files of the first."""
 
 import collections
-import contextlib
 import dataclasses
 import hashlib
 import json
 import os
 import pathlib
-import shutil
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -26,6 +23,7 @@ from keras_transformer.data.parallel_text import ParallelText
 from keras_transformer.errors import CannotWrite, UserInputError
 from keras_transformer.files.file_lock import file_lock
 from keras_transformer.files.standard_streams import tell
+from keras_transformer.files.whole_directories import scratch_directory
 from keras_transformer.files.whole_files import sync, writing
 from keras_transformer.types import PathLike
 
@@ -128,25 +126,19 @@ def _prepare_once(
     def say() -> None:
         tell(f"{name}: waiting for another process that prepares it")
 
-    partial = directory.with_name(f"{directory.name}.partial-{uuid.uuid4().hex[:8]}")
-    with file_lock(directory.with_name(f"{directory.name}.partial-lock"), say) as locked:
+    with file_lock(directory.with_name(f"{directory.name}.partial-lock"), say):
         if directory.is_dir():
             return
-        if locked:
-            # Left by killed processes, since the lock keeps others out.
-            for left in directory.parent.glob(f"{directory.name}.partial-*/"):
-                shutil.rmtree(left, ignore_errors=True)
-        with writing(directory):
-            partial.mkdir()
-        try:
-            write(partial)
+        with scratch_directory(directory.parent) as partial:
+            try:
+                write(partial)
+            except CannotWrite as error:  # names the partial folder, which is about to go
+                message = str(error).replace(str(partial), str(directory))
+                raise CannotWrite(message) from error
             with writing(directory):
-                _publish(partial, directory)
-        except CannotWrite as error:  # names the partial folder, which is about to go
-            message = str(error).replace(str(partial), str(directory))
-            raise CannotWrite(message) from error
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+                for path in [*partial.iterdir(), partial]:
+                    sync(path)
+                os.rename(partial, directory)
 
 
 def _content_key(
@@ -203,16 +195,3 @@ def _write_corpus(
         with writing(directory):
             writer.finish(dropped=counts, **known)
             writer.close()
-
-
-def _publish(partial: pathlib.Path, directory: pathlib.Path) -> None:
-    """Give the whole corpus its name; without locks another process may have been faster."""
-    for path in partial.iterdir():
-        sync(path)
-    with contextlib.suppress(OSError):  # not every file system syncs directories
-        sync(partial)
-    try:
-        os.rename(partial, directory)
-    except OSError:
-        if not directory.is_dir():
-            raise

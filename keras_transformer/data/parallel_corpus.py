@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from keras_transformer.data.pair_filters import REASONS, Reason
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.input_files import open_ordinary
 from keras_transformer.files.json_files import read_json, to_record
-from keras_transformer.files.ordinary_files import open_ordinary
 from keras_transformer.types import PathLike
 
 _FormatVersion = Literal[3]

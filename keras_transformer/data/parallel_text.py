@@ -3,10 +3,20 @@
 import abc
 import hashlib
 import itertools
+import pathlib
 from collections.abc import Iterable, Iterator
 
+import tqdm
+
+from keras_transformer.data.text_files import (
+    find_text_files,
+    parallel_lines,
+    text_blocks,
+    unequal_lines,
+)
 from keras_transformer.errors import UserInputError
 from keras_transformer.text.sentence_batches import checked_strings
+from keras_transformer.types import PathLike
 
 
 class ParallelText(abc.ABC):
@@ -88,3 +98,100 @@ class SentencePairs(ParallelText):
     def num_pairs(self) -> int:
         """Number of pairs."""
         return len(self.sources)
+
+
+class ParallelFiles(ParallelText):
+    """Pairs of lines of text files, which may be larger than memory.
+
+    The first source file goes with the first target file, and so on.
+
+    Args:
+        source_paths: a path, a pattern such as `"news.*.en.gz"`, or a list of these. The files of
+            a pattern are sorted by name; those that end in `.gz` are decompressed.
+        target_paths: the same for the target; as many files.
+        name: name of the text in reports; defaults to that of the first source file.
+
+    Raises:
+        UserInputError: a path or pattern matches no file, or the numbers of files differ. When
+            they are read: a file is empty, damaged or not UTF-8, or the numbers of lines of a pair
+            of files differ.
+    """
+
+    def __init__(
+        self,
+        source_paths: PathLike | Iterable[PathLike],
+        target_paths: PathLike | Iterable[PathLike],
+        name: str | None = None,
+    ) -> None:
+        self.source_paths = find_text_files(source_paths)
+        self.target_paths = find_text_files(target_paths)
+        super().__init__(name or _name(self.source_paths))
+        if len(self.source_paths) != len(self.target_paths):
+            raise UserInputError(
+                "Parallel text needs as many source files as target files: "
+                f"{_listing(self.source_paths)} against {_listing(self.target_paths)}"
+            )
+        self._num_pairs: int | None = None
+        self._fingerprint: str | None = None
+        self._read_state: list[tuple[int, int]] | None = None  # of the files, at the fingerprint
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        for paths in zip(self.source_paths, self.target_paths, strict=True):
+            yield from parallel_lines(*paths)
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of both sides' decompressed text.
+
+        The first call reads all files, and so does one after a file was changed.
+        """
+        state = self._state()
+        if self._fingerprint is None or state != self._read_state:
+            with tqdm.tqdm(
+                desc=f"Checking {self.name}", unit="B", unit_scale=True, disable=None, leave=False
+            ) as progress:
+                self._num_pairs, self._fingerprint = self._read_all(progress)
+            self._read_state = state
+        return self._fingerprint
+
+    @property
+    def num_pairs(self) -> int | None:
+        """Number of pairs; None before the first call of `fingerprint`."""
+        return self._num_pairs
+
+    def _state(self) -> list[tuple[int, int]]:
+        """Size and time of the last change of each file."""
+        paths = [*self.source_paths, *self.target_paths]
+        try:
+            return [(path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+        except OSError as error:
+            raise UserInputError(f"Cannot read {error.filename}: {error.strerror}") from error
+
+    def _read_all(self, progress: tqdm.tqdm) -> tuple[int, str]:
+        """The number of pairs, and the fingerprint."""
+        source_digest, target_digest = hashlib.sha256(b"lines"), hashlib.sha256(b"lines")
+        pairs = 0
+        for source_path, target_path in zip(self.source_paths, self.target_paths, strict=True):
+            source_lines = _digest_file(source_path, source_digest, progress)
+            target_lines = _digest_file(target_path, target_digest, progress)
+            if source_lines != target_lines:
+                raise unequal_lines(source_path, source_lines, target_path, target_lines)
+            pairs += source_lines
+        return pairs, f"{source_digest.hexdigest()} {target_digest.hexdigest()}"
+
+
+def _digest_file(path: pathlib.Path, digest: "hashlib._Hash", progress: tqdm.tqdm) -> int:
+    """Add a file's text to a digest; returns its number of lines."""
+    lines = 0
+    for block in text_blocks(path):
+        digest.update(block)
+        lines += block.count(b"\n")
+        progress.update(len(block))
+    return lines
+
+
+def _name(paths: list[pathlib.Path]) -> str:
+    return paths[0].name if len(paths) == 1 else f"{paths[0].name} and {len(paths) - 1} more"
+
+
+def _listing(paths: list[pathlib.Path]) -> str:
+    return f"{len(paths)} ({', '.join(map(str, paths))})"

@@ -83,8 +83,9 @@ def beam_search(
             `index`, int32 (batch, beam_size), to the logits of the next position, (batch,
             beam_size, vocabulary). `index` is an int32 scalar; BOS is at 0.
         state: further state of `step`, a nest of tensors (batch, beam_size, ...) of constant
-            shapes. The search reorders it together with the hypotheses, except for parts that are
-            `Kept`, tensors (batch, ...). On TensorFlow an axis of unknown size may grow.
+            shapes. The search reorders it together with the hypotheses; a part of it that has a
+            method `reorder(parents)` is replaced by what that returns, such as a `SentenceState`,
+            tensors (batch, ...). On TensorFlow an axis of unknown size may grow.
         batch_size: int or int32 scalar, number of sentences.
         beam_size: number of hypotheses of a sentence.
         alpha: exponent of the length penalty, at least 0.

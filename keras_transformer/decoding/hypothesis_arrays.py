@@ -13,10 +13,14 @@ from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
 
 
-class Kept(NamedTuple):
-    """Part of a model's state that a search carries along as it is, whatever the order."""
+class SentenceState(NamedTuple):
+    """Part of a model's state that is a sentence's, not a hypothesis': a nest of (batch, ...)."""
 
     values: Any
+
+    def reorder(self, parents: Tensor) -> "SentenceState":
+        """The same, whatever the order of the hypotheses."""
+        return self
 
 
 def empty_ids(
@@ -53,11 +57,14 @@ def stable_top_k(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def reorder(state: Any, places: Tensor) -> Any:
-    """A nest of (batch, m, ...) with the entries at each row's `places`, but for what is `Kept`."""
+    """A nest of (batch, m, ...) with the entries at each row's `places` (batch, n).
+
+    A part of the nest with a method `reorder` of its own is replaced by what that returns.
+    """
 
     def reordered(part: Any) -> Any:
-        if isinstance(part, Kept):
-            return part
-        return choose(part, places) if ops.is_tensor(part) else None  # None: look inside
+        if ops.is_tensor(part):
+            return choose(part, places)
+        return part.reorder(places) if hasattr(part, "reorder") else None  # None: look inside
 
     return keras.tree.traverse(reordered, state)

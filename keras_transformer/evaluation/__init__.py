@@ -1,14 +1,10 @@
 """Scores of translations, computed from lists of strings."""
 
-from keras_transformer.evaluation.bleu import bleu
-from keras_transformer.evaluation.chrf import chrf
-from keras_transformer.evaluation.exact_match import exact_match
 from keras_transformer.evaluation.paired_bootstrap import paired_bootstrap
-from keras_transformer.evaluation.perplexity import perplexity
-from keras_transformer.evaluation.score_record import score_record
+from keras_transformer.evaluation.scores import bleu, chrf, exact_match, perplexity, score_record
 from keras_transformer.evaluation.search_tuning import SearchScore, SearchTuning, tune_search
-from keras_transformer.evaluation.system_scores import system_scores
-from keras_transformer.evaluation.tokenized_compound_split_bleu import (
+from keras_transformer.evaluation.system_scores import (
+    system_scores,
     tokenized_compound_split_bleu,
 )
 

@@ -9,7 +9,7 @@ import sacrebleu
 from sacrebleu.significance import PairedTest
 
 from keras_transformer.argument_checks import check_positive_int
-from keras_transformer.evaluation.bleu import bleu_metric, check_paired
+from keras_transformer.evaluation.scores import bleu_metric, check_paired
 
 SEED_VARIABLE = "SACREBLEU_SEED"
 

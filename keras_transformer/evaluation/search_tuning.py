@@ -7,8 +7,7 @@ from typing import Any, Protocol, Unpack
 
 from keras_transformer.argument_checks import check_one_of
 from keras_transformer.errors import UserInputError
-from keras_transformer.evaluation.bleu import bleu_metric, check_paired
-from keras_transformer.evaluation.chrf import chrf
+from keras_transformer.evaluation.scores import bleu_metric, check_paired, chrf
 from keras_transformer.search_options import MOST_ALPHAS, SearchKeywords, SearchOptions
 
 METRICS = ("bleu", "chrf")

@@ -9,8 +9,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from keras_transformer.files.input_files import open_ordinary
 from keras_transformer.files.json_files import MOST_BYTES, parse_json
-from keras_transformer.files.ordinary_files import open_ordinary
 from keras_transformer.types import PathLike, Tensor
 
 RECORD = "state.json"

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.ordinary_files import open_ordinary
+from keras_transformer.files.input_files import open_ordinary
 from keras_transformer.types import PathLike
 
 # A record of ours has some kilobytes; the model of a thousand layers has some megabytes.

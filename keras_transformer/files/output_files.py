@@ -5,11 +5,9 @@ Pipes and devices are written to, never replaced.
 """
 
 import contextlib
-import errno
 import io
 import os
 import stat
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,9 +15,6 @@ from typing import NamedTuple
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import write_bytes, writing
 from keras_transformer.types import PathLike
-
-READER_SECONDS = 10  # how long to wait for a reader of a named pipe
-_POLL_SECONDS = 0.05
 
 
 class Output(NamedTuple):
@@ -56,12 +51,12 @@ def find_output(path: PathLike, flag: str = "--output") -> Output:
 @contextlib.contextmanager
 def open_stream(path: PathLike) -> Iterator[io.FileIO]:
     """Open an existing pipe or device for writing bytes, unbuffered."""
-    with writing(path), os.fdopen(_descriptor(path), "wb", buffering=0) as file:
+    with writing(path), open(path, "wb", buffering=0) as file:
         yield file
 
 
 def write_output(path: PathLike, content: str | bytes, flag: str = "--output") -> None:
-    """Write text or bytes to a user's file; errors as for `find_output` and `open_stream`."""
+    """Write text or bytes to a user's file; errors as for `find_output`."""
     output = find_output(path, flag)
     content = content.encode("utf-8") if isinstance(content, str) else content
     if not output.is_stream:
@@ -78,26 +73,33 @@ def write_all(file: io.FileIO, content: bytes) -> None:
         rest = rest[file.write(rest) :]
 
 
-def _descriptor(path: PathLike) -> int:
-    deadline = time.monotonic() + READER_SECONDS
-    while True:
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
-        except OSError as error:
-            if error.errno != errno.ENXIO or not stat.S_ISFIFO(os.stat(path).st_mode):
-                raise
-            if time.monotonic() > deadline:
-                raise UserInputError(
-                    f"Cannot write {path}: it is a pipe, and nobody opened it for reading within "
-                    f"{READER_SECONDS} seconds."
-                ) from error
-            time.sleep(_POLL_SECONDS)
-        else:
-            os.set_blocking(descriptor, True)
-            return descriptor
+def open_own_file(path: Path, flags: int) -> int:
+    """Open or make a regular file as `os.open` does, unless somebody else may have put it there.
+
+    Links, special files, files of other users and files with a second name are refused.
+    """
+    if path.is_symlink():  # `O_NOFOLLOW` refuses it too, with a message that says little
+        raise _not_ours(path)
+    try:
+        # Without blocking: it may be a pipe.
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except IsADirectoryError as error:
+        raise _not_ours(path) from error
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1:
+        return descriptor
+    os.close(descriptor)
+    raise _not_ours(path)
 
 
 def _is_standard_output(status: os.stat_result) -> bool:
     with contextlib.suppress(OSError):
         return os.path.samestat(status, os.fstat(1))
     return False
+
+
+def _not_ours(path: Path) -> UserInputError:
+    return UserInputError(
+        f"{path} must be a regular file of yours, with no other name and no link: it holds what "
+        "was written so far. Remove it."
+    )

@@ -12,28 +12,14 @@ from keras_transformer.errors import CannotWrite, UserInputError
 class MissingStream(io.TextIOBase):
     """Stands for a closed standard stream: reading and writing raise a `UserInputError`."""
 
-    def __init__(self, name: str, descriptor: int) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._descriptor = descriptor
 
-    def fileno(self) -> int:
-        return self._descriptor
+    def _refuse(self, *_: object) -> NoReturn:
+        raise UserInputError(f"{self._name} is closed.")
 
-    @property
-    def buffer(self) -> NoReturn:
-        raise self._error()
-
-    def read(self, size: int | None = -1) -> NoReturn:
-        raise self._error()
-
-    def readline(self, size: int | None = -1) -> NoReturn:
-        raise self._error()
-
-    def write(self, text: str) -> NoReturn:
-        raise self._error()
-
-    def _error(self) -> UserInputError:
-        return UserInputError(f"{self._name} is closed.")
+    read = readline = write = _refuse
+    buffer = property(_refuse)
 
 
 def replace_missing_streams() -> None:
@@ -42,15 +28,12 @@ def replace_missing_streams() -> None:
     The null device takes the descriptor of each; otherwise the next file opened would get it, and
     with it what is written to the stream. Messages to a closed standard error are dropped.
     """
-    if sys.stdin is None:
-        _open_null(0)
-        sys.stdin = cast(TextIO, MissingStream("Standard input", 0))
-    if sys.stdout is None:
-        _open_null(1)
-        sys.stdout = cast(TextIO, MissingStream("Standard output", 1))
-    if sys.stderr is None:
-        _open_null(2)
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - stays open
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if stream is None:  # the system gives out the lowest descriptor that is free
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    sys.stdin = sys.stdin or cast(TextIO, MissingStream("Standard input"))
+    sys.stdout = sys.stdout or cast(TextIO, MissingStream("Standard output"))
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - stays open
 
 
 def print_any_path() -> None:
@@ -101,17 +84,7 @@ def say(*lines: object) -> None:
         _replace_by_null(sys.stdout.fileno())
 
 
-def _open_null(descriptor: int) -> None:
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        _replace_by_null(descriptor)
-
-
 def _replace_by_null(descriptor: int) -> None:
     null = os.open(os.devnull, os.O_RDWR)
-    if null == descriptor:
-        os.set_inheritable(null, True)  # as standard streams are
-        return
     os.dup2(null, descriptor)
     os.close(null)

@@ -6,6 +6,7 @@ import importlib.util
 import io
 import math
 import os
+import pickle
 import struct
 import warnings
 import zlib
@@ -17,14 +18,13 @@ import numpy as np
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.array_archives import open_archive
-from keras_transformer.files.json_files import MOST_BYTES
-from keras_transformer.files.old_torch_file import MAGIC, read_old_file
-from keras_transformer.files.ordinary_files import open_ordinary
-from keras_transformer.files.torch_archive import TorchTensor, read_state_dict
+from keras_transformer.files.input_files import open_ordinary
+from keras_transformer.files.torch_archive import MOST_PICKLE_BYTES, read_state_dict
 from keras_transformer.types import PathLike
 
 MOST_TENSORS = 1 << 16
 PICKLE = "data.pkl"  # in an archive of PyTorch
+_OLD_TORCH = pickle.PROTO + b"\x02" + pickle.LONG1  # of the magic number in files before 1.6
 _BYTE_ORDERS = {b"little": "<", b"big": ">"}
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # of an entry in a zip archive
 _MOST_AXES = 32
@@ -124,8 +124,8 @@ def open_tensors(path: PathLike) -> Iterator[TensorFile]:
     its size before memory is taken. PyTorch is not needed.
 
     Args:
-        path: `model.safetensors`; `pytorch_model.bin`, a dict of tensors that `torch.save` wrote,
-            also that of PyTorch before 1.6; or `model.npz`, of Marian or NumPy.
+        path: `model.safetensors`; `pytorch_model.bin`, a dict of tensors that `torch.save` of
+            PyTorch 1.6 or newer wrote; or `model.npz`, of Marian or NumPy.
 
     Returns:
         A context with the open `TensorFile`.
@@ -178,48 +178,32 @@ def _find_in_safetensors(path: PathLike, file: io.BufferedReader) -> dict[str, _
 
 
 def _find_in_torch(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
-    """The tensors of a PyTorch file."""
-    is_old = file.read(len(MAGIC)) == MAGIC
-    file.seek(0)
-    order = "<"
-    if is_old:
-        state, storages = read_old_file(file)
-    else:
-        state, storages, order = _read_torch_archive(path, file)
-    tensors = {}
-    for name, tensor in state.items():
-        storage = tensor.storage
-        first, num_bytes = storages.get(storage.key, (0, -1))
-        if storage.num_bytes > num_bytes:
-            raise ValueError(f"the tensor `{name}` has a storage that is not there or too small")
-        start = first + tensor.offset * storage.item_size
-        end = first + storage.num_bytes
-        tensors[name] = _stored(
-            name, storage.dtype, tensor.shape, tensor.strides, start, end, order
+    """The tensors of a PyTorch file, whose pickle declares them."""
+    if file.read(len(_OLD_TORCH)) == _OLD_TORCH:
+        raise UserInputError(
+            f"The file {path} has the format of PyTorch before 1.6. Convert it with PyTorch: "
+            f"torch.save(torch.load(path, weights_only=True), path)"
         )
-    return tensors
-
-
-def _read_torch_archive(
-    path: PathLike, file: io.BufferedReader
-) -> tuple[dict[str, TorchTensor], dict[str, tuple[int, int]], str]:
-    """The tensors that an archive's pickle declares, its storages' places, the order of bytes."""
     members = _members(path, file)
     folders = [folder for folder, _, name in (n.partition("/") for n in members) if name == PICKLE]
     if len(folders) != 1:
         raise ValueError(f"it has {len(folders)} entries {PICKLE}, not one")
     (folder,) = folders
-    content = _read_member(file, members[f"{folder}/{PICKLE}"])
     order = "<"
     if f"{folder}/byteorder" in members:
         order = _BYTE_ORDERS[_read_member(file, members[f"{folder}/byteorder"])]
-    data = f"{folder}/data/"
-    storages = {
-        name.removeprefix(data): (member.start, member.size)
-        for name, member in members.items()
-        if name.startswith(data)
-    }
-    return read_state_dict(content), storages, order
+    tensors = {}
+    for name, tensor in read_state_dict(_read_member(file, members[f"{folder}/{PICKLE}"])).items():
+        storage = tensor.storage
+        member = members.get(f"{folder}/data/{storage.key}")
+        if member is None or storage.size * storage.item_size > member.size:
+            raise ValueError(f"the tensor `{name}` has a storage that is not there or too small")
+        start = member.start + tensor.offset * storage.item_size
+        end = member.start + storage.size * storage.item_size
+        tensors[name] = _stored(
+            name, storage.dtype, tensor.shape, tensor.strides, start, end, order
+        )
+    return tensors
 
 
 def _find_in_npz(path: PathLike, file: io.BufferedReader) -> dict[str, _Stored]:
@@ -270,8 +254,8 @@ def _members(path: PathLike, file: io.BufferedReader) -> dict[str, _Member]:
 
 def _read_member(file: io.BufferedReader, member: _Member) -> bytes:
     """The content of a small entry. PyTorch may leave checksums out, so none is compared."""
-    if member.size > MOST_BYTES:
-        raise ValueError(f"an entry of it has {member.size:,} bytes, more than a pickle needs")
+    if member.size > MOST_PICKLE_BYTES:
+        raise ValueError(f"its pickle has {member.size:,} bytes, more than {MOST_PICKLE_BYTES:,}")
     file.seek(member.start)
     return file.read(member.size)
 

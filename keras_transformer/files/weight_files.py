@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.ordinary_files import open_ordinary
+from keras_transformer.files.input_files import open_ordinary
 from keras_transformer.types import PathLike, Tensor
 
 # What h5py raises for a damaged file; most of HDF5's own errors are OSErrors and RuntimeErrors.

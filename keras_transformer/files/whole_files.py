@@ -1,11 +1,6 @@
-"""Files and directories that appear whole or not at all.
-
-They are written beside their name, synced to disk and renamed.
-"""
+"""Files that appear whole or not at all: written beside their name, synced to disk and renamed."""
 
 import contextlib
-import errno
-import fcntl
 import hashlib
 import io
 import json
@@ -13,13 +8,12 @@ import os
 import re
 import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
 from keras_transformer.errors import CannotWrite
-from keras_transformer.files.ordinary_files import open_ordinary
+from keras_transformer.files.input_files import open_ordinary
 from keras_transformer.types import PathLike
 
 # Gets the complete file under its temporary name, e.g. to record its checksum.
@@ -28,7 +22,6 @@ BeforeRename: TypeAlias = Callable[[Path], None]
 PARTIAL = ".partial-"
 # What a killed process may leave behind. Unfinished translations, `.partial-NAME`, are kept.
 _LEFT_OVER = re.compile(r"\.partial-[0-9a-f]{32}|\.candidate-.*\.weights\.h5")
-PARTIAL_DIRECTORY = f"{PARTIAL}directory-"
 
 
 @contextlib.contextmanager
@@ -69,137 +62,6 @@ def whole_file(
 def _new_name(directory: Path) -> Path:
     """A random name for an exclusively made file."""
     return directory / f"{PARTIAL}{secrets.token_hex(16)}"
-
-
-def write_directory(
-    parent: PathLike, choose_name: Callable[[], str], write: Callable[[Path], object]
-) -> Path:
-    """Write a directory that appears whole and replaces at most an empty one; returns its path.
-
-    The leftovers of killed processes in `parent` are removed; what others are writing stays.
-    `write` fills an empty directory. `choose_name` is called before anything is written, and again
-    whenever another process takes the name first; it may raise.
-
-    Example:
-        >>> parent = tempfile.mkdtemp()
-        >>> def write(directory):
-        ...     write_text(directory / "README.md", "A model")
-        >>> [path.name for path in write_directory(parent, lambda: "en_de", write).iterdir()]
-        ['README.md']
-    """
-    parent = Path(parent)
-    name = choose_name()
-    with writing(parent / name):
-        parent.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(parent)
-        with _partial_directory(parent) as partial:
-            try:
-                write(partial)
-            except CannotWrite as error:  # names the partial directory, which is about to go
-                message = str(error).replace(str(partial), str(parent / name))
-                raise CannotWrite(message) from error
-            for path in [*partial.rglob("*"), partial]:
-                sync(path)
-            while not _take_name(partial, parent / name):
-                taken, name = name, choose_name()
-                if name == taken:
-                    raise CannotWrite(f"Cannot write {parent / name}: something is there.")
-        with contextlib.suppress(OSError):  # not every file system syncs directories
-            sync(parent)
-    return parent / name
-
-
-@contextlib.contextmanager
-def scratch_directory(parent: PathLike) -> Iterator[Path]:
-    """Make an empty directory in `parent` that is removed after the block.
-
-    The leftovers of killed processes in `parent` are removed; what others are writing stays.
-    """
-    parent = Path(parent)
-    with contextlib.ExitStack() as stack:
-        with writing(parent):
-            parent.mkdir(parents=True, exist_ok=True)
-            _remove_abandoned(parent)
-            path = stack.enter_context(_partial_directory(parent))
-        yield path
-
-
-@contextlib.contextmanager
-def set_aside(path: PathLike) -> Iterator[None]:
-    """Free the name of a directory for the block, which writes a new one.
-
-    What was there is removed after the block; if the block fails, it gets its name back.
-    """
-    path = Path(path)
-    if not path.exists():
-        yield
-        return
-    aside = path.with_name(f"{PARTIAL_DIRECTORY}{secrets.token_hex(8)}")
-    with writing(path):
-        descriptor = _hold(path)
-    try:
-        with writing(path):
-            os.rename(path, aside)
-        try:
-            yield
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.rename(aside, path)
-            raise
-        shutil.rmtree(aside, ignore_errors=True)
-    finally:
-        os.close(descriptor)
-
-
-def _take_name(partial: Path, path: Path) -> bool:
-    """Rename a directory, unless a file or a directory with anything in it has that name."""
-    try:
-        os.rename(partial, path)
-    except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            return False
-        raise
-    return True
-
-
-@contextlib.contextmanager
-def _partial_directory(parent: Path) -> Iterator[Path]:
-    """Make an empty directory that `_remove_abandoned` leaves alone; removed unless renamed."""
-    while True:
-        partial = Path(tempfile.mkdtemp(prefix=PARTIAL_DIRECTORY, dir=parent))
-        try:
-            descriptor = _hold(partial)
-        except FileNotFoundError:  # another process took it for abandoned: it was not locked yet
-            continue
-        if partial.is_dir():
-            break
-        os.close(descriptor)
-    try:
-        partial.chmod(0o755)  # not a temporary directory's: servers run as other users
-        yield partial
-    finally:
-        os.close(descriptor)
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _hold(path: Path) -> int:
-    """Open and lock a directory, so that `_remove_abandoned` leaves it; returns the descriptor."""
-    descriptor = os.open(path, os.O_RDONLY)
-    with contextlib.suppress(OSError):  # not every file system has locks
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # until the process ends, however it ends
-    return descriptor
-
-
-def _remove_abandoned(parent: Path) -> None:
-    """Remove the partial directories in `parent` whose processes have ended."""
-    for path in parent.glob(f"{PARTIAL_DIRECTORY}*"):
-        with contextlib.suppress(OSError):  # another one is faster, or the file system lacks locks
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path, ignore_errors=True)
-            finally:
-                os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -13,12 +13,11 @@ from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.decoding.alpha_sweep import check_alphas
 from keras_transformer.decoding.sampling import check_sampling
 from keras_transformer.errors import UserInputError
+from keras_transformer.formats.marian.reader import import_marian
+from keras_transformer.formats.presets import preset_folder, save_preset
 from keras_transformer.inference.ensemble_loading import Origin, load_ensemble
 from keras_transformer.inference.row_generator import RowGenerator, default_batch_size
 from keras_transformer.inference.sentence_translator import SentenceTranslator, joined
-from keras_transformer.interop.marian_import import import_marian
-from keras_transformer.interop.preset_folders import preset_folder
-from keras_transformer.interop.presets import save_preset
 from keras_transformer.models import Transformer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import (

@@ -1,6 +1,6 @@
 """Models of other toolkits, Marian's and Hugging Face's, and presets of this package's own."""
 
-from keras_transformer.interop.marian_import import (
+from keras_transformer.formats.marian.reader import (
     ImportedModel,
     import_marian,
     import_marian_run,

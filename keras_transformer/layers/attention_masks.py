@@ -6,18 +6,7 @@ from keras import ops
 
 from keras_transformer.types import Shape, Tensor
 
-
-def padding_mask(ids: Tensor, padding_id: int) -> Tensor:
-    """Mask of the real tokens.
-
-    Args:
-        ids: integer tensor (batch, length).
-        padding_id: the id that fills rows up.
-
-    Returns:
-        Boolean tensor (batch, 1, length), for any number of query positions.
-    """
-    return ops.expand_dims(ops.not_equal(ids, padding_id), 1)
+MASKED_LOGIT = -1e9  # finite: a fully masked row becomes uniform instead of NaN
 
 
 def causal_mask(target_length: Tensor, source_length: Tensor = None) -> Tensor:

@@ -12,10 +12,9 @@ from keras_transformer.argument_checks import (
     known_width,
     python_number,
 )
-from keras_transformer.layers.bases.kernel_layer import KernelLayer
 from keras_transformer.layers.dense import Dense
 from keras_transformer.layers.dropout import Dropout
-from keras_transformer.layers.initialization import SideBySide
+from keras_transformer.layers.kernel_layer import KernelLayer, SideBySide
 from keras_transformer.types import Shape, Tensor
 
 

@@ -1,6 +1,9 @@
 """Multi-head attention. Axes: batch, heads, target, source, dim, beams, length (of a cache)."""
 
 import functools
+import itertools
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -17,18 +20,8 @@ from keras_transformer.argument_checks import (
     known_width,
     python_number,
 )
-from keras_transformer.layers.attention.scaled_dot_product import FUSED_LENGTH, fused_attention
-from keras_transformer.layers.attention.stepwise_attention import (
-    SELF_ATTENTION,
-    StepwiseAttention,
-    kind_of,
-)
-from keras_transformer.layers.attention.windowed_attention import (
-    Window,
-    attend_in_blocks,
-    masked_logits,
-)
 from keras_transformer.layers.attention_masks import (
+    MASKED_LOGIT,
     all_of,
     as_attention_mask,
     as_row_mask,
@@ -37,12 +30,24 @@ from keras_transformer.layers.attention_masks import (
     for_every_head,
     mask_axes,
 )
+from keras_transformer.layers.dense import Dense, sizes
 from keras_transformer.layers.dropout import Dropout
+from keras_transformer.layers.kernel_layer import KernelLayer, SideBySide
+from keras_transformer.layers.key_value_cache import KeyValueCache, start_history
+from keras_transformer.layers.positions import positions_in_attention
+from keras_transformer.layers.windowed_attention import Window, attend_in_blocks, masked_logits
 from keras_transformer.types import Shape, Tensor
+
+# Fused attention pays from about here on: XLA's own rewriter asked for more than 512 positions
+# (openxla/xla#5910), and kernels that work on blocks of 128 lose on sentences.
+FUSED_LENGTH = 512
+SELF_ATTENTION = "self-attention, without `value`"
+TO_VALUE = "attention to `value`"
+TO_VALUE_BY_KEY = "attention to `value` with a `key` of its own"
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class MultiHeadAttention(StepwiseAttention):
+class MultiHeadAttention(KernelLayer):
     """Scaled dot-product attention in several heads.
 
     Self-attention (no `value`) projects queries, keys and values with one fused matrix, attention
@@ -65,6 +70,9 @@ class MultiHeadAttention(StepwiseAttention):
     has an `attention_mask` with a row for each position, or is for a sequence that is hardly longer
     than the window. A row whose window is all masked is uniform over its window.
 
+    With `positions="rotary"` self-attention knows where tokens stand: it turns queries and keys by
+    angles that grow with the position. Nothing is added to the tokens' vectors then.
+
     Args:
         num_heads: number of heads.
         key_dim: size of a head's queries and keys, free of the input's size.
@@ -73,6 +81,8 @@ class MultiHeadAttention(StepwiseAttention):
         use_bias: whether the projections have biases (the paper's have none).
         attention_window: number of positions that a position sees, itself counted, odd; for
             self-attention. None: all.
+        positions: kind of the positions that act in self-attention: "rotary", or one of your own
+            (see `keras_transformer.layers.positions.PositionsInAttention`). None: none.
         kernel_initializer: initializer of the projections' matrices.
         bias_initializer: initializer of their biases.
         kernel_regularizer, bias_regularizer: regularizers of the projections, as of
@@ -117,7 +127,8 @@ class MultiHeadAttention(StepwiseAttention):
         >>> tuple(layer(np.ones((1, 5, 8), "float32")).shape)
         (1, 5, 8)
 
-    Reference: Vaswani et al. (2017), section 3.2.
+    Reference: Vaswani et al. (2017), section 3.2; Su et al., "RoFormer: Enhanced Transformer with
+        Rotary Position Embedding", 2021.
     """
 
     def __init__(
@@ -129,6 +140,7 @@ class MultiHeadAttention(StepwiseAttention):
         dropout: float = 0.0,
         use_bias: bool = False,
         attention_window: int | None = None,
+        positions: str | None = None,
         kernel_initializer: Any = "glorot_uniform",
         bias_initializer: Any = "zeros",
         kernel_regularizer: Any = None,
@@ -157,28 +169,33 @@ class MultiHeadAttention(StepwiseAttention):
         check_window("attention_window", attention_window)
         check_positive_number("initial_gain", initial_gain)
         check_seed("seed", seed)
+        self._kind = positions_in_attention(positions)
+        if self._kind is not None:
+            self._kind.check_heads(num_heads, key_dim)
         self.num_heads = python_number(num_heads)
         self.key_dim = python_number(key_dim)
         self.value_dim = python_number(value_dim)
         self.dropout = python_number(dropout)
         self.use_bias = use_bias
         self.attention_window = python_number(attention_window)
+        self.positions = positions
         self.initial_gain = python_number(initial_gain)
         self.seed = python_number(seed)
         self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
-        self.projections = {}
+        self.projections: dict[str, Projection] = {}
 
     def build(
         self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
     ) -> None:
         hidden_dim = known_width("query", query_shape)
         key_width, value_width = self.num_heads * self.key_dim, self.num_heads * self.value_dim
-        self.built_for = kind_of(value_shape, key_shape)
-        if self.attention_window is not None and self.built_for != SELF_ATTENTION:
-            raise ValueError(
-                "`attention_window` must be None for attention to `value`. Received: "
-                f"attention_window={self.attention_window}"
-            )
+        self.built_for = _kind_of(value_shape, key_shape)
+        for name in ("attention_window", "positions"):
+            if getattr(self, name) is not None and self.built_for != SELF_ATTENTION:
+                raise ValueError(
+                    f"`{name}` must be None for attention to `value`. Received: "
+                    f"{name}={getattr(self, name)!r}"
+                )
         gain = self.initial_gain
         if value_shape is None:
             widths = (key_width, key_width, value_width)
@@ -227,81 +244,34 @@ class MultiHeadAttention(StepwiseAttention):
             as_source_mask("key_mask", key_mask, source.shape),
         )
         pairs = as_attention_mask("attention_mask", attention_mask, shape)
+        lengths = ops.shape(query)[1], ops.shape(source)[1]
+        query, key, value = self._project_inputs(query, value, key)
+        if self._kind is not None:
+            positions = ops.arange(lengths[0])
+            query, key = (self._kind.transform(vectors, positions) for vectors in (query, key))
+        inside, logit = None, MASKED_LOGIT
         if self.attention_window is not None:
             window = Window.of(self.attention_window, is_causal=use_causal_mask)
-            output, scores = self._attend_to_window(
-                query, window, columns, pairs, rows, training, return_attention_scores
-            )
-            return (output, scores) if return_attention_scores else output
-        causal = None
-        if use_causal_mask:
-            causal = for_every_head(causal_mask(ops.shape(query)[1], ops.shape(source)[1]))
-        allowed = all_of(columns, pairs, rows, causal)
-        query, key, value = self._project_inputs(query, value, key)
-        if not return_attention_scores and self._can_fuse(query, key, training):
-            context = fused_attention(query, key, value, allowed)
-            return self.projections["output"](self._merge_heads(context))
-        output, scores = self._attend_projected(query, key, value, allowed, training)
+            if pairs is not None and pairs.shape[2] == 1 and pairs.shape[3] != 1:
+                columns, pairs = all_of(columns, pairs), None
+            needs_pairs = return_attention_scores or pairs is not None
+            if not needs_pairs and window.pays_in_blocks(lengths[0]):
+                attend = functools.partial(self._attend, training=training)
+                context = attend_in_blocks(
+                    query, key, value, window, columns, rows, attend, self._bias
+                )
+                return self._merge_heads(context)
+            inside = for_every_head(window.band(lengths[0]))
+            logit = masked_logits(inside)
+        elif use_causal_mask:
+            inside = for_every_head(causal_mask(*lengths))
+        allowed = all_of(columns, pairs, rows, inside)
+        bias = None if self._kind is None else self._bias(positions, positions)
+        if bias is None and not return_attention_scores and self._can_fuse(query, key, training):
+            return self._merge_heads(fused_attention(query, key, value, allowed))
+        context, scores = self._attend(query, key, value, allowed, logit, bias, training)
+        output = self._merge_heads(context)
         return (output, scores) if return_attention_scores else output
-
-    def _attend_to_window(
-        self,
-        query: Tensor,
-        window: Window,
-        columns: Tensor,
-        pairs: Tensor,
-        rows: Tensor,
-        training: bool | None,
-        needs_scores: bool,
-    ) -> tuple[Tensor, Tensor]:
-        """Self-attention to a window: the output, and the weights if they are needed.
-
-        Args:
-            query: tensor (batch, length, hidden_dim).
-            window: the `Window`.
-            columns, pairs, rows: masks (batch, 1, 1, length), (batch, heads or 1, length or 1,
-                length) and (batch, 1, length, 1), or None.
-            training: whether dropout is active.
-            needs_scores: whether the weights are needed.
-        """
-        if pairs is not None and pairs.shape[2] == 1 and pairs.shape[3] != 1:
-            columns, pairs = all_of(columns, pairs), None
-        length = ops.shape(query)[1]
-        query, key, value = self._project_inputs(query)
-        if needs_scores or pairs is not None or not window.pays_in_blocks(length):
-            band = for_every_head(window.band(length))
-            return self._attend_projected(
-                query,
-                key,
-                value,
-                all_of(band, columns, pairs, rows),
-                training,
-                masked_logits(band),
-            )
-
-        attend = functools.partial(self._attend, training=training)
-        context = attend_in_blocks(query, key, value, window, columns, rows, attend)
-        return self.projections["output"](self._merge_heads(context)), None
-
-    def _scores_shape(self, query: Tensor, value: Tensor, key: Tensor) -> Shape:
-        """Shape (batch, heads, target, source) of the attention; checks the arguments."""
-        self._check_built_for(kind_of(value, key))
-        for name, tensor in (("query", query), ("value", value), ("key", key)):
-            if tensor is not None:
-                check_vectors(name, tensor.shape)
-        source = query if value is None else value
-        return query.shape[0], self.num_heads, query.shape[1], source.shape[1]
-
-    def _can_fuse(self, query: Tensor, key: Tensor, training: bool | None) -> bool:
-        lengths = query.shape[-2], key.shape[-2]
-        return (
-            keras.config.is_flash_attention_enabled() is not False
-            and self.key_dim == self.value_dim
-            and (self.dropout == 0 or training is False)
-            # Others are lengths that only the run knows. cuDNN's gradients need even ones.
-            and all(isinstance(length, int) for length in lengths)
-            and all(length >= FUSED_LENGTH and length % 2 == 0 for length in lengths)
-        )
 
     def compute_output_shape(
         self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
@@ -332,6 +302,299 @@ class MultiHeadAttention(StepwiseAttention):
             "dropout": self.dropout,
             "use_bias": self.use_bias,
             "attention_window": self.attention_window,
+            "positions": self.positions,
             "initial_gain": self.initial_gain,
             "seed": self.seed,
         }
+
+    def project_memory(self, value: Tensor, key: Tensor = None) -> tuple[Tensor, Tensor]:
+        """Keys and values of a sequence to attend to, computed once and used at every step.
+
+        Args:
+            value: tensor (batch, source_length, memory_dim).
+            key: tensor that the keys are made of, if the layer was built with one.
+
+        Returns:
+            keys: tensor (batch, num_heads, source_length, key_dim).
+            values: tensor (batch, num_heads, source_length, value_dim).
+        """
+        self._check_built_for(_kind_of(value, key))
+        if key is None:
+            return self._split_heads(
+                self.projections["key_value"](value), self.key_dim, self.value_dim
+            )
+        return (
+            *self._split_heads(self.projections["key"](key), self.key_dim),
+            *self._split_heads(self.projections["value"](value), self.value_dim),
+        )
+
+    def attend_memory(
+        self, query: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor = None
+    ) -> Tensor:
+        """Attention of some positions (or beams) to projected memory, for stepwise decoding.
+
+        Args:
+            query: tensor (batch, beams, hidden_dim).
+            memory: keys and values that `project_memory` returned; shared by all beams.
+            mask: boolean tensor (batch, source_length) or (batch, beams, source_length), or None.
+
+        Returns:
+            Tensor (batch, beams, hidden_dim).
+        """
+        (query,) = self._split_heads(self.projections["query"](query), self.key_dim)
+        context, _ = self._attend(query, *memory, as_attention_mask("mask", mask))
+        return self._merge_heads(context)
+
+    def start_cache(
+        self, batch_size: Tensor, beam_size: Tensor, length: Tensor, *, grows: bool = False
+    ) -> KeyValueCache:
+        """An empty cache for `step`.
+
+        Args:
+            batch_size, beam_size, length: ints or scalar tensors; `length` is the number of
+                positions there is room for.
+            grows: whether the cache grows with every step instead, from `length` 0.
+
+        Returns:
+            The `KeyValueCache` of keys (batch, num_heads, length, beams, key_dim) and of values
+            (batch, num_heads, length, beams, value_dim).
+        """
+        shape = (batch_size, self.num_heads, beam_size)
+        keys, values = (
+            start_history((*shape, dim), length, self.compute_dtype, grows=grows)
+            for dim in (self.key_dim, self.value_dim)
+        )
+        return KeyValueCache(keys, values)
+
+    def step(
+        self, query: Tensor, cache: KeyValueCache, index: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, KeyValueCache]:
+        """Causal self-attention of one position of every beam.
+
+        Args:
+            query: tensor (batch, beams, hidden_dim), the inputs at position `index`.
+            cache: keys and values of the positions before, as from `start_cache`; or as from
+                `start_cache(batch * beams, 1)`, where no beam attends to what another has written.
+            index: scalar integer tensor, counted from 0.
+            mask: boolean tensor (batch, beams, length * beams) of the cache's entries, from
+                `ancestor_mask`; None: a beam attends to what it has written itself.
+
+        Returns:
+            output: tensor (batch, beams, hidden_dim).
+            cache: the given one with position `index` written. With `attention_window` one that
+                grows keeps that many positions.
+        """
+        self._check_built_for(SELF_ATTENTION)
+        rows, _, _, beams, _ = ops.shape(cache.keys.values)
+        inputs = query
+        if query.shape[1] is None or query.shape[1] != beams:  # rows of their own
+            inputs = ops.reshape(query, (rows, beams, query.shape[-1]))
+        new_query, key, value = self._project_inputs(inputs)  # (rows, heads, beams, dim)
+        kind, window, position = self._kind, self.attention_window, ops.reshape(index, (1,))
+        if kind is not None:
+            new_query, key = (kind.transform(vectors, position) for vectors in (new_query, key))
+        cache = cache.write(key, value, index)
+        bias = None if kind is None else self._bias(position, cache.positions(index, window))
+        cache, keys, values, mask = cache.read(index, mask, window)
+        context, _ = self._attend(new_query, keys, values, for_every_head(mask), bias=bias)
+        return ops.reshape(self._merge_heads(context), sizes(query)), cache
+
+    def save_own_variables(self, store: Any) -> None:
+        """Write the weights of all projections in a row, as the files of all versions have them."""
+        values = [v for projection in self.projections.values() for v in _saved_values(projection)]
+        for number, value in enumerate(values):
+            store[str(number)] = value
+
+    def load_own_variables(self, store: Any) -> None:
+        """Load what `save_own_variables` wrote."""
+        numbers = iter(range(len(store.keys())))
+        parts = [
+            {str(i): store[str(next(numbers))] for i in range(len(_saved_values(projection)))}
+            for projection in self.projections.values()
+        ]
+        if next(numbers, None) is not None:
+            raise ValueError(
+                f"The weights of `{self.name}` must be {sum(map(len, parts))}. "
+                f"Received: {len(store.keys())}"
+            )
+        for projection, values in zip(self.projections.values(), parts, strict=True):
+            Dense.load_own_variables(projection, values)
+
+    def _add_projection(
+        self,
+        name: str,
+        input_width: int,
+        output_widths: Sequence[int],
+        gains: Sequence[float] | None = None,
+    ) -> None:
+        projection = Projection(
+            sum(output_widths),
+            use_bias=self.use_bias,
+            **self.kernel_options()
+            | {
+                "kernel_initializer": SideBySide(self.kernel_initializer, output_widths, gains),
+                "bias_initializer": SideBySide(self.bias_initializer, output_widths),
+            },
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        projection.build((None, input_width))
+        projection.kernel.side_by_side = tuple(output_widths)  # for `optimizers.Muon`
+        self.projections[name] = projection
+
+    def _scores_shape(self, query: Tensor, value: Tensor, key: Tensor) -> Shape:
+        """Shape (batch, heads, target, source) of the attention; checks the arguments."""
+        self._check_built_for(_kind_of(value, key))
+        for name, tensor in (("query", query), ("value", value), ("key", key)):
+            if tensor is not None:
+                check_vectors(name, tensor.shape)
+        source = query if value is None else value
+        return query.shape[0], self.num_heads, query.shape[1], source.shape[1]
+
+    def _can_fuse(self, query: Tensor, key: Tensor, training: bool | None) -> bool:
+        lengths = query.shape[-2], key.shape[-2]
+        return (
+            keras.config.is_flash_attention_enabled() is not False
+            and self.attention_window is None
+            and self.key_dim == self.value_dim
+            and (self.dropout == 0 or training is False)
+            # Others are lengths that only the run knows. cuDNN's gradients need even ones.
+            and all(isinstance(length, int) for length in lengths)
+            and all(length >= FUSED_LENGTH and length % 2 == 0 for length in lengths)
+        )
+
+    def _check_built_for(self, kind: str) -> None:
+        if self.built and kind != self.built_for:
+            raise ValueError(
+                f"`{self.name}` was built for {self.built_for}, and keeps to it. "
+                f"Received: a call for {kind}"
+            )
+
+    def _project_inputs(
+        self, query: Tensor, value: Tensor = None, key: Tensor = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values (..., heads, length, dim) of the call arguments."""
+        if value is not None:
+            queries = self._split_heads(self.projections["query"](query), self.key_dim)
+            return (*queries, *self.project_memory(value, key))
+        projected = self.projections["query_key_value"](query)
+        return self._split_heads(projected, self.key_dim, self.key_dim, self.value_dim)
+
+    def _bias(self, targets: Tensor, sources: Tensor) -> Tensor | None:
+        """What is added to the logits, (heads, target, source), or None, for these positions."""
+        return self._kind and self._kind.bias(self.num_heads, targets, sources)
+
+    def _split_heads(self, projected: Tensor, *dims: int) -> tuple[Tensor, ...]:
+        """(..., length, heads * (dim + ...)) to (..., heads, length, dim), one for each dim."""
+        ends = [self.num_heads * end for end in itertools.accumulate(dims)]
+        parts = ops.split(projected, ends[:-1], axis=-1) if len(dims) > 1 else [projected]
+        *leading, length, _ = sizes(projected)
+        is_single = projected.shape[-2] == 1  # then nothing changes places
+        axes = (self.num_heads, length) if is_single else (length, self.num_heads)
+        heads = [
+            ops.reshape(part, (*leading, *axes, dim)) for part, dim in zip(parts, dims, strict=True)
+        ]
+        return tuple(heads if is_single else [ops.swapaxes(part, -3, -2) for part in heads])
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor,
+        masked_logits: Tensor = MASKED_LOGIT,
+        bias: Tensor | None = None,
+        training: bool | None = False,
+    ) -> tuple[Tensor, Tensor]:
+        """Attended values (..., target, dim) and weights (..., target, source) of every head."""
+        scores = attention_weights(query, key, mask, masked_logits, bias)
+        weights = self.dropout_layer(ops.cast(scores, value.dtype), training=training)
+        return ops.matmul(weights, value), scores
+
+    def _merge_heads(self, context: Tensor) -> Tensor:
+        """The layer's output (..., target, hidden_dim) of the attended values of every head."""
+        outputs = context if context.shape[-2] == 1 else ops.swapaxes(context, -3, -2)
+        *leading, heads, length, _ = sizes(context)
+        outputs = ops.reshape(outputs, (*leading, length, heads * self.value_dim))
+        return self.projections["output"](outputs)
+
+
+def attention_weights(
+    query: Tensor,
+    key: Tensor,
+    mask: Tensor,
+    masked_logits: Tensor = MASKED_LOGIT,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """Softmax of the scaled products of queries and keys, in float32.
+
+    Args:
+        query: tensor (..., target, dim).
+        key: tensor (..., source, dim).
+        mask: boolean tensor that broadcasts to (..., target, source), or None.
+        masked_logits: what stands in place of the masked logits; a number, or a tensor that
+            broadcasts to (..., target, source).
+        bias: float32 tensor that broadcasts to (..., target, source), added to the logits, or None.
+
+    Returns:
+        float32 tensor (..., target, source); every row sums to 1.
+
+    Reference: Vaswani et al. (2017), equation 1.
+    """
+    scale = 1.0 / math.sqrt(query.shape[-1])
+    logits = ops.matmul(query * ops.cast(scale, query.dtype), ops.swapaxes(key, -1, -2))
+    logits = ops.cast(logits, "float32")  # (..., target, source)
+    if bias is not None:
+        logits = logits + bias
+    if mask is not None:
+        logits = ops.where(mask, logits, ops.cast(masked_logits, "float32"))
+    if logits.shape[-1] == 1:
+        return ops.ones_like(logits)  # what softmax gives, without Keras's warning
+    return ops.softmax(logits, axis=-1)
+
+
+def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    """The attended values by Keras's own operation, which takes a fused kernel where there is one.
+
+    Args:
+        query: tensor (batch, heads, target, dim).
+        key: tensor (batch, heads, source, dim).
+        value: tensor (batch, heads, source, dim).
+        mask: boolean tensor that broadcasts to (batch, 1, target, source), or None. A row without
+            any True may attend to everything: kernels overflow there, and nobody reads the result.
+
+    Returns:
+        Tensor (batch, heads, target, dim).
+    """
+    if mask is not None:
+        mask = ops.logical_or(mask, ops.logical_not(ops.any(mask, axis=-1, keepdims=True)))
+        # cuDNN does not broadcast these two axes (jax-ml/jax#28974).
+        mask = ops.logical_and(mask, ops.ones((query.shape[-2], key.shape[-2]), "bool"))
+    query, key, value = (ops.swapaxes(tensor, 1, 2) for tensor in (query, key, value))
+    return ops.swapaxes(ops.dot_product_attention(query, key, value, mask=mask), 1, 2)
+
+
+class Projection(Dense):
+    """A projection of attention, which saves and loads the weights."""
+
+    def save_own_variables(self, store: Any) -> None:
+        """Write nothing."""
+
+    def load_own_variables(self, store: Any) -> None:
+        """Read nothing."""
+
+
+def _saved_values(projection: Projection) -> list[Any]:
+    """What a file has of a projection; adapters of LoRA are merged."""
+    values: dict[str, Any] = {}
+    Dense.save_own_variables(projection, values)
+    return list(values.values())
+
+
+def _kind_of(value: Any, key: Any) -> str:
+    """What attention some call arguments, or their shapes, ask for."""
+    if value is None and key is not None:
+        raise ValueError("`value` must be given where `key` is. Received: `key` alone")
+    if value is None:
+        return SELF_ATTENTION
+    return TO_VALUE if key is None else TO_VALUE_BY_KEY

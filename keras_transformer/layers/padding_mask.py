@@ -3,9 +3,9 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_transformer.argument_checks import check_non_negative_int, python_number
-from keras_transformer.layers.attention_masks import padding_mask
 from keras_transformer.types import Shape, Tensor
 
 
@@ -39,7 +39,7 @@ class PaddingMask(keras.layers.Layer):
         self.padding_id = python_number(padding_id)
 
     def call(self, ids: Tensor) -> Tensor:
-        return padding_mask(ids, self.padding_id)
+        return ops.expand_dims(ops.not_equal(ids, self.padding_id), 1)
 
     def compute_output_shape(self, ids_shape: Shape) -> Shape:
         return (ids_shape[0], 1, ids_shape[1])

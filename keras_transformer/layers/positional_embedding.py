@@ -14,12 +14,11 @@ from keras_transformer.argument_checks import (
     check_seed,
     python_number,
 )
-from keras_transformer.layers.bases.composite_layer import CompositeLayer, part_seeds
-from keras_transformer.layers.bias_addition import add_bias
+from keras_transformer.layers.composite_layer import CompositeLayer, part_seeds
+from keras_transformer.layers.dense import add_bias
 from keras_transformer.layers.dropout import Dropout
 from keras_transformer.layers.positions import positions_class
-from keras_transformer.layers.token_embedding import TokenEmbedding
-from keras_transformer.layers.token_ids import as_ids
+from keras_transformer.layers.token_embedding import TokenEmbedding, as_ids
 from keras_transformer.types import Shape, Tensor
 
 _MOST_TABLES = 1000
@@ -35,8 +34,10 @@ class PositionalEmbedding(CompositeLayer):
     Args:
         vocabulary_size: number of tokens.
         hidden_dim: size of a token's vector.
-        positions: kind of the positions: "sinusoidal" (for any length), "learned", "words", or one
-            of your own (see `keras_transformer.layers.positions.register_positions`). With "words"
+        positions: kind of the positions: "sinusoidal" (for any length), "learned", "words",
+            "rotary", or one of your own (see
+            `keras_transformer.layers.positions.register_positions`). With "rotary" nothing is added
+            here: the attention has the positions, as its argument of the same name. With "words"
             a token has the sinusoids of its word's number and a learned vector for its
             place in the word: where each word of a source gives one token of the target, as in
             parsing, equal words of both have equal numbers.
@@ -207,12 +208,14 @@ class PositionalEmbedding(CompositeLayer):
             return previous_mask
         return ops.not_equal(inputs, self.mask_id)
 
-    def _embed(self, ids: Tensor, position_vectors: Tensor, training: bool | None) -> Tensor:
+    def _embed(self, ids: Tensor, position_vectors: Tensor | None, training: bool | None) -> Tensor:
         vectors = self.token_embedding(ids) * ops.cast(
             math.sqrt(self.hidden_dim), self.compute_dtype
         )
         vectors = self.word_dropout_layer(vectors, training=training)
-        return self.dropout_layer(add_bias(vectors, position_vectors), training=training)
+        if position_vectors is not None:
+            vectors = add_bias(vectors, position_vectors)
+        return self.dropout_layer(vectors, training=training)
 
     def _check_shape(self, shape: Shape) -> None:
         if len(shape) != 2:

@@ -1,20 +1,23 @@
-"""Kinds of positions: what a `PositionalEmbedding` adds to its tokens.
+"""Kinds of positions: how a model knows where a token stands.
 
-A kind owns everything about it: its weights and their number, the arguments that it needs, the
-limit of length, and the vectors of whole sequences and of one step. One more kind is one more
-class here.
+There are two sorts. An additive kind is a subclass of `Positions`: a `PositionalEmbedding` adds its
+vectors to the tokens. A subclass of `PositionsInAttention` adds nothing there: every self-attention
+applies it to its queries and keys, or to the logits. A kind owns everything about it: its weights
+and their number, the arguments that it needs, the limit of length, and what it does to whole
+sequences and to one step of a search. So one more kind of either sort is one more class.
 """
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_transformer.argument_checks import check_one_of
-from keras_transformer.layers.bias_addition import add_bias
-from keras_transformer.layers.word_positions import WordCounter, WordPositions
+from keras_transformer.argument_checks import check_non_negative_int, check_one_of
+from keras_transformer.errors import UserInputError
+from keras_transformer.layers.dense import add_bias, precise_dtype
 from keras_transformer.types import Tensor
 
 # Places in a word that have a vector of their own; later ones share the last.
@@ -34,17 +37,20 @@ def sinusoidal_positions(positions: Tensor, hidden_dim: int) -> Tensor:
     Reference: Vaswani et al. (2017), section 3.5.
     """
     pairs = (hidden_dim + 1) // 2
-    frequencies = 10000.0 ** (-2.0 * np.arange(pairs) / hidden_dim)
-    angles = ops.expand_dims(ops.cast(positions, "float32"), -1) * ops.convert_to_tensor(
-        frequencies, dtype="float32"
-    )  # (..., pairs)
+    angles = _angles(positions, 10000.0 ** (-2.0 * np.arange(pairs) / hidden_dim))  # (..., pairs)
     waves = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # (..., pairs, 2)
     waves = ops.reshape(waves, (*ops.shape(positions), 2 * pairs))
     return waves[..., :hidden_dim]
 
 
+def _angles(positions: Tensor, frequencies: np.ndarray) -> Tensor:
+    """Products (..., pairs) of positions (...) and frequencies (pairs,), in float32."""
+    frequencies = ops.convert_to_tensor(frequencies, dtype="float32")
+    return ops.expand_dims(ops.cast(positions, "float32"), -1) * frequencies
+
+
 class Positions:
-    """Base class of the kinds, and a kind whose vectors depend on the number of a position alone.
+    """Base class of the kinds, and an additive kind whose vectors depend on the position alone.
 
     A subclass implements `at`, or both `vectors` and `step`.
 
@@ -88,6 +94,10 @@ class Positions:
             _refuse_word_starts(cls.name, word_starts)
 
     @classmethod
+    def check_heads(cls, num_heads: int, key_dim: int) -> None:
+        """Refuse sizes of the attention's heads that do not go with this kind."""
+
+    @classmethod
     def check_sides(
         cls,
         source_vocabulary_size: int | None,
@@ -124,7 +134,7 @@ class Positions:
         """Vectors (..., hidden_dim) of positions (...), integers counted from 0."""
         raise NotImplementedError
 
-    def vectors(self, ids: Tensor, table: int) -> Tensor:
+    def vectors(self, ids: Tensor, table: int) -> Tensor | None:
         """Vectors of whole sequences.
 
         Args:
@@ -132,7 +142,7 @@ class Positions:
             table: number of the learned table to take, of `num_tables`.
 
         Returns:
-            Float tensor (length, hidden_dim) or (batch, length, hidden_dim).
+            Float tensor (length, hidden_dim) or (batch, length, hidden_dim); None: nothing to add.
         """
         return self.at(ops.arange(ops.shape(ids)[1]), table)
 
@@ -140,7 +150,7 @@ class Positions:
         """What `step` carries from token to token, before the first: a nest of tensors `shape`."""
         return ()
 
-    def step(self, ids: Tensor, index: Tensor, cache: Any, table: int) -> tuple[Tensor, Any]:
+    def step(self, ids: Tensor, index: Tensor, cache: Any, table: int) -> tuple[Tensor | None, Any]:
         """Vectors of the tokens at one position.
 
         Args:
@@ -150,22 +160,63 @@ class Positions:
             table: number of the learned table to take.
 
         Returns:
-            vectors: tensor (1, hidden_dim) or (batch, beams, hidden_dim).
+            vectors: tensor (1, hidden_dim) or (batch, beams, hidden_dim); None: nothing to add.
             cache: the given one after this position.
         """
         return self.at(ops.reshape(index, (1,)), table), cache
+
+
+class PositionsInAttention(Positions):
+    """Base class of the kinds that act inside self-attention, where tokens get nothing added.
+
+    Positions count from 0 at the beginning of a sequence, padding included. Attention to a memory
+    knows no positions. A subclass implements `transform`, `bias`, or both.
+    """
+
+    @classmethod
+    def transform(cls, vectors: Tensor, positions: Tensor) -> Tensor:
+        """Queries, or keys, with their positions in them.
+
+        Args:
+            vectors: tensor (..., length, key_dim), of any float dtype.
+            positions: integer tensor (length,); or (1,), if all vectors have the same position.
+
+        Returns:
+            Tensor of the shape and the dtype of `vectors`.
+        """
+        return vectors
+
+    @classmethod
+    def bias(cls, num_heads: int, targets: Tensor, sources: Tensor) -> Tensor | None:
+        """What is added to the logits of attention.
+
+        Args:
+            num_heads: number of heads.
+            targets, sources: integer tensors (target,) and (source,), positions of queries and of
+                keys, of which the distances alone may count: they may begin anywhere.
+
+        Returns:
+            float32 tensor (num_heads, target, source); None: nothing to add.
+        """
+        return None
+
+    def vectors(self, ids: Tensor, table: int) -> None:
+        return None
+
+    def step(self, ids: Tensor, index: Tensor, cache: Any, table: int) -> tuple[None, Any]:
+        return None, cache
 
 
 POSITIONS: dict[str, type[Positions]] = {}
 
 
 def register_positions(name: str) -> Callable[[type[Positions]], type[Positions]]:
-    """Decorator: makes a subclass of `Positions` known as `positions=name`.
+    """Decorator: makes a subclass of `Positions`, of either sort, known as `positions=name`.
 
     A program that loads a model with such positions registers them first.
 
     Args:
-        name: what `PositionalEmbedding` and the functions that build models take as `positions`.
+        name: what layers and the functions that build models take as `positions`.
 
     Returns:
         The decorator of the class.
@@ -204,6 +255,23 @@ def positions_class(name: str) -> type[Positions]:
     return POSITIONS[name]
 
 
+def positions_in_attention(name: str | None) -> type[PositionsInAttention] | None:
+    """The kind of this name, which acts inside attention; None of None.
+
+    Raises:
+        ValueError: an unknown name, or an additive kind.
+    """
+    if name is None:
+        return None
+    kind = positions_class(name)
+    if not issubclass(kind, PositionsInAttention):
+        raise ValueError(
+            "`positions` of attention must be None or a kind that acts inside it, such as "
+            f"'rotary'. Received: positions={name!r}"
+        )
+    return kind
+
+
 @register_positions("sinusoidal")
 class SinusoidalPositions(Positions):
     """Sines and cosines, computed in float32, for sequences of any length."""
@@ -232,6 +300,125 @@ class LearnedPositions(Positions):
 
     def at(self, positions: Tensor, table: int) -> Tensor:
         return ops.take(self.tables[table], positions, axis=0)
+
+
+@register_positions("rotary")
+class RotaryPositions(PositionsInAttention):
+    """Queries and keys are turned by angles that grow with the position, for any length.
+
+    Then the product of a query and a key depends on their distance, not on where they stand. A
+    head's vector has two halves, and components i and i + key_dim / 2 are the coordinates of a
+    point that turns by position / 10000^(2i / key_dim): the convention of KerasHub's
+    `RotaryEmbedding` and of Llama in Transformers. The paper takes neighboring components instead,
+    which is another order of the same. Angles and products are computed in float32.
+
+    Reference: Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021.
+    """
+
+    max_wavelength: ClassVar[float] = 10000.0
+
+    @classmethod
+    def check_heads(cls, num_heads: int, key_dim: int) -> None:
+        if key_dim % 2:
+            raise UserInputError(
+                f'`key_dim` must be even with `positions="{cls.name}"`. Received: key_dim={key_dim}'
+            )
+
+    @classmethod
+    def transform(cls, vectors: Tensor, positions: Tensor) -> Tensor:
+        dim = vectors.shape[-1]
+        angles = _angles(positions, cls.max_wavelength ** (-2.0 * np.arange(dim // 2) / dim))
+        dtype = precise_dtype(vectors)
+        cosines, sines = ops.cast(ops.cos(angles), dtype), ops.cast(ops.sin(angles), dtype)
+        first, second = ops.split(ops.cast(vectors, dtype), 2, axis=-1)  # (..., length, pairs)
+        turned = [first * cosines - second * sines, second * cosines + first * sines]
+        return ops.cast(ops.concatenate(turned, axis=-1), vectors.dtype)
+
+
+class WordPositions(NamedTuple):
+    """Where tokens are: two int32 tensors of the same shape.
+
+    Args:
+        words: number of the token's word, counted from 1; 0 before the first one.
+        places: place of the token in its word, counted from 0.
+    """
+
+    words: Tensor
+    places: Tensor
+
+
+class WordCounter:
+    """Counts words in sequences of ids, all at once or token by token.
+
+    Args:
+        vocabulary_size: number of tokens.
+        word_starts: ids that a word begins with, each less than `vocabulary_size`.
+
+    Raises:
+        ValueError: `word_starts` is empty, or an id is not in the vocabulary.
+
+    Example:
+        >>> counter = WordCounter(10, word_starts=[5, 6])
+        >>> positions = counter.positions(ops.convert_to_tensor([[5, 9, 9, 6, 2]]))
+        >>> print(*(ops.convert_to_numpy(numbers)[0] for numbers in positions))
+        [1 1 1 2 2] [0 1 2 0 1]
+    """
+
+    def __init__(self, vocabulary_size: int, word_starts: Sequence[int]) -> None:
+        for token in word_starts:
+            check_non_negative_int("word_starts", token)
+        if not len(word_starts) or max(word_starts) >= vocabulary_size:
+            raise ValueError(
+                "`word_starts` must be one or more ids less than `vocabulary_size`. "
+                f"Received: {list(word_starts)}, vocabulary_size={vocabulary_size}"
+            )
+        self._vocabulary_size = vocabulary_size
+        self._word_starts = list(word_starts)
+
+    def positions(self, ids: Tensor) -> WordPositions:
+        """Count in whole sequences.
+
+        Args:
+            ids: integer tensor (batch, length).
+
+        Returns:
+            `WordPositions` of (batch, length).
+        """
+        words = ops.cumsum(self._starts(ids), axis=1)
+        is_same_word = ops.equal(ops.expand_dims(words, 2), ops.expand_dims(words, 1))
+        order = ops.arange(ops.shape(ids)[1])
+        is_earlier = ops.expand_dims(order, 1) > ops.expand_dims(order, 0)  # (length, length)
+        places = ops.sum(ops.cast(ops.logical_and(is_same_word, is_earlier), "int32"), axis=2)
+        return WordPositions(words, places)
+
+    def start(self, shape: tuple[Any, ...]) -> WordPositions:
+        """The positions before the first token, tensors of `shape`."""
+        return WordPositions(ops.zeros(shape, dtype="int32"), ops.full(shape, -1, dtype="int32"))
+
+    def step(self, ids: Tensor, before: WordPositions) -> WordPositions:
+        """Count the next token of each sequence.
+
+        Args:
+            ids: integer tensor of any shape.
+            before: `WordPositions` of the tokens before, of that shape.
+
+        Returns:
+            `WordPositions` of that shape.
+        """
+        starts = self._starts(ids)
+        places = ops.where(starts > 0, 0, before.places + 1)
+        return WordPositions(before.words + starts, places)
+
+    @functools.cached_property
+    def _is_start(self) -> np.ndarray:
+        """By id; made when it is used, as a stranger's vocabulary may be larger than memory."""
+        is_start = np.zeros(self._vocabulary_size, bool)
+        is_start[self._word_starts] = True
+        return is_start
+
+    def _starts(self, ids: Tensor) -> Tensor:
+        """1 where a token begins a word, else 0: int32 of the shape of `ids`."""
+        return ops.cast(ops.take(self._is_start, ids, axis=0), "int32")
 
 
 @register_positions("words")

@@ -12,7 +12,7 @@ from keras_transformer.argument_checks import (
     check_seed,
     python_number,
 )
-from keras_transformer.layers.bases.composite_layer import CompositeLayer
+from keras_transformer.layers.composite_layer import CompositeLayer
 from keras_transformer.layers.dropout import Dropout
 from keras_transformer.types import Shape, Tensor
 

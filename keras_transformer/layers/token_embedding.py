@@ -5,9 +5,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.argument_checks import check_bool, check_positive_int, python_number
-from keras_transformer.layers.matrix_products import times_matrix
-from keras_transformer.layers.token_ids import as_ids
+from keras_transformer.argument_checks import (
+    check_bool,
+    check_positive_int,
+    known_values,
+    python_number,
+)
+from keras_transformer.layers.dense import times_matrix
 from keras_transformer.types import Shape, Tensor
 
 
@@ -212,3 +216,33 @@ _FIXED = (
     "reverse_dtype",
     "logit_soft_cap",
 )
+
+
+def as_ids(inputs: Tensor, vocabulary_size: int) -> Tensor:
+    """Ids as int32, as `keras.layers.Embedding` takes them.
+
+    Args:
+        inputs: tensor of any real type and any shape.
+        vocabulary_size: number of tokens.
+
+    Returns:
+        int32 tensor.
+
+    Raises:
+        ValueError: an id is not a whole number, or is outside of the vocabulary. That is checked
+            where the values are known: in a compiled function, ids are as those of Keras's layer.
+    """
+    values = known_values(inputs)
+    if values is not None and values.size:
+        least, most = values.min(), values.max()
+        if not (least >= 0 and most < vocabulary_size):  # nor is NaN
+            wrong = most if least >= 0 else least
+            raise ValueError(
+                f"`inputs` must be ids from 0 to {vocabulary_size - 1}, the vocabulary's. "
+                f"Received: id {wrong}"
+            )
+        if values.dtype.kind not in "iub" and (values % 1).any():
+            raise ValueError(
+                f"`inputs` must be ids, whole numbers. Received: {values[values % 1 != 0][0]}"
+            )
+    return ops.cast(inputs, "int32")

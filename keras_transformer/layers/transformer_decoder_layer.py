@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from keras_transformer.layers.attention_masks import as_attention_mask, mask_axes
-from keras_transformer.layers.bases.transformer_layer import TransformerLayer
+from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.types import Shape, Tensor
 
 
@@ -40,6 +40,8 @@ class TransformerDecoderLayer(TransformerLayer):
         use_bias: whether the attention's projections have biases.
         attention_window: number of positions that a position sees in the self-attention, itself
             counted, odd, as of `MultiHeadAttention`; None: all.
+        positions: kind of the positions that act in the self-attention, such as "rotary", as of
+            `MultiHeadAttention`; None: none.
         residual_scale: factor of each sub-layer's inputs in the sum with its outputs.
         initial_gain: factor of the initial matrices of the feed-forward network and, in attentions,
             of the values and of the output. DeepNorm sets both, see `ResidualBlock`.
@@ -90,13 +92,13 @@ class TransformerDecoderLayer(TransformerLayer):
     """
 
     def build(self, inputs_shape: Shape, memory_shape: Shape | None = None) -> None:
-        self.self_attention = self.create_attention(
-            "self_attention", inputs_shape, self.attention_window
-        )
+        self.self_attention = self.create_attention("self_attention", inputs_shape)
         self.self_attention_block = self.create_block("self_attention_block")
         self.cross_attention: Any = None
         if memory_shape is not None:
-            self.cross_attention = self.create_attention("cross_attention", inputs_shape)
+            self.cross_attention = self.create_attention(
+                "cross_attention", inputs_shape, to_itself=False
+            )
             self.cross_attention_block = self.create_block("cross_attention_block")
             self.cross_attention.build(inputs_shape, memory_shape)
             self.cross_attention_block.build(inputs_shape)

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from keras_transformer.layers.attention_masks import as_attention_mask, mask_axes
-from keras_transformer.layers.bases.transformer_layer import TransformerLayer
+from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.types import Shape, Tensor
 
 
@@ -33,6 +33,8 @@ class TransformerEncoderLayer(TransformerLayer):
         use_bias: whether the attention's projections have biases.
         attention_window: number of positions that a position sees in the self-attention, itself
             counted, odd, as of `MultiHeadAttention`; None: all.
+        positions: kind of the positions that act in the self-attention, such as "rotary", as of
+            `MultiHeadAttention`; None: none.
         residual_scale: factor of each sub-layer's inputs in the sum with its outputs.
         initial_gain: factor of the initial matrices of the feed-forward network and, in attentions,
             of the values and of the output. DeepNorm sets both, see `ResidualBlock`.
@@ -71,9 +73,7 @@ class TransformerEncoderLayer(TransformerLayer):
     """
 
     def build(self, inputs_shape: Shape) -> None:
-        self.attention = self.create_attention(
-            "self_attention", inputs_shape, self.attention_window
-        )
+        self.attention = self.create_attention("self_attention", inputs_shape)
         self.attention_block = self.create_block("self_attention_block")
         for layer in (
             self.attention,

@@ -12,7 +12,7 @@ from keras_transformer.layers import (
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
-from keras_transformer.layers.positions import positions_class
+from keras_transformer.layers.positions import PositionsInAttention, positions_class
 from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.models.residual_connections import RESIDUAL_CONNECTIONS, residual_options
 
@@ -78,6 +78,7 @@ class ModelLayers(NamedTuple):
 
         def stack(side: str, layer_class: Any, number: int, residual: dict[str, Any]) -> list[Any]:
             shared = {**_select(options, (*_OF_LAYERS, *_OF_BOTH)), **residual}
+            shared["positions"] = _in_attention(options.positions)
             return [new(layer_class, f"{side}_layer_{n + 1}", **shared) for n in range(number)]
 
         def final_norm(side: str) -> Any:
@@ -176,6 +177,8 @@ class ModelLayers(NamedTuple):
             [layer.get_config() for layer in stack]
             for stack in (self.encoder_layers, self.decoder_layers)
         )
+        if _common("positions", encoder + decoder) != _in_attention(target.positions):
+            raise ValueError("`positions` must be the same for embeddings and layers.")
         norms = [self.decoder_norm] + ([self.encoder_norm] if encoder else [])
         of_layers = {name: _common(name, encoder + decoder) for name in _OF_LAYERS}
         for norm in norms:
@@ -220,6 +223,11 @@ def layer_states(model: keras.Model) -> dict[str, dict[str, Any]]:
 
 def _select(options: ModelOptions, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names}
+
+
+def _in_attention(positions: str) -> str | None:
+    """The positions that the layers of a stack have, None for those that embeddings add."""
+    return positions if issubclass(positions_class(positions), PositionsInAttention) else None
 
 
 def _common(option: str, configs: list[dict[str, Any]]) -> Any:

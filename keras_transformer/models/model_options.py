@@ -149,8 +149,10 @@ class ModelOptions(Sizes):
         for field in dataclasses.fields(self):
             self._set(field.name, python_number(getattr(self, field.name)))
         self._check()
-        self._complete("key_dim", self.hidden_dim // self.num_heads)
-        self._complete("value_dim", self.key_dim)
+        key_dim = self.hidden_dim // self.num_heads if self.key_dim is None else self.key_dim
+        positions_class(self.positions).check_heads(self.num_heads, key_dim)
+        self._complete("key_dim", key_dim)
+        self._complete("value_dim", key_dim)
         self._complete("final_norm", self.normalize_first)
         for name in ("source_word_starts", "target_word_starts"):
             starts = getattr(self, name)
@@ -217,7 +219,6 @@ class ModelOptions(Sizes):
                 "`hidden_dim` must be a multiple of `num_heads`, unless `key_dim` is given. "
                 f"Received: hidden_dim={self.hidden_dim}, num_heads={self.num_heads}"
             )
-        positions_class(self.positions)
         if self.is_causal:
             self._check_no_source()
         else:

@@ -46,7 +46,7 @@ class Sizes:
         key_dim: size of a head's queries and keys (d_k); `hidden_dim / num_heads` if None.
         value_dim: size of a head's values (d_v); as `key_dim` if None.
         dropout: rate on sub-layer outputs and on embeddings (P_drop).
-        positions: kind of the positions: "sinusoidal", "learned" or "words".
+        positions: kind of the positions: "sinusoidal", "learned", "words" or "rotary".
     """
 
     num_encoder_layers: int = option(6, "of the encoder's stack; none: num-layers", minimum=1)
@@ -70,7 +70,8 @@ class Sizes:
     )
     positions: str = option(
         "sinusoidal",
-        "sinusoidal: any length; words: counted in words, for two vocabularies; none: the preset's",
+        "sinusoidal, rotary: any length; words: counted in words, for two vocabularies; none: the "
+        "preset's",
         choices=tuple(POSITIONS),
     )
 

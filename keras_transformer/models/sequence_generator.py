@@ -20,7 +20,7 @@ from keras_transformer.decoding import (
     sample,
 )
 from keras_transformer.decoding.alpha_sweep import check_alphas
-from keras_transformer.decoding.hypothesis_arrays import Kept
+from keras_transformer.decoding.hypothesis_arrays import SentenceState
 from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules
 from keras_transformer.errors import explains_search_keywords
@@ -384,7 +384,7 @@ class SequenceGenerator:
                 logits = self._of_outputs(logits)
             return logits, (cache, memory_state)
 
-        return step, (cache, Kept(memory_state))
+        return step, (cache, SentenceState(memory_state))
 
     def _of_outputs(self, logits: Tensor) -> Tensor:
         """Logits in float32, -inf for the tokens that are never produced."""

@@ -9,9 +9,9 @@ import keras
 from keras import ops
 
 from keras_transformer.argument_checks import check_non_negative_int
-from keras_transformer.decoding.hypothesis_arrays import Kept
 from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
-from keras_transformer.layers.step_history import ancestor_mask, start_history, unknown_zero
+from keras_transformer.layers.key_value_cache import unknown_zero
+from keras_transformer.models.decoder_cache import start_decoder_cache
 from keras_transformer.models.model_layers import ModelLayers, layer_states
 from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.models.model_size import check_fits
@@ -19,10 +19,6 @@ from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchKeywords, SearchOptions, takes_search_options
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
-
-# Each of a sentence's hypotheses scores the entries of all: more of them have caches of their own,
-# which the search reorders.
-MOST_SHARING = 8
 
 
 class AttentionScores(NamedTuple):
@@ -358,14 +354,14 @@ class Transformer(keras.Model):
                 prompts, of which the batch counts here.
             beam_size: hypotheses a sentence, int or scalar tensor.
             length: number of positions the cache has room for, int or scalar tensor; None: it
-                grows, see `layers.step_history`.
+                grows, see `layers.key_value_cache`.
             independent: whether no hypothesis ever takes another's place, as in sampling.
 
         Returns:
             memory_state: what is fixed per sentence: the mask, and every layer's projected memory;
                 empty for a language model.
-            cache: a nest of tensors (batch, beam_size, ...) to reorder as the hypotheses are, and
-                every layer's keys and values: `Kept`, or to reorder too where the beam is wide.
+            cache: what the embedding counts with, and the `DecoderCache`, both to reorder as the
+                hypotheses are.
         """
         memory_state: tuple[Any, ...] = ()
         if not self.is_causal:
@@ -373,22 +369,16 @@ class Transformer(keras.Model):
             projected = [layer.project_memory(memory) for layer in self.decoder_layers]
             memory_state = (memory_mask, projected)
         batch_size, grows = ops.shape(source_ids)[0], length is None
-        length = unknown_zero(source_ids) if grows else length
         counts = self.target_embedding.start_cache(batch_size, beam_size)
-        is_wide = isinstance(beam_size, int) and beam_size > MOST_SHARING
-        is_alone = isinstance(beam_size, int) and beam_size == 1
-
-        def caches(rows: Any, beams: Any) -> list[Any]:
-            return [
-                layer.start_cache(rows, beams, length, grows=grows) for layer in self.decoder_layers
-            ]
-
-        if not (independent or is_alone or is_wide):
-            ancestors = start_history((batch_size, beam_size), length, "int32", grows=grows)
-            return memory_state, ((counts, ancestors), Kept(caches(batch_size, beam_size)))
-        own = caches(batch_size * beam_size, 1)
-        kept = Kept(own) if independent or is_alone else _by_sentence(own, (batch_size, beam_size))
-        return memory_state, ((counts, ()), kept)
+        cache = start_decoder_cache(
+            self.decoder_layers,
+            batch_size,
+            beam_size,
+            unknown_zero(source_ids) if grows else length,
+            grows=grows,
+            independent=independent,
+        )
+        return memory_state, (counts, cache)
 
     def step_weights(self) -> StepWeights:
         """The matrices as `step` multiplies by them, to be made once before a loop of steps."""
@@ -423,31 +413,20 @@ class Transformer(keras.Model):
             cache: the given one with this position written.
         """
         memory_mask, memories = memory_state or (None, [None] * len(self.decoder_layers))
-        (counts, ancestors), layer_caches = cache
+        counts, layer_caches = cache
         hidden, counts = self.target_embedding.step(
             token_ids, index, counts, table=self._target_table
         )
-        mask = None
-        if ancestors:
-            beams = ops.shape(token_ids)[1]
-            ancestors = ancestors.write(
-                ops.broadcast_to(ops.arange(beams, dtype="int32"), ops.shape(token_ids)), index
-            )
-            mask = ancestor_mask(ancestors)
-        is_wide = not isinstance(layer_caches, Kept)
-        old_caches = _by_hypothesis(layer_caches) if is_wide else layer_caches.values
-        new_caches = []
+        layer_caches, mask = layer_caches.begin_step(ops.shape(token_ids), index)
+        rows = []
         with weights.in_place() if weights else contextlib.nullcontext():
-            for layer, memory, layer_cache in zip(
-                self.decoder_layers, memories, old_caches, strict=True
+            for layer, memory, row in zip(
+                self.decoder_layers, memories, layer_caches.rows(), strict=True
             ):
-                hidden, layer_cache = layer.step(
-                    hidden, index, memory, memory_mask, layer_cache, mask
-                )
-                new_caches.append(layer_cache)
+                hidden, row = layer.step(hidden, index, memory, memory_mask, row, mask)
+                rows.append(row)
         matrix = weights.output_matrix if weights else None
-        caches = _by_sentence(new_caches, ops.shape(token_ids)) if is_wide else Kept(new_caches)
-        return self._to_logits(hidden, matrix), ((counts, ancestors), caches)
+        return self._to_logits(hidden, matrix), (counts, layer_caches.with_rows(rows))
 
     @takes_search_options()
     def generate(
@@ -551,20 +530,6 @@ def _through(
             hidden, *found = layer(hidden, *inputs, return_attention_scores=True, **masks)
             scores.append(found)
     return hidden
-
-
-def _by_sentence(caches: Any, shape: Any) -> Any:
-    """Tensors (batch * beams, ...) of a nest as (batch, beams, ...), the shape's two sizes."""
-    return keras.tree.map_structure(
-        lambda values: ops.reshape(values, (*shape, *ops.shape(values)[1:])), caches
-    )
-
-
-def _by_hypothesis(caches: Any) -> Any:
-    """Tensors (batch, beams, ...) of a nest as (batch * beams, ...)."""
-    return keras.tree.map_structure(
-        lambda values: ops.reshape(values, (-1, *ops.shape(values)[2:])), caches
-    )
 
 
 def _received(ids: Tensor | None) -> str:

@@ -58,7 +58,7 @@ class RunChecksums:
         the same name in the other directory.
         """
         values = [checksum(complete or path)]
-        with file_lock(self.path.with_name(".checksums.lock"), on_wait=lambda: None):
+        with file_lock(self.path.with_name(".checksums.lock")):
             sums = self._read()
             others = [directory / path.name for directory in self._directories]
             for other in others if complete else [other for other in others if other != path]:
@@ -81,7 +81,7 @@ class RunChecksums:
 
     def remove(self, path: Path) -> None:
         """Remove a file if it exists, after its checksum, so that a kill leaves no file missing."""
-        with file_lock(self.path.with_name(".checksums.lock"), on_wait=lambda: None):
+        with file_lock(self.path.with_name(".checksums.lock")):
             sums = self._read()
             if path.name in sums:
                 write_json(self.path, {name: sums[name] for name in sums if name != path.name})

@@ -2,15 +2,14 @@
 
 import contextlib
 import datetime
-import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.file_lock import file_lock, remove_lock
-from keras_transformer.files.json_files import read_record
+from keras_transformer.files.file_lock import file_lock
 from keras_transformer.files.whole_files import writing
 from keras_transformer.types import PathLike
 
@@ -22,8 +21,8 @@ def run_lock(path: PathLike) -> Iterator[None]:
     """Keep other trainings out of a run directory, which is made if need be.
 
     The lock is the operating system's and is released when the process ends, however it ends. It
-    also holds between machines where the file system passes locks on, as NFS does. On a file
-    system without locks a file names the process that holds the directory.
+    also holds between machines where the file system passes locks on, as NFS does. Its file names
+    the process that holds the directory, which is the lock itself on a file system without locks.
 
     Example:
         >>> import tempfile
@@ -42,11 +41,8 @@ def run_lock(path: PathLike) -> Iterator[None]:
             for directory in _missing(path):
                 directory.mkdir(exist_ok=True)
                 stack.callback(_remove_empty, directory)
-            locked = stack.enter_context(file_lock(lock, on_wait=lambda: _refuse(path, lock)))
-            if not locked:
-                _refuse_living(path, lock)
-                stack.callback(remove_lock, lock)
-            lock.write_text(json.dumps(_holder()) + "\n", encoding="utf-8")
+            if stack.enter_context(file_lock(lock, on_wait=lambda: _refuse(path, lock))):
+                lock.write_text(f"{os.getpid()}\n{socket.gethostname()}\n", encoding="utf-8")
         yield
 
 
@@ -61,48 +57,18 @@ def _remove_empty(directory: Path) -> None:
         directory.rmdir()
 
 
-def _holder() -> dict[str, str | int]:
-    return {
-        "process": os.getpid(),
-        "machine": socket.gethostname(),
-        "since": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
-    }
-
-
-def _read_holder(lock: Path) -> dict[str, str | int]:
-    """The process that wrote the lock's file, or an empty dictionary."""
-    try:
-        return read_record(lock, dict[str, str | int])
-    except UserInputError:  # it is being written
-        return {}
-
-
-def _refuse(path: Path, lock: Path, advice: str = "") -> None:
-    holder = _read_holder(lock)
-    who = "another process"
-    if holder.keys() >= {"process", "machine", "since"}:
-        who = "process {process} on {machine} since {since}".format_map(holder)
+def _refuse(path: Path, lock: Path) -> NoReturn:
     raise UserInputError(
-        f"The run directory {path} is in use by a training: {who}. Wait for its end, or choose "
-        f"another directory.{advice}"
+        f"The run directory {path} is in use by a training: {_holder(lock)}. Wait for its end, or "
+        "choose another directory."
     )
 
 
-def _refuse_living(path: Path, lock: Path) -> None:
-    """On a file system without locks, refuse if the holder named in the file may be running."""
-    holder = _read_holder(lock)
-    ours = holder.get("machine") == socket.gethostname()
-    if not holder or holder.get("process") == os.getpid() or (ours and not _lives(holder)):
-        return
-    _refuse(path, lock, f" Its file system has no locks: if that process has ended, remove {lock}.")
-
-
-def _lives(holder: Mapping[str, str | int]) -> bool:
-    """Whether a process of this machine is running."""
+def _holder(lock: Path) -> str:
+    """The process that the lock's file names."""
     try:
-        os.kill(int(holder["process"]), 0)
-    except (ProcessLookupError, OverflowError, ValueError, KeyError):
-        return False
-    except PermissionError:
-        pass
-    return True
+        process, machine, *_ = lock.read_text(encoding="utf-8").splitlines()
+        since = datetime.datetime.fromtimestamp(lock.stat().st_mtime).astimezone()
+    except (OSError, ValueError):  # it is being written
+        return "another process"
+    return f"process {process} on {machine} since {since.isoformat(timespec='seconds')}"

@@ -7,18 +7,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from keras_transformer.serving.ctranslate2_translator import CTranslate2Translator
-    from keras_transformer.serving.litert_translator import LiteRTTranslator
-    from keras_transformer.serving.saved_model_translator import SavedModelTranslator
+    from keras_transformer.formats.ctranslate2.reader import CTranslate2Translator
+    from keras_transformer.formats.litert.reader import LiteRTTranslator
+    from keras_transformer.formats.saved_model.reader import SavedModelTranslator
     from keras_transformer.serving.serving_errors import ServingError
     from keras_transformer.serving.translation_client import TranslationClient
 
 _HOMES = {
-    "CTranslate2Translator": "ctranslate2_translator",
-    "LiteRTTranslator": "litert_translator",
-    "SavedModelTranslator": "saved_model_translator",
-    "ServingError": "serving_errors",
-    "TranslationClient": "translation_client",
+    "CTranslate2Translator": "keras_transformer.formats.ctranslate2.reader",
+    "LiteRTTranslator": "keras_transformer.formats.litert.reader",
+    "SavedModelTranslator": "keras_transformer.formats.saved_model.reader",
+    "ServingError": "keras_transformer.serving.serving_errors",
+    "TranslationClient": "keras_transformer.serving.translation_client",
 }
 
 __all__ = [
@@ -33,7 +33,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

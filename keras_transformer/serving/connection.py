@@ -5,13 +5,16 @@ import dataclasses
 import os
 import re
 import ssl
+import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
-from keras_transformer.serving.client_arguments import checked_address
+from keras_transformer.text.sentence_batches import without_surrogates
 from keras_transformer.types import PathLike
 
+GRPC_SCHEMES = ("grpc", "grpcs")
 ENCRYPTED = ("https", "grpcs")
+SCHEMES = ("http", "https", *GRPC_SCHEMES)
 # Both APIs take these: HTTP/2, under gRPC, allows only them.
 HEADER_NAME = re.compile(r"[0-9A-Za-z_.-]+")
 # Headers of the protocol, which users must not set.
@@ -19,6 +22,8 @@ OWN_HEADERS = re.compile(r"grpc-.*|.*-bin|content-.*|transfer-encoding|connectio
 # Printable ASCII, not empty, without white space at its ends.
 HEADER_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
 TOKEN = re.compile(r"[!-~]+")
+# A day: the clocks of the operating system and of gRPC have limits.
+MOST_SECONDS = 24 * 60 * 60
 # Shorter strings may be part of any word.
 LEAST_SECRET = 4
 
@@ -103,6 +108,51 @@ def checked_connection(
         _checked_authorities(ca_certificates),
         _checked_certificate(client_certificate),
         netrc,
+    )
+
+
+def checked_address(address: object) -> tuple[str, tuple[str, str] | None]:
+    """An address with its scheme in lower case, and its `(user, password)` or None.
+
+    The message of a `ValueError` does not show these.
+
+    Example:
+        >>> checked_address("localhost:8501")
+        ('http://localhost:8501', None)
+        >>> checked_address("https://me:secret@example.org")
+        ('https://example.org', ('me', 'secret'))
+    """
+    if not isinstance(address, str) or address != without_surrogates(address):
+        raise _wrong_address(address)
+    has_scheme = "://" in address
+    whole = address if has_scheme else f"http://{address}"
+    try:
+        parts = urllib.parse.urlsplit(whole)
+        port, is_grpc = parts.port, parts.scheme in GRPC_SCHEMES
+    except ValueError:  # the port is not a number
+        raise _wrong_address(address) from None
+    is_whole = parts.hostname and (port is not None or not (is_grpc or not has_scheme))
+    # A `/` in a password ends the host.
+    extra = (
+        parts.query or parts.fragment or "@" in parts.path or (is_grpc and parts.path.strip("/"))
+    )
+    # Some programs end the host at a backslash.
+    is_clean = whole.isprintable() and not set(whole) & set(" \\")
+    if parts.scheme not in SCHEMES or not is_whole or extra or not is_clean:
+        raise _wrong_address(address)
+    user, _, host = parts.netloc.rpartition("@")
+    name, _, password = user.partition(":")
+    pair = (urllib.parse.unquote(name), urllib.parse.unquote(password))
+    return f"{parts.scheme}://{host}{parts.path}".rstrip("/"), pair if user else None
+
+
+def _wrong_address(address: object) -> ValueError:
+    """The error for an address, without the part before its last `@`."""
+    _, at, shown = repr(address).rpartition("@")
+    return ValueError(
+        "`address` must be http://HOST:PORT, https://HOST:PORT, HOST:PORT, grpc://HOST:PORT or "
+        "grpcs://HOST:PORT; before HOST may stand USER:PASSWORD@, special characters as %XX. "
+        f"Received: address={'...@' if at else ''}{shown}"
     )
 
 

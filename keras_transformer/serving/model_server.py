@@ -12,8 +12,8 @@ from pathlib import Path
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import check_files
-from keras_transformer.serving.client_arguments import MOST_SECONDS
-from keras_transformer.serving.export_contract import BATCHING_CONFIG
+from keras_transformer.formats.export_contract import BATCHING_CONFIG
+from keras_transformer.serving.connection import MOST_SECONDS
 from keras_transformer.types import PathLike
 
 BINARY = "tensorflow_model_server"

@@ -13,7 +13,7 @@ import os
 import sys
 
 from keras_transformer.backend_start import LOG_LEVEL, held_stderr
-from keras_transformer.command_line.command_errors import run_command
+from keras_transformer.cli.program import run_command
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 

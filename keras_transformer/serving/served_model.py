@@ -1,15 +1,17 @@
 """One model of a model server, over REST or gRPC: retries, readiness, errors."""
 
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import msgspec
 
 from keras_transformer.distribution import pip_install
-from keras_transformer.serving.answer_values import Outputs, Signatures, VersionState
 from keras_transformer.serving.connection import Connection
-from keras_transformer.serving.retries import call_with_retries
 from keras_transformer.serving.serving_errors import (
     ClientClosed,
+    InvalidAnswer,
     ModelNotFound,
     ModelNotReady,
     NotFound,
@@ -22,21 +24,75 @@ from keras_transformer.serving.serving_errors import (
 )
 
 if TYPE_CHECKING:
-    from keras_transformer.serving.transports.rest_transport import RestTransport
-    from keras_transformer.serving.transports.tensorflow_grpc_transport import GrpcTransport
+    from keras_transformer.serving.rest_transport import RestTransport
+    from keras_transformer.serving.tensorflow_grpc_transport import GrpcTransport
 
 POLL_SECONDS = 0.2
+MOST_PAUSE_SECONDS = 10.0  # before a repeated request
+MOST_DOUBLINGS = 1000  # a float overflows at the 1024th power of two
 # States of a version: loaded and served; unloaded or failed to load.
 AVAILABLE, END = "AVAILABLE", "END"
 
 _Result = TypeVar("_Result")
+_MOST = 2**63 - 1  # an int64
+_Version = Annotated[int, msgspec.Meta(ge=0, le=_MOST)]
+
+
+class Status(msgspec.Struct):
+    """Why a version is in its state."""
+
+    error_message: str = ""
+
+
+class VersionState(msgspec.Struct):
+    """The state of a version."""
+
+    version: _Version = 0
+    state: str = "UNKNOWN"
+    status: Status = msgspec.field(default_factory=Status)
+
+
+class Dimension(msgspec.Struct):
+    """An axis of a tensor; -1 is any size."""
+
+    size: Annotated[int, msgspec.Meta(ge=-1, le=_MOST)] = 0
+
+
+class Shape(msgspec.Struct):
+    """A tensor's shape."""
+
+    dim: list[Dimension] = []
+    unknown_rank: bool = False
+
+
+class Tensor(msgspec.Struct):
+    """An input or output of a signature; `dtype` is a name such as `DT_STRING`."""
+
+    dtype: str = "DT_INVALID"
+    tensor_shape: Shape = msgspec.field(default_factory=Shape)
+
+
+class Signature(msgspec.Struct):
+    """A signature's tensors by name."""
+
+    inputs: dict[str, Tensor] = {}
+    outputs: dict[str, Tensor] = {}
 
 
 class ServedModel:
     """A model on a model server; its methods raise `ServingError`.
 
-    `version` None asks for the latest one. `timeout` is the number of seconds that a request waits;
-    for `retries` and `backoff` see `call_with_retries`.
+    A request that fails for a reason that may pass is repeated up to `retries` times. The pause
+    before the k-th repetition is `backoff * 2**(k - 1)` seconds, at most `MOST_PAUSE_SECONDS`,
+    times a random number in [0.5, 1], so that clients that failed together do not return together.
+
+    Args:
+        connection: how to reach the server.
+        model: the model's name.
+        version: the version that is to answer; None for the latest.
+        timeout: seconds that a request waits.
+        retries: maximum number of repetitions.
+        backoff: seconds of the first pause.
     """
 
     def __init__(
@@ -56,13 +112,18 @@ class ServedModel:
         self._transport = _transport_class(address)(connection, model, version)
         self._is_closed = False
 
-    def predict(self, signature: str, inputs: Mapping[str, list[Any]]) -> Outputs:
-        """The outputs of a signature as nested lists."""
+    def predict(self, signature: str, inputs: Mapping[str, list[Any]]) -> Any:
+        """The outputs of a signature by name, as nested lists; of a single one the list alone."""
         return self._call(self._transport.predict, signature, inputs)
 
-    def metadata(self) -> tuple[int, Signatures]:
-        """The version that answers, and the signatures."""
-        return self._call(self._transport.metadata)
+    def metadata(self) -> tuple[int, dict[str, Signature]]:
+        """The version that answers, and its signatures by name."""
+        answer = self._call(self._transport.metadata)
+        path = ("metadata", "signature_def", "signature_def")
+        return (
+            self._read(_Version, answer, "model_spec", "version"),
+            self._read(dict[str, Signature], answer, *path),
+        )
 
     def is_ready(self) -> bool:
         """Whether a version is loaded."""
@@ -87,7 +148,7 @@ class ServedModel:
     def reason_to_wait(self, timeout: float) -> ServingError | None:
         """None if a version is loaded, else the error; raises errors that waiting cannot mend."""
         try:
-            states = self._answer(self._transport.status, timeout)
+            states = self._states(False, timeout)
         except NotFound as error:
             return self._missing(error)
         except (RequestTimedOut, ServerUnavailable) as error:
@@ -96,10 +157,10 @@ class ServedModel:
             if not error.may_pass:
                 raise
             return error
-        if any(state == AVAILABLE for _, state, _ in states):
+        if any(one.state == AVAILABLE for one in states):
             return None
         reason = self._not_ready(states)
-        if states and all(state == END and message for _, state, message in states):
+        if states and all(one.state == END and one.status.error_message for one in states):
             raise reason
         return reason
 
@@ -109,15 +170,21 @@ class ServedModel:
         self._transport.close()
 
     def _call(self, method: Callable[..., _Result], *arguments: Any) -> _Result:
-        """The result of a method of the transport, with retries."""
-        try:
-            return call_with_retries(
-                lambda: self._answer(method, *arguments, self._timeout),
-                self._retries,
-                self._backoff,
-            )
-        except NotFound as error:
-            raise self._missing(error) from error
+        """The result of a method of the transport, which is repeated after a passing failure."""
+        attempt = 0
+        while True:
+            try:
+                return self._answer(method, *arguments, self._timeout)
+            except NotFound as error:
+                raise self._missing(error) from error
+            except ServingError as error:
+                if not error.may_pass or self._retries == 0:
+                    raise
+                if attempt == self._retries:
+                    raise type(error)(f"{error} Tried {attempt + 1} times.") from error
+            pause = min(self._backoff * 2 ** min(attempt, MOST_DOUBLINGS), MOST_PAUSE_SECONDS)
+            time.sleep(pause * random.uniform(0.5, 1.0))
+            attempt += 1
 
     def _answer(self, method: Callable[..., _Result], *arguments: Any) -> _Result:
         """The result of a method of the transport, unless the client is closed."""
@@ -125,10 +192,25 @@ class ServedModel:
             raise ClientClosed(f"{self.place}: the client is closed.")
         return method(*arguments)
 
+    def _states(self, of_every_version: bool, timeout: float) -> list[VersionState]:
+        answer = self._answer(self._transport.status, of_every_version, timeout)
+        return self._read(list[VersionState], answer, "model_version_status")
+
+    def _read(self, kind: Any, answer: Any, *path: str) -> Any:
+        """A part of an answer in its form; int64 may be strings."""
+        try:
+            for name in path:
+                answer = answer[name]
+            return msgspec.convert(answer, kind, strict=False)
+        except (LookupError, TypeError, msgspec.ValidationError) as error:
+            raise InvalidAnswer(
+                f"{self.place}: not the answer of a model server: {one_line(repr(error))}."
+            ) from error
+
     def _missing(self, error: NotFound) -> ServingError:
         """The error that says what the server lacks, after a `NotFound`."""
         try:
-            states = self._answer(self._transport.every_status, self._timeout)
+            states = self._states(True, self._timeout)
         except NotFound:
             return ModelNotFound(
                 f"{self._address}: the server has no model `{self._model}`; its --model_name or "
@@ -136,7 +218,7 @@ class ServedModel:
             )
         except ServingError as other:
             return other
-        loaded = sorted(version for version, state, _ in states if state == AVAILABLE)
+        loaded = sorted(one.version for one in states if one.state == AVAILABLE)
         if not loaded:
             return self._not_ready(states)
         if self._version is None or self._version in loaded:  # loaded in the meantime
@@ -148,9 +230,9 @@ class ServedModel:
 
     def _not_ready(self, states: Sequence[VersionState]) -> ModelNotReady:
         described = ", ".join(
-            f"version {version} is {one_line(state)}"
-            + (f" ({one_line(message)})" if message else "")
-            for version, state, message in states
+            f"version {one.version} is {one_line(one.state)}"
+            + (f" ({one_line(one.status.error_message)})" if one.status.error_message else "")
+            for one in states
         )
         return ModelNotReady(
             f"{self.place}: no version is loaded: {one_line(described) or 'it has none'}."
@@ -161,10 +243,10 @@ def _transport_class(address: str) -> "type[GrpcTransport] | type[RestTransport]
     """The transport for a server at this address."""
     try:
         if address.startswith("grpc"):
-            from keras_transformer.serving.transports.tensorflow_grpc_transport import GrpcTransport
+            from keras_transformer.serving.tensorflow_grpc_transport import GrpcTransport
 
             return GrpcTransport
-        from keras_transformer.serving.transports.rest_transport import RestTransport
+        from keras_transformer.serving.rest_transport import RestTransport
 
         return RestTransport
     except ModuleNotFoundError as error:

@@ -1,8 +1,6 @@
 """Errors of requests to a model server, each with a message of one line."""
 
-import contextlib
 import reprlib
-from collections.abc import Iterator
 
 from keras_transformer.errors import UserInputError
 
@@ -11,6 +9,10 @@ MESSAGE_LENGTH = 500
 # The 4 best translations of a batch of 32 texts of 10,000 characters have 1.3 MB. As Python
 # objects, the worst answer of the maximum size takes some 2 GB.
 MOST_ANSWER_BYTES = 64 * 2**20
+TOO_LARGE = (
+    f"its answer is larger than {MOST_ANSWER_BYTES >> 20} MiB; if it is a model server, lower "
+    "`batch_size`"
+)
 
 
 class ServingError(UserInputError):
@@ -67,29 +69,6 @@ class NotFound(ServingError):
 
 class ClientClosed(ServingError):
     """The client was closed, perhaps by another thread while the request ran."""
-
-
-class AnswerTooLarge(OSError):
-    """An answer exceeds `MOST_ANSWER_BYTES`; transports raise an `InvalidAnswer` for it."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            f"its answer is larger than {MOST_ANSWER_BYTES >> 20} MiB; if it is a model server, "
-            "lower `batch_size`"
-        )
-
-
-@contextlib.contextmanager
-def reading_answer(place: str) -> Iterator[None]:
-    """Turn errors from reading an answer into an `InvalidAnswer`."""
-    try:
-        yield
-    except (
-        ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
-    ) as error:  # fmt: skip
-        raise InvalidAnswer(
-            f"{place}: not the answer of a model server: {one_line(repr(error))}."
-        ) from error
 
 
 def one_line(text: object) -> str:

@@ -1,43 +1,43 @@
 """A client for translators on a TensorFlow model server."""
 
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Annotated, Any, Self
+
+import msgspec
 
 from keras_transformer.argument_checks import (
     check_non_negative_int,
     check_non_negative_number,
     check_positive_int,
+    is_integer,
+    is_number,
     python_number,
 )
-from keras_transformer.errors import UserInputError
-from keras_transformer.serving.answer_values import (
-    check_best_scores,
-    check_scores,
-    checked_column,
-    cut,
-    paired,
-)
-from keras_transformer.serving.client_arguments import (
-    check_model,
-    check_timeout,
-    check_version,
-    checked_rows,
-    padded,
-)
-from keras_transformer.serving.connection import checked_connection
-from keras_transformer.serving.export_contract import NO_SCORE
-from keras_transformer.serving.served_model import ServedModel
+from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
+from keras_transformer.formats.export_contract import NO_SCORE
+from keras_transformer.serving.connection import MOST_SECONDS, checked_connection
+from keras_transformer.serving.served_model import ServedModel, Tensor
+from keras_transformer.serving.serving_errors import InvalidAnswer, short_repr
 from keras_transformer.text.sentence_batches import (
     batches_by_length,
     check_equal_numbers,
     checked_strings,
+    without_surrogates,
 )
 from keras_transformer.types import PathLike
 
 # Sentences are sorted by an estimate of their number of tokens.
 CHARACTERS_OF_TOKEN = 4
 
-_Kinds = Mapping[str, type | list[Any]]  # of outputs by name: see `checked_column`
+# In the paths of TensorFlow Serving's REST API.
+MODEL_NAME = re.compile(r"[^/:]+")
+# A version is an int64 in TensorFlow Serving's messages.
+MOST_VERSION = 2**63 - 1
+
+_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+_Kinds = Mapping[str, Any]  # types of one row of the outputs, by name
 
 
 class TranslationClient:
@@ -60,8 +60,8 @@ class TranslationClient:
             never shown; special characters are written as `%40`.
         model: name of the model on the server, without `/` and `:`.
         version: version that is to answer, >= 0; defaults to the latest.
-        timeout: seconds that a request may take until its answer is complete, at most a day. Each
-            retry has as many.
+        timeout: seconds that a request may take until its answer is complete, at most a day; twice
+            as many if an answer over REST begins in time and then stops. Each retry has as many.
         retries: maximum number of retries of a request.
         backoff: seconds before the first retry.
         batch_size: maximum number of sentences in a request. A batching server
@@ -115,9 +115,9 @@ class TranslationClient:
             client_certificate=client_certificate,
             netrc=netrc,
         )
-        check_model(model)
-        check_version(version)
-        check_timeout(timeout)
+        _check_model(model)
+        _check_version(version)
+        _check_timeout(timeout)
         check_non_negative_int("retries", retries)
         check_non_negative_number("backoff", backoff)
         check_positive_int("batch_size", batch_size)
@@ -147,7 +147,7 @@ class TranslationClient:
         sentences = checked_strings("sentences", sentences)
         outputs: _Kinds = {"outputs": str, "scores": float}
         texts, scores = self._predict_text("translate", {"inputs": sentences}, outputs, progress)
-        check_best_scores(self._place, scores)
+        self._check_scores(scores, NO_SCORE)
         return texts
 
     def translate_nbest(
@@ -167,7 +167,7 @@ class TranslationClient:
         if n is not None:
             check_positive_int("n", n)
         sentences = checked_strings("sentences", sentences)
-        outputs: _Kinds = {"outputs": [str], "scores": [float]}
+        outputs: _Kinds = {"outputs": list[str], "scores": list[float]}
         texts, scores = self._predict_text(
             "translate_nbest", {"inputs": sentences}, outputs, progress
         )
@@ -176,12 +176,15 @@ class TranslationClient:
                 f"{self._place}: `n` must be at most the export's `num_results`, {len(texts[0])}. "
                 f"Received: n={n}"
             )
-        check_best_scores(self._place, [row[0] if row else NO_SCORE for row in scores])
-        check_scores(self._place, [score for row in scores for score in row])
-        return [
-            [pair for pair in pairs if pair[1] > NO_SCORE][:n]
-            for pairs in paired(self._place, texts, scores)
-        ]
+        self._check_scores([row[0] if row else NO_SCORE for row in scores], NO_SCORE)
+        self._check_scores([score for row in scores for score in row])
+        if list(map(len, texts)) != list(map(len, scores)):
+            raise InvalidAnswer(
+                f"{self._place}: each translation must have one score. "
+                "Is it a model of `export_saved_model`?"
+            )
+        pairs = [list(zip(*row, strict=True)) for row in zip(texts, scores, strict=True)]
+        return [[pair for pair in row if pair[1] > NO_SCORE][:n] for row in pairs]
 
     def score(
         self, sources: Iterable[str], targets: Iterable[str], progress: bool = False
@@ -202,7 +205,7 @@ class TranslationClient:
         check_equal_numbers("sources", sources, "targets", targets)
         inputs = {"inputs": sources, "targets": targets}
         (scores,) = self._predict_text("score", inputs, {"log_probs": float}, progress)
-        check_scores(self._place, scores)
+        self._check_scores(scores)
         return scores
 
     def tokenize(self, sentences: Iterable[str], progress: bool = False) -> list[list[int]]:
@@ -216,9 +219,9 @@ class TranslationClient:
             The ids in the order of `sentences`.
         """
         sentences = checked_strings("sentences", sentences)
-        outputs: _Kinds = {"ids": [int], "lengths": int}
+        outputs: _Kinds = {"ids": list[_Int32], "lengths": _Int32}
         rows = self._predict_text("tokenize", {"inputs": sentences}, outputs, progress)
-        return cut(self._place, *rows)
+        return self._cut(*rows)
 
     def translate_ids(
         self, rows: Iterable[Iterable[int]], progress: bool = False
@@ -232,16 +235,16 @@ class TranslationClient:
         Returns:
             Target ids in the order of `rows`, without end of sentence.
         """
-        checked = checked_rows("rows", rows)
-        outputs: _Kinds = {"output_ids": [int], "output_lengths": int}
+        checked = _checked_rows("rows", rows)
+        outputs: _Kinds = {"output_ids": list[_Int32], "output_lengths": _Int32}
         found = self._predict(
             "translate_ids",
-            lambda indices: padded([checked[i] for i in indices]),
+            lambda indices: _padded([checked[i] for i in indices]),
             list(map(len, checked)),
             outputs,
             progress,
         )
-        return cut(self._place, *found)
+        return self._cut(*found)
 
     def ready(self) -> bool:
         """Whether the server answers and has the model loaded, in the client's version."""
@@ -256,7 +259,7 @@ class TranslationClient:
         Raises:
             ServingError: the model is not loaded in this time, or the server failed to load it.
         """
-        check_timeout(timeout)
+        _check_timeout(timeout)
         self._served_model.wait_until_ready(python_number(timeout))
 
     def metadata(self) -> dict[str, Any]:
@@ -267,9 +270,12 @@ class TranslationClient:
             name `{"inputs": {name: {"dtype": "DT_STRING", "shape": [-1]}}, "outputs": ...}`.
         """
         version, signatures = self._served_model.metadata()
-        # TensorFlow adds signatures of its own to a SavedModel, with such names.
-        signatures = {name: one for name, one in signatures.items() if not name.startswith("__")}
-        return {"name": self.model, "version": version, "signatures": signatures}
+        described = {
+            name: {"inputs": _described(one.inputs), "outputs": _described(one.outputs)}
+            for name, one in signatures.items()
+            if not name.startswith("__")  # TensorFlow adds such ones to a SavedModel
+        }
+        return {"name": self.model, "version": version, "signatures": described}
 
     def close(self) -> None:
         """Close the connections; the client cannot be used afterwards."""
@@ -310,7 +316,107 @@ class TranslationClient:
         for indices in batches_by_length(range(len(lengths)), lengths, self.batch_size, progress):
             found = self._served_model.predict(signature, inputs_of(indices))
             for name, kind in outputs.items():
-                values = checked_column(self._place, signature, found, name, kind, len(indices))
+                # The server leaves out the name of a single output.
+                given = found.get(name) if isinstance(found, dict) else found
+                values = self._checked_column(signature, name, given, kind, len(indices))
                 for i, value in zip(indices, values, strict=True):
                     results[name][i] = value
         return list(results.values())
+
+    def _checked_column(
+        self, signature: str, name: str, values: Any, kind: Any, num_rows: int
+    ) -> list[Any]:
+        """One of a signature's outputs, which must have a row of a kind for each input."""
+        try:
+            rows: list[Any] = msgspec.convert(values, list[kind])
+        except msgspec.ValidationError:
+            rows = []
+        if len(rows) != num_rows:
+            raise InvalidAnswer(
+                f"{self._place}: the signature `{signature}` must answer {num_rows} rows of "
+                f"`{name}`. Received: {short_repr(values)}. Is it a model of `export_saved_model`?"
+            )
+        return rows
+
+    def _check_scores(self, scores: Iterable[float], above: float = -math.inf) -> None:
+        """Require finite numbers, which a damaged model does not give, above a limit."""
+        if not all(math.isfinite(score) and score > above for score in scores):
+            raise InvalidAnswer(f"{self._place}: the {SCORES_NOT_FINITE}")
+
+    def _cut(self, rows: Sequence[list[int]], lengths: Sequence[int]) -> list[list[int]]:
+        """The rows without their padding."""
+        for row, length in zip(rows, lengths, strict=True):
+            if not 0 <= length <= len(row):
+                raise InvalidAnswer(
+                    f"{self._place}: a row of {len(row)} ids cannot have the length {length}. "
+                    "Is it a model of `export_saved_model`?"
+                )
+        return [row[:length] for row, length in zip(rows, lengths, strict=True)]
+
+
+def _check_model(model: object) -> None:
+    is_name = isinstance(model, str) and MODEL_NAME.fullmatch(model)
+    if not is_name or model != without_surrogates(str(model)):
+        raise ValueError(
+            "`model` must be the name of a model: not empty, without `/` and `:`, valid UTF-8. "
+            f"Received: model={model!r}"
+        )
+
+
+def _check_version(version: int | None) -> None:
+    if version is not None and not (is_integer(version) and 0 <= version <= MOST_VERSION):
+        raise ValueError(
+            f"`version` must be None or an integer in [0, 2**63 - 1]. Received: version={version!r}"
+        )
+
+
+def _check_timeout(timeout: object) -> None:
+    if not is_number(timeout) or not 0 < timeout <= MOST_SECONDS:
+        raise ValueError(
+            f"`timeout` must be a number of seconds > 0 and <= {MOST_SECONDS}, a day. "
+            f"Received: timeout={timeout!r}"
+        )
+
+
+def _checked_rows(name: str, rows: Iterable[Any]) -> list[list[int]]:
+    """Rows of 32-bit integers as lists of lists of int."""
+    checked = []
+    for i, row in enumerate(rows):
+        is_row = not isinstance(row, (str, bytes)) and hasattr(row, "__iter__")
+        ids = list(row) if is_row else []
+        if not is_row or not all(is_integer(one) and -(2**31) <= one < 2**31 for one in ids):
+            raise ValueError(
+                f"`{name}` must be a list of lists of 32-bit integers. "
+                f"Received: {name}[{i}]={row!r}"
+            )
+        checked.append([int(token) for token in ids])
+    return checked
+
+
+def _padded(rows: Sequence[list[int]]) -> dict[str, list[Any]]:
+    """The inputs of the signature `translate_ids`: rows of the same length, at least 1.
+
+    A batching model server cannot pad an input without elements.
+
+    Example:
+        >>> _padded([[5, 6], []])
+        {'input_ids': [[5, 6], [0, 0]], 'input_lengths': [2, 0]}
+    """
+    width = max(1, *map(len, rows))
+    return {
+        "input_ids": [row + [0] * (width - len(row)) for row in rows],
+        "input_lengths": [len(row) for row in rows],
+    }
+
+
+def _described(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Any]]:
+    """The types and shapes of tensors; the shape is None if not even its rank is known."""
+    return {
+        name: {
+            "dtype": one.dtype,
+            "shape": None
+            if one.tensor_shape.unknown_rank
+            else [dimension.size for dimension in one.tensor_shape.dim],
+        }
+        for name, one in tensors.items()
+    }

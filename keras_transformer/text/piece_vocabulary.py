@@ -13,8 +13,8 @@ from typing import Self
 import msgspec
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.protocol_buffers import BYTES, bytes_field, fields
 from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.text.sentencepiece_model import BYTES, bytes_field, fields
 
 FIELD = 1000  # of the ModelProto, in the range of extensions
 TAG = r"[ \t\r\n\f]*(>>[^<>]+<<)"  # at the start of a sentence, the target language: >>deu<<

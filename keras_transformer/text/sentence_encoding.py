@@ -4,13 +4,13 @@ Very long sentences are tokenized in blocks, no further than needed, so that the
 with text that is not used.
 """
 
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Literal, Protocol, get_args
 
 from keras_transformer.errors import LongSentenceWarning, SentenceTooLong
 from keras_transformer.text.sentence_batches import checked_strings
-from keras_transformer.text.sentence_ends import split_at_sentence_ends
 
 LongSentences = Literal["refuse", "cut", "split"]
 LONG_SENTENCES: tuple[str, ...] = get_args(LongSentences)
@@ -143,3 +143,31 @@ def warn_of_length(name: str, index: int, sentence: str, max_length: int, outcom
     """Warn that a sentence has more than `max_length` tokens, and say what happens to it."""
     fault = f"{length_fault(sentence, max_length)} ({outcome})"
     warnings.warn(LongSentenceWarning(name, index, fault), stacklevel=2)
+
+
+# The library fails on a capital, one of these and a full stop: it counts each as one byte.
+_WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
+
+
+def split_at_sentence_ends(text: str, language: str) -> list[str]:
+    """Split a text behind its sentences.
+
+    Args:
+        text: the text, without lone surrogates.
+        language: code of its language, such as "en", whose abbreviations do not end a sentence.
+            Languages without rules of their own use general ones.
+
+    Returns:
+        The sentences with the white space behind each, or white space alone: joined, the text.
+
+    Example:
+        >>> split_at_sentence_ends("Mr. Smith came.  He left.", "en")
+        ['Mr. Smith came.  ', 'He left.']
+    """
+    import sentencex  # seldom needed
+
+    pieces, start = [], 0
+    for piece in sentencex.segment(language, _WIDE_SPACE.sub(" ", text)):
+        pieces.append(text[start : start + len(piece)])
+        start += len(piece)
+    return pieces

@@ -1,8 +1,13 @@
 """Random segmentations of sentences, reproducible from a seed on every machine."""
 
+import bisect
+import dataclasses
+import functools
+import itertools
+import math
 import re
-from collections.abc import Iterable, Sequence
-from itertools import chain
+import sys
+from collections.abc import Container, Iterable, Sequence, Set
 from typing import TypeAlias
 
 import numpy as np
@@ -10,14 +15,12 @@ import sentencepiece
 
 from keras_transformer.argument_checks import check_non_negative_int, is_number
 from keras_transformer.errors import UserInputError
-from keras_transformer.text.bpe_dropout import BpeDropout
 from keras_transformer.text.sentencepiece_model import SentencePieceModel
-from keras_transformer.text.unigram_sampling import UnigramSampling
 
-SEGMENTATIONS: dict[str, type[BpeDropout | UnigramSampling]] = {
-    "bpe": BpeDropout,
-    "unigram": UnigramSampling,
-}
+_CACHED_MERGES = 2**17  # of chunks: some 50 MB at most
+_CACHED_LATTICES = 2**15  # of chunks: some 200 MB at most
+# Longer chunks, as of text without spaces, hardly ever occur twice.
+_LONGEST_CACHED = 20  # characters
 SPACE = "▁"  # a space in a SentencePiece vocabulary
 _Drawn: TypeAlias = tuple[str, tuple[int, ...]]  # a chunk of text, and the ids of its pieces
 
@@ -31,14 +34,18 @@ class SubwordSampler:
 
     def __init__(self, processor: sentencepiece.SentencePieceProcessor, model_bytes: bytes) -> None:
         model = SentencePieceModel.read(model_bytes)
-        if model.model_type not in SEGMENTATIONS:
+        segmentations: dict[str, type[BpeDropout | UnigramSampling]] = {
+            "bpe": BpeDropout,
+            "unigram": UnigramSampling,
+        }
+        if model.model_type not in segmentations:
             raise UserInputError(
                 "Subword sampling needs a SentencePiece model of type bpe or unigram. "
                 f"Received: one of type {model.model_type}"
             )
         self._processor = processor
         self._model = model
-        self._segmentation = SEGMENTATIONS[model.model_type](model)
+        self._segmentation = segmentations[model.model_type](model)
         self._chunk = re.compile(_chunk_pattern(model.ids))
         symbols = sorted(model.user_defined, key=len, reverse=True)
         # BPE first cuts out the symbols, the longest first.
@@ -97,7 +104,7 @@ class SubwordSampler:
         return pieces
 
     def _join(self, chunks: Iterable[Iterable[int]]) -> list[int]:
-        ids = list(chain.from_iterable(chunks))
+        ids = list(itertools.chain.from_iterable(chunks))
         unknown = self._model.unknown_id
         if self._model.byte_ids is not None or unknown not in ids:
             return ids
@@ -121,3 +128,181 @@ def _chunk_pattern(pieces: Iterable[str]) -> str:
 def _check_alpha(alpha: float) -> None:
     if not is_number(alpha) or not 0 <= alpha <= 1:
         raise ValueError(f"`alpha` must be a number in [0, 1]. Received: alpha={alpha!r}")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Since:
+    """Those of some numbers from `start` on, counted from there."""
+
+    start: int
+    numbers: Set[int]
+
+    def __contains__(self, number: object) -> bool:
+        return isinstance(number, int) and self.start + number in self.numbers
+
+
+class BpeDropout:
+    """Draws segmentations of chunks of text with a `SentencePieceModel` of type "bpe".
+
+    Merges are applied from best to worst, as without dropout. Each is dropped with probability
+    `alpha` at its turn; its two parts stay apart until one of them is merged with another. See
+    [BPE-Dropout](https://arxiv.org/abs/1910.13267).
+    """
+
+    def __init__(self, model: SentencePieceModel) -> None:
+        self._model = model
+        # SentencePiece merges the pair with the highest score first, the leftmost among equals.
+        self._ranks = {piece: -score for piece, score in model.scores.items()}
+        self._merge = functools.lru_cache(_CACHED_MERGES)(self._merge_anew)
+
+    def draw(
+        self, chunks: Sequence[str], alpha: float, generator: np.random.Generator
+    ) -> list[tuple[int, ...]]:
+        """Draw a segmentation of each chunk, the ids of its pieces."""
+        # A chunk of n characters has n - 1 pairs at first, and two new ones after every merge.
+        most_turns = 3 * sum(map(len, chunks))
+        drops = np.flatnonzero(generator.random(most_turns) < alpha).tolist()
+        every_drop = frozenset(drops)
+        drops.append(sys.maxsize)
+        turn, rows, merge = 0, [], self._merge
+        next_drop = iter(drops)
+        drop = next(next_drop)
+        for chunk in chunks:
+            if len(chunk) > _LONGEST_CACHED:
+                turns, ids = self._merge_anew(chunk, _Since(turn, every_drop))
+                while drop < turn + turns:
+                    drop = next(next_drop)
+            else:
+                dropped: tuple[int, ...] = ()
+                turns, ids = merge(chunk, dropped)
+                while drop < turn + turns:
+                    dropped = (*dropped, drop - turn)
+                    drop = next(next_drop)
+                    turns, ids = merge(chunk, dropped)
+            turn += turns
+            rows.append(ids)
+        return rows
+
+    def _merge_anew(self, chunk: str, dropped: Container[int]) -> tuple[int, tuple[int, ...]]:
+        """Merge a chunk's characters except at the dropped turns; the number of turns, and ids."""
+        if chunk in self._model.user_defined:
+            return 0, (self._model.ids[chunk],)
+        parts = list(chunk)
+        split: dict[str, tuple[str, str]] = {}
+        pairs = [self._rank(left + right) for left, right in itertools.pairwise(parts)]
+        turns = 0
+        while pairs and (best := min(pairs)) < math.inf:
+            left = pairs.index(best)
+            if turns in dropped:
+                pairs[left] = math.inf
+            else:
+                self._join(parts, pairs, left, split)
+            turns += 1
+        return turns, tuple(id_ for part in parts for id_ in self._ids(part, split))
+
+    def _join(
+        self, parts: list[str], pairs: list[float], left: int, split: dict[str, tuple[str, str]]
+    ) -> None:
+        merged = parts[left] + parts[left + 1]
+        split[merged] = parts[left], parts[left + 1]
+        parts[left : left + 2] = [merged]
+        del pairs[left]
+        if left > 0:
+            pairs[left - 1] = self._rank(parts[left - 1] + merged)
+        if left < len(pairs):
+            pairs[left] = self._rank(merged + parts[left + 1])
+
+    def _rank(self, piece: str) -> float:
+        return self._ranks.get(piece, math.inf)
+
+    def _ids(self, part: str, split: dict[str, tuple[str, str]]) -> Sequence[int]:
+        if part in self._model.unused and part in split:
+            return [id_ for half in split[part] for id_ in self._ids(half, split)]
+        return [self._model.ids[part]] if part in self._model.ids else self._model.spell(part)
+
+
+# SentencePiece scores an unknown character by this much less than the worst piece.
+_UNKNOWN_PENALTY = 10.0
+_USER_DEFINED_PENALTY = 0.1
+
+# For each position in a chunk, the pieces `(start, ids)` that may end there, and their cumulative
+# shares except the last.
+_Arcs = list[tuple[int, tuple[int, ...]]]
+_Lattice = list[tuple[list[float], _Arcs]]
+
+
+class UnigramSampling:
+    """Draws segmentations of chunks of text, each with its probability to the power of `alpha`.
+
+    The probabilities of all segmentations of a chunk's prefixes are summed from left to right; a
+    segmentation is then drawn piece by piece from right to left. The `SentencePieceModel` must be
+    of type "unigram". See [Subword Regularization](https://arxiv.org/abs/1804.10959).
+    """
+
+    def __init__(self, model: SentencePieceModel) -> None:
+        self._model = model
+        normal = [
+            score
+            for piece, score in model.scores.items()
+            if piece not in model.user_defined and piece not in model.unused
+        ]
+        self._unknown_score = min(normal, default=0.0) - _UNKNOWN_PENALTY
+        # User-defined symbols nearly always win, as in the library.
+        highest = max(normal, default=0.0)
+        bonus = {s: len(s) * highest - _USER_DEFINED_PENALTY for s in model.user_defined}
+        self._scores = {
+            piece: bonus.get(piece, score)
+            for piece, score in model.scores.items()
+            if piece not in model.unused
+        }
+        self._longest = max(map(len, self._scores), default=1)
+        self._lattice = functools.lru_cache(_CACHED_LATTICES)(self._lattice_anew)
+
+    def draw(
+        self, chunks: Sequence[str], alpha: float, generator: np.random.Generator
+    ) -> list[tuple[int, ...]]:
+        """Draw a segmentation of each chunk, the ids of its pieces."""
+        # A chunk has at most as many pieces as characters.
+        draws = iter(generator.random(sum(map(len, chunks))).tolist())
+        rows = []
+        for chunk in chunks:
+            is_long = len(chunk) > _LONGEST_CACHED
+            lattice = (self._lattice_anew if is_long else self._lattice)(chunk, alpha)
+            stop, pieces = len(chunk), list[tuple[int, ...]]()
+            while stop:
+                shares, arcs = lattice[stop]
+                stop, ids = arcs[bisect.bisect_right(shares, next(draws))]
+                pieces.append(ids)
+            rows.append(tuple(id_ for ids in reversed(pieces) for id_ in ids))
+        return rows
+
+    def _lattice_anew(self, chunk: str, alpha: float) -> _Lattice:
+        lattice: _Lattice = [([], [])]
+        total = [0.0]
+        for stop in range(1, len(chunk) + 1):
+            arcs: _Arcs = []
+            weights: list[float] = []
+            for start in range(max(0, stop - self._longest), stop):
+                score, ids = self._piece(chunk[start:stop])
+                if ids:
+                    arcs.append((start, ids))
+                    weights.append(total[start] + alpha * score)
+            most = max(weights)
+            weights = [math.exp(weight - most) for weight in weights]
+            whole = math.fsum(weights)
+            total.append(most + math.log(whole))
+            shares: list[float] = []
+            share = 0.0
+            for weight in weights[:-1]:
+                share += weight / whole
+                shares.append(share)
+            lattice.append((shares, arcs))
+        return lattice
+
+    def _piece(self, text: str) -> tuple[float, tuple[int, ...]]:
+        """Score and ids of a piece; without ids if the vocabulary lacks it."""
+        if text in self._scores:
+            return self._scores[text], (self._model.ids[text],)
+        if len(text) == 1:
+            return self._unknown_score, self._model.spell(text)
+        return 0.0, ()

@@ -1,8 +1,11 @@
 """Training with `model.fit`: a run directory, callbacks, devices and checkpoints."""
 
+from keras_transformer.evaluation.cost.device_speed import DeviceSpeed
+from keras_transformer.evaluation.cost.step_work import StepWork
+from keras_transformer.evaluation.cost.training_cost import cost_table, training_cost
+from keras_transformer.evaluation.cost.transformer_flops import TransformerFlops
 from keras_transformer.runs.model_weights import load_weights
 from keras_transformer.training.callbacks.bleu_validation import BleuValidation
-from keras_transformer.training.callbacks.compiled_shapes import CompiledShapes
 from keras_transformer.training.callbacks.ema_weights import EMAWeights
 from keras_transformer.training.callbacks.interruption import StopOnInterrupt
 from keras_transformer.training.callbacks.layer_diagnostics import LayerDiagnostics
@@ -13,22 +16,19 @@ from keras_transformer.training.callbacks.limits import (
     TimeLimit,
 )
 from keras_transformer.training.callbacks.metrics_log import MetricsLog
-from keras_transformer.training.callbacks.progress_bar import ProgressBar
+from keras_transformer.training.callbacks.progress_bar import CompiledShapes, ProgressBar
 from keras_transformer.training.callbacks.tensorboard_log import TensorBoardLog
 from keras_transformer.training.callbacks.validation_log import ValidationLog
-from keras_transformer.training.cost.device_speed import DeviceSpeed
-from keras_transformer.training.cost.step_work import StepWork
-from keras_transformer.training.cost.training_cost import cost_table, training_cost
-from keras_transformer.training.cost.transformer_flops import TransformerFlops
-from keras_transformer.training.determinism import make_reproducible
-from keras_transformer.training.devices.device_start import start_devices
+from keras_transformer.training.checkpoints.averaging import average_best, average_checkpoints
+from keras_transformer.training.checkpoints.checkpoints import Checkpoints
+from keras_transformer.training.devices.device_start import make_reproducible, start_devices
 from keras_transformer.training.devices.devices import Devices
 from keras_transformer.training.fine_tuning import enable_lora, freeze
 from keras_transformer.training.fit_record import FitRecord
 from keras_transformer.training.probe import ProbeRecord, probe
-from keras_transformer.training.states.averaging import average_best, average_checkpoints
-from keras_transformer.training.states.checkpoints import Checkpoints
+from keras_transformer.training.training_command import TrainingCommand, add_training_arguments
 from keras_transformer.training.training_model import training_model
+from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
 from keras_transformer.training.training_run import TrainingRun
 from keras_transformer.training.training_settings import TrainingSettings
 
@@ -51,10 +51,14 @@ __all__ = [
     "StopOnPlateau",
     "TensorBoardLog",
     "TimeLimit",
+    "TrainingCommand",
+    "TrainingKeywords",
+    "TrainingOptions",
     "TrainingRun",
     "TrainingSettings",
     "TransformerFlops",
     "ValidationLog",
+    "add_training_arguments",
     "average_best",
     "average_checkpoints",
     "cost_table",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 import keras
 
 from keras_transformer.training.callbacks.step_callback import Logs
-from keras_transformer.training.states.training_state import TrainingState
+from keras_transformer.training.checkpoints.training_state import TrainingState
 
 
 class EpochCallbacks(keras.callbacks.CallbackList):

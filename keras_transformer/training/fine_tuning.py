@@ -7,7 +7,7 @@ import keras
 
 from keras_transformer.argument_checks import check_positive_int, check_positive_number
 from keras_transformer.errors import UserInputError
-from keras_transformer.layers.bases.composite_layer import CompositeLayer
+from keras_transformer.layers.composite_layer import CompositeLayer
 from keras_transformer.models import Transformer
 from keras_transformer.runs.adapter_weights import adapters_of, is_adapter
 

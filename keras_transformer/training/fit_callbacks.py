@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import keras
 
 from keras_transformer.errors import CannotWrite
+from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.training.callbacks.bleu_validation import BleuValidation
-from keras_transformer.training.callbacks.compiled_shapes import CompiledShapes
 from keras_transformer.training.callbacks.cooldown import Cooldown, has_cooldown
 from keras_transformer.training.callbacks.ema_weights import EMAWeights, keeps_average
 from keras_transformer.training.callbacks.interruption import StopOnInterrupt
@@ -24,16 +25,14 @@ from keras_transformer.training.callbacks.limits import (
     TimeLimit,
 )
 from keras_transformer.training.callbacks.metrics_log import MetricsLog
-from keras_transformer.training.callbacks.progress_bar import ProgressBar
+from keras_transformer.training.callbacks.progress_bar import CompiledShapes, ProgressBar
 from keras_transformer.training.callbacks.step_callback import StepMeter
 from keras_transformer.training.callbacks.tensorboard_log import TensorBoardLog
 from keras_transformer.training.callbacks.validation_log import ValidationLog
-from keras_transformer.training.cost.step_work import StepWork
-from keras_transformer.training.device_time import DeviceTime
+from keras_transformer.training.checkpoints.checkpoints import Checkpoints
+from keras_transformer.training.checkpoints.saved_states import DeviceTime, Progress, SavedStates
 from keras_transformer.training.epochs import EpochCallbacks
 from keras_transformer.training.fit_record import FitRecord
-from keras_transformer.training.states.checkpoints import Checkpoints
-from keras_transformer.training.states.saved_states import Progress, SavedStates
 
 if TYPE_CHECKING:
     from keras_transformer.training.training_run import TrainingRun
@@ -43,7 +42,11 @@ EPOCHS_WITHOUT_STEP_LIMIT = 1_000_000
 
 
 class FitCallbacks:
-    """The callbacks that an entered `TrainingRun` brings to `fit`; see `TrainingRun.begin`."""
+    """The callbacks that an entered `TrainingRun` brings to `fit`; see `TrainingRun.begin`.
+
+    A context, within which signals wait for the end of a step. It ends with `fit`, by an error, or
+    by a signal, which goes no further; `record` says what the training did.
+    """
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class FitCallbacks:
         validators: Sequence[keras.callbacks.Callback] = (),
         callbacks: Sequence[keras.callbacks.Callback] = (),
     ) -> None:
+        options = run.options
         self.devices = run.devices
         agree = run.devices.largest
         self.limits = _limits(run, agree)
@@ -67,10 +71,10 @@ class FitCallbacks:
         average = EMAWeights() if keeps_average(model.optimizer) else None
         self.checkpoints = Checkpoints(
             run.directory,
-            run.keep_last,
-            run.keep_best,
-            monitor=run.monitor,
-            mode=run.mode,
+            options.keep_last,
+            options.keep_best,
+            monitor=options.monitor,
+            mode=options.mode,
             remove_old=False,
         )
         states = SavedStates(
@@ -78,7 +82,7 @@ class FitCallbacks:
             self.checkpoints,
             self.progress,
             average=average,
-            save_every=run.save_every,
+            save_every=options.save_every,
             settings=run.settings,
             data_fingerprint=data_fingerprint,
         )
@@ -95,7 +99,7 @@ class FitCallbacks:
             self.logs = _logs(run, work, self.progress, validators)
             log = ValidationLog(run.directory.validation_path, self.progress.seconds)
             saving, last = [self.checkpoints, log, *self.logs], [states]
-        if run.is_chief and run.show_progress and model.jit_compile:
+        if run.is_chief and options.show_progress and model.jit_compile:
             saving.append(CompiledShapes(work.shape_to_compile))
         measuring: list[keras.callbacks.Callback]
         measuring = [StopOnNaN(self.checkpoints.last_good), self.meter]
@@ -104,41 +108,44 @@ class FitCallbacks:
             if not model.optimizer.built:  # by `fit`, but after the first epoch has begun
                 with run.scope():
                     model.optimizer.build(model.trainable_variables)
-            measuring.append(Cooldown(run.steps, run.minutes, lambda: self.progress.seconds, agree))
+            measuring.append(
+                Cooldown(options.steps, options.minutes, lambda: self.progress.seconds, agree)
+            )
         diagnostics: list[keras.callbacks.Callback] = []
-        if run.layer_diagnostics:  # after the checkpoints, which it must not hold up
+        if options.layer_diagnostics:  # after the checkpoints, which it must not hold up
             path = run.directory.layers_path if run.is_chief else None
             diagnostics.append(LayerDiagnostics(run.diagnostic_batch, path))
         limits = self.limits.values()
         self.epochs = EPOCHS_WITHOUT_STEP_LIMIT
-        if run.steps is not None:
-            self.epochs = math.ceil(run.steps / run.save_every)
+        if options.steps is not None:
+            self.epochs = math.ceil(options.steps / options.save_every)
         self.list = EpochCallbacks(
             [*measuring, *saving, *diagnostics, *limits, *callbacks, *last, self.interrupt],
             model,
             run.state,
-            run.save_every,
+            options.save_every,
             self.epochs,
             at_end=self._end,
         )
         self.record: FitRecord | None = None
 
-    @property
-    def limit_reached(self) -> str | None:
-        """The name of the limit that was reached, or None."""
-        return next((name for name in self.limits if self.limits[name].reached), None)
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as until_end:
+            until_end.enter_context(self.interrupt)
+            for log in self.logs:
+                until_end.callback(log.close)
+            self._until_end = until_end.pop_all()
+        return self
 
-    def break_off(
+    def __exit__(
         self,
         exception_type: type[BaseException] | None,
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        """The `__exit__` of a training: true for Ctrl-C and other signals within `fit`."""
         if self.record is not None:
             return False
-        self.interrupt.__exit__(exception_type, exception, traceback)
-        self._close()
+        self._until_end.__exit__(exception_type, exception, traceback)
         if isinstance(exception, CannotWrite):
             raise CannotWrite(f"{exception} {self.checkpoints.last_good()}") from exception
         if not isinstance(exception, KeyboardInterrupt):
@@ -150,10 +157,14 @@ class FitCallbacks:
         self.devices.stop()
         return True
 
+    @property
+    def limit_reached(self) -> str | None:
+        """The name of the limit that was reached, or None."""
+        return next((name for name in self.limits if self.limits[name].reached), None)
+
     def _end(self) -> None:
         """End `fit`; raises KeyboardInterrupt if a signal came after the last step."""
-        self.interrupt.__exit__(None, None, None)
-        self._close()
+        self._until_end.close()
         self.record = self._record(self.limit_reached or "data")
         self.devices.stop()
 
@@ -172,10 +183,6 @@ class FitCallbacks:
             device_seconds=self.device_time.seconds,
         )
 
-    def _close(self) -> None:
-        for log in self.logs:
-            log.close()
-
     def _report_interrupt(self, reason: str) -> None:
         """Tell what was saved, and how to resume."""
         if self.interrupt.between_steps:
@@ -189,14 +196,15 @@ def _limits(
     run: TrainingRun, agree: Callable[[int], int]
 ) -> dict[str, StepLimit | TimeLimit | StopOnPlateau]:
     """Return the callbacks that end the training, by the name of what they limit."""
+    options = run.options
     limits: dict[str, StepLimit | TimeLimit | StopOnPlateau] = {}
-    if run.steps is not None:
-        limits["steps"] = StepLimit(run.steps, run.step)
-    if run.minutes is not None:
+    if options.steps is not None:
+        limits["steps"] = StepLimit(options.steps, run.step)
+    if options.minutes is not None:
         elapsed = run.state.progress["seconds"] if run.state else 0.0
-        limits["minutes"] = TimeLimit(run.minutes, elapsed, agree)
-    if run.patience is not None:
-        limits["patience"] = StopOnPlateau(run.monitor, run.mode, run.patience, agree)
+        limits["minutes"] = TimeLimit(options.minutes, elapsed, agree)
+    if options.patience is not None:
+        limits["patience"] = StopOnPlateau(options.monitor, options.mode, options.patience, agree)
     return limits
 
 
@@ -207,13 +215,14 @@ def _logs(
     validators: Sequence[keras.callbacks.Callback],
 ) -> list[MetricsLog | ProgressBar | TensorBoardLog]:
     """Return the callbacks that are closed at the end."""
+    options = run.options
     logs: list[MetricsLog | ProgressBar | TensorBoardLog]
-    logs = [MetricsLog(run.directory.metrics_path, work, run.log_every)]
-    if run.show_progress:
-        logs.append(ProgressBar(work, run.steps, run.minutes, progress.seconds))
-    if run.tensorboard:
+    logs = [MetricsLog(run.directory.metrics_path, work, options.log_every)]
+    if options.show_progress:
+        logs.append(ProgressBar(work, options.steps, options.minutes, progress.seconds))
+    if options.tensorboard:
         bleu = next((each for each in validators if isinstance(each, BleuValidation)), None)
         samples = None if bleu is None else lambda: bleu.samples
         path = run.directory.tensorboard_path
-        logs.append(TensorBoardLog(path, work, run.log_every, samples))
+        logs.append(TensorBoardLog(path, work, options.log_every, samples))
     return logs

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_transformer.command_line.command_errors import HUNG_UP, INTERRUPTED, TERMINATED
+from keras_transformer.cli.program import HUNG_UP, INTERRUPTED, TERMINATED
 
 EXIT_CODES = {"interrupted": INTERRUPTED, "terminated": TERMINATED, "hung up": HUNG_UP}
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from keras_transformer.data import BatchPlan, BatchReader
 from keras_transformer.errors import UserInputError, is_out_of_memory
-from keras_transformer.training.devices.device_memory import peak_device_memory
-from keras_transformer.training.devices.devices import Devices
+from keras_transformer.training.devices.devices import Devices, peak_device_memory
 
 GIBIBYTE = 2**30
 
@@ -71,7 +70,7 @@ def probe(
     Example:
 
     ```python
-    print(probe(trainer, reader, devices))
+    print(probe(training_model, reader, devices))
     # The largest batch (512 sentences of 49 + 48 tokens) fits into 9.4 GiB a device; ...
     ```
     """

@@ -46,9 +46,9 @@ def training_model(model: keras.Model, accumulate: int = 1, *, r_drop: float = 0
         >>> from keras_transformer.losses import LabelSmoothingCrossEntropy
         >>> from keras_transformer.models import build_transformer
         >>> model = build_transformer("tiny", vocabulary_size=100)
-        >>> trainer = training_model(model, accumulate=2)
-        >>> trainer.compile("sgd", LabelSmoothingCrossEntropy(reduction="sum"))
-        >>> trainer.trainable_weights[0] is model.trainable_weights[0]
+        >>> exact = training_model(model, accumulate=2)
+        >>> exact.compile("sgd", LabelSmoothingCrossEntropy(reduction="sum"))
+        >>> exact.trainable_weights[0] is model.trainable_weights[0]
         True
 
     Reference: Liang et al., "R-Drop: Regularized Dropout for Neural Networks", 2021.

@@ -1,47 +1,43 @@
 """A training in a run directory: what `fit` needs to end, log, save and resume."""
 
 import contextlib
-import inspect
+import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self, Unpack
 
 import keras
 
-from keras_transformer.argument_checks import (
-    check_one_of,
-    check_positive_int,
-    check_positive_number,
-    python_number,
-)
-from keras_transformer.command_line.training_options import TrainingOptions
 from keras_transformer.data import BatchReader
-from keras_transformer.data.batches.batch_rows import Batch
+from keras_transformer.data.batches.batch_reader import Batch
 from keras_transformer.errors import UserInputError
+from keras_transformer.evaluation.cost.device_speed import DeviceSpeed, model_precision
+from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.files.standard_streams import say
 from keras_transformer.runs.adapter_weights import adapters_of, trains_adapters_alone
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_lock import run_lock
 from keras_transformer.search_options import SearchKeywords, SearchOptions, search_over
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.training.cost.device_speed import DeviceSpeed, model_precision
-from keras_transformer.training.cost.step_work import StepWork
-from keras_transformer.training.determinism import make_reproducible
-from keras_transformer.training.devices.device_start import start_devices
+from keras_transformer.training.checkpoints.resuming import open_origin, open_run, rewind
+from keras_transformer.training.checkpoints.training_state import TrainingState, check_same_data
+from keras_transformer.training.devices.device_start import make_reproducible, start_devices
 from keras_transformer.training.devices.devices import Batches, Devices
 from keras_transformer.training.epochs import EpochCallbacks
 from keras_transformer.training.fit_callbacks import FitCallbacks
+from keras_transformer.training.fit_data import (
+    check_positions,
+    training_fingerprint,
+    validation_options,
+)
 from keras_transformer.training.fit_record import FitRecord
-from keras_transformer.training.positions_check import check_positions
 from keras_transformer.training.probe import probe
-from keras_transformer.training.states.rewind import rewind
-from keras_transformer.training.states.run_opening import open_origin, open_run
-from keras_transformer.training.states.training_state import TrainingState, check_same_data
-from keras_transformer.training.training_settings import SEARCH_SETTINGS
-from keras_transformer.training.validation_batches import training_fingerprint, validation_options
+from keras_transformer.training.training_command import TrainingCommand
+from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
+from keras_transformer.training.training_settings import SEARCH_SETTINGS, TrainingSettings
 from keras_transformer.types import PathLike
 
 
@@ -58,52 +54,20 @@ class TrainingRun:
 
     Args:
         directory: path of the run directory.
-        steps: updates after which to end.
-        minutes: minutes after which to end, those before a resume included. At least one of the
-            two limits is required.
-        save_every: updates between two validations and checkpoints.
-        keep_last: number of last checkpoints to keep.
-        keep_best: number of best checkpoints to keep as well.
-        monitor: name of the value that ranks checkpoints.
-        mode: which values of `monitor` are better.
-        patience: end after this many validations in a row without a better value.
-        tensorboard: whether to write event files into the run directory.
-        layer_diagnostics: whether to write layers.csv at each validation, see `LayerDiagnostics`.
-        log_every: updates between two rows of metrics.csv.
-        show_progress: whether to show the progress bar, and lines on model and devices.
-        resume: whether to resume the run in the directory; without one the training begins.
-        overwrite: whether to replace the run in the directory.
-        origin: path of a run to start from.
-        check_origin: called with the `RunDirectory` of `origin`; may raise to refuse it.
-        needs_origin: whether to refuse to begin without `origin`, as adapters (LoRA) are of use in
-            a trained model alone.
-        settings: the training's settings, JSON-compatible. They must stay the same on a resume.
-        may_change: names of settings that may differ on a resume.
-        seed: seed of the weights and the dropout.
-        deterministic: whether the losses of two trainings must be equal to the last bit.
-        replicas: devices of each machine, see `start_devices`. None: every GPU, or the CPU as one.
-        devices: the devices, if they have been started already.
-        accumulate: slices of a batch that each device computes one after another; or a function
-            that returns it for the number of devices of all machines.
-        device_tflops: TFLOP/s of one device. None: those of known devices.
-        probe: whether to try the largest batch first.
-        command: the command line that started the training, for the records of the run.
-        results: names of further files that its end writes into the run directory. As the final
-            weights, the scores and the search that was tuned for them, they are removed when the
-            training goes on.
+        options: what else there is to say of the training, or most of it.
+        **keywords: fields of `TrainingOptions`; they outrank those of `options`.
 
     Attributes:
         directory: the `RunDirectory`.
+        options: the `TrainingOptions`; `settings` and `command` are attributes too.
         origin: the `RunDirectory` of the run to start from, or None; set on entering.
         devices: the `Devices`; set on entering.
         accumulate: the number of slices; set on entering.
         state: the `TrainingState` that the training resumes from, or None; set on entering.
         speed: the `DeviceSpeed` of the devices; set by `begin`.
 
-    The other arguments are attributes as they were given.
-
     Raises:
-        ValueError: both limits are missing, or an argument breaks its rule.
+        ValueError: both limits are missing, or an option breaks its rule.
         UserInputError: on entering: the directory holds something else, or a run without `resume`
             or `overwrite`; another training uses it; or its settings differ.
         TrainingDiverged: in `fit`: the loss or a weight is not finite.
@@ -112,13 +76,13 @@ class TrainingRun:
     Example:
 
     ```python
-    with TrainingRun("runs/first", steps=10_000, resume=True) as run:
+    with training.TrainingRun("runs/first", steps=10_000, resume=True) as run:
         with run.scope():
             model = build_transformer("tiny", vocabulary_size=8000)
-            trainer = training_model(model)
-            trainer.compile(optimizer, loss, weighted_metrics=[metrics.StepLoss(loss)])
-        run.begin(trainer, train, dev, tokenizer=tokenizer)
-        trainer.fit(run.batches(train), callbacks=run.callbacks, **run.fit_options)
+            training_model = training.training_model(model)
+            training_model.compile(optimizer, loss, weighted_metrics=[metrics.StepLoss(loss)])
+        run.begin(training_model, train, dev, tokenizer=tokenizer)
+        training_model.fit(run.batches(train), callbacks=run.callbacks, **run.fit_options)
     print(run.record)
     ```
     """
@@ -132,104 +96,34 @@ class TrainingRun:
     def __init__(
         self,
         directory: PathLike,
-        *,
-        steps: int | None = None,
-        minutes: float | None = None,
-        save_every: int = 1000,
-        keep_last: int = 5,
-        keep_best: int = 1,
-        monitor: str = "val_perplexity",
-        mode: Literal["min", "max"] = "min",
-        patience: int | None = None,
-        tensorboard: bool = True,
-        layer_diagnostics: bool = False,
-        log_every: int = 50,
-        show_progress: bool = True,
-        resume: bool = False,
-        overwrite: bool = False,
-        origin: PathLike | None = None,
-        check_origin: Callable[[RunDirectory], object] | None = None,
-        needs_origin: bool = False,
-        settings: dict[str, Any] | None = None,
-        may_change: Sequence[str] = (),
-        seed: int = 1,
-        deterministic: bool = False,
-        replicas: int | None = None,
-        devices: Devices | None = None,
-        accumulate: int | Callable[[int], int] = 1,
-        device_tflops: float | None = None,
-        probe: bool = True,
-        command: str = "",
-        results: Sequence[str] = (),
+        options: TrainingOptions | None = None,
+        **keywords: Unpack[TrainingKeywords],
     ) -> None:
-        if steps is None and minutes is None:
-            raise ValueError("One of `steps` and `minutes` must be given. Received: None for both")
         self.directory = RunDirectory(directory)
-        self.steps = steps
-        self.minutes = python_number(minutes)
-        self.save_every = save_every
-        self.keep_last = keep_last
-        self.keep_best = keep_best
-        self.monitor = monitor
-        self.mode = mode
-        self.patience = patience
-        self.tensorboard = tensorboard
-        self.layer_diagnostics = layer_diagnostics
-        self.log_every = log_every
-        self.show_progress = show_progress
-        self.resume = resume
-        self.overwrite = overwrite
-        self.check_origin = check_origin
-        self.needs_origin = needs_origin
-        self.settings = {} if settings is None else settings
-        self.may_change = may_change
-        self.seed = seed
-        self.deterministic = deterministic
-        self.replicas = replicas
-        self.device_tflops = device_tflops
-        self.probe = probe
-        self.command = command
-        self.results = results
-        self._origin_path = origin
-        self._started_devices = devices
-        self._given_accumulate = accumulate
-        self._train: BatchReader | None = None
-        self._validation_text: object = None
+        if options is None:
+            self.options = TrainingOptions(**keywords)
+        else:
+            self.options = dataclasses.replace(options, **keywords)
+        self.settings = self.options.settings or {}
+        self.command = self.options.command
         self._fit: FitCallbacks | None = None
-        for name in ("steps", "save_every", "keep_last", "keep_best", "patience", "log_every"):
-            value = getattr(self, name)
-            if value is not None or name not in ("steps", "patience"):
-                check_positive_int(name, value)
-            setattr(self, name, python_number(value))
-        if minutes is not None:
-            check_positive_number("minutes", minutes)
-        check_one_of("mode", mode, ("min", "max"))
 
     @classmethod
-    def of(cls, options: TrainingOptions, **arguments: Any) -> Self:
-        """The training that a command's options describe; settings have the arguments' names.
+    def of(
+        cls, call: TrainingCommand[TrainingSettings], **keywords: Unpack[TrainingKeywords]
+    ) -> Self:
+        """The training that a command describes.
 
         Args:
-            options: settings, run directory and limits of a training command.
-            **arguments: further arguments of `TrainingRun`.
+            call: settings, run directory and limits of a training command.
+            **keywords: fields of `TrainingOptions` that are to be others.
         """
-        settings = options.settings
-        names = inspect.signature(cls).parameters
-        of_settings = {name: getattr(settings, name) for name in names if hasattr(settings, name)}
-        return cls(
-            options.run,
-            minutes=options.minutes,
-            resume=options.resume,
-            overwrite=options.overwrite,
-            origin=options.origin,
-            settings=settings.to_dict(),
-            command=options.command,
-            **{**of_settings, "accumulate": settings.micro_batches, **arguments},
-        )
+        return cls(call.run, call.training_options(), **keywords)
 
     def __enter__(self) -> Self:
+        options = self.options
         with contextlib.ExitStack() as contexts:
-            self.devices = self._started_devices or start_devices(self.replicas)
+            self.devices = options.devices or start_devices(options.replicas)
             contexts.enter_context(self.devices.watch(self.directory))
             if self.is_chief:
                 contexts.enter_context(run_lock(self.directory.path))
@@ -237,21 +131,20 @@ class TrainingRun:
                 self.directory.path,
                 self.devices,
                 settings=self.settings,
-                may_change=self.may_change,
-                overwrite=self.overwrite,
-                resume=self.resume,
+                may_change=options.may_change,
+                overwrite=options.overwrite,
+                resume=options.resume,
             )
-            self.origin = open_origin(self._origin_path, self.directory, self.state, self.resume)
-            if self.needs_origin and not self.earlier:
+            self.origin = open_origin(options.origin, self.directory, self.state, options.resume)
+            if options.needs_origin and not self.earlier:
                 raise UserInputError(
                     "`lora_rank` adapts a trained model: name its run with --from RUN. Received: "
                     "no run to start from"
                 )
-            if self.origin and self.check_origin:
-                self.check_origin(self.origin)
-            slices = self._given_accumulate
-            self.accumulate = slices(self.devices.replicas) if callable(slices) else slices
-            make_reproducible(self.seed, self.deterministic)
+            if self.origin and options.check_origin:
+                options.check_origin(self.origin)
+            self.accumulate = options.slices(self.devices.replicas)
+            make_reproducible(options.seed, options.deterministic)
             self._contexts = contexts.pop_all()
         return self
 
@@ -315,7 +208,7 @@ class TrainingRun:
 
     def say(self, *lines: object) -> None:
         """Print lines, in the chief only."""
-        if self.is_chief and self.show_progress:
+        if self.is_chief and self.options.show_progress:
             say(*lines)
 
     def begin(
@@ -355,12 +248,12 @@ class TrainingRun:
             ValueError: `train` and `work` are both missing, or `patience` is given without
                 validation.
         """
-        if self.patience is not None and validation is None and not validators:
+        if self.options.patience is not None and validation is None and not validators:
             raise ValueError("`patience` needs `validation` or `validators`. Received: neither")
         self._train, self._validation_text = train, validation
         self._validation = validation_options(self.devices, validation, validation_steps)
         precision = model_precision(model)
-        self.speed = DeviceSpeed.of(self.devices, precision, self.device_tflops)
+        self.speed = DeviceSpeed.of(self.devices, precision, self.options.device_tflops)
         if train is not None:
             check_positions(model, train, validation)
             data_fingerprint = training_fingerprint(train, validation)
@@ -370,19 +263,18 @@ class TrainingRun:
         if self.state:
             check_same_data(self.state, data_fingerprint)
         self._describe(model, precision)
-        if self.probe and train is not None:
+        if self.options.probe and train is not None:
             self._try_largest_batch(model, train)  # before an older run makes way for this one
         if self.is_chief and not self.state:
             self._start(model, tokenizer, source_tokenizer)
         if self.state:
             self._go_back(model, self.state)
         self._fit = FitCallbacks(self, model, work, data_fingerprint, validators, callbacks)
-        self._contexts.push(self._fit.break_off)
-        self._fit.interrupt.__enter__()
+        self._contexts.enter_context(self._fit)
         model.stop_training = self._fit.limit_reached is not None
         if self.is_chief and not model.stop_training:
             self.directory.undo_tuning(self._own_search())
-            self.directory.remove_results(self.results)
+            self.directory.remove_results(self.options.results)
         self._fit.list.validate_if_due(**self._validation)
         self._has_ended = model.stop_training
 
@@ -395,13 +287,13 @@ class TrainingRun:
     def fit_options(self) -> dict[str, Any]:
         """The other arguments of `fit`: validation, epochs and their steps."""
         epochs = self._begun("fit_options").epochs
-        first = self.step // self.save_every
+        first = self.step // self.options.save_every
         if self._has_ended:
             # No epoch is left, but `fit` finalizes an average only after at least one.
             first = max(first, 1)
         return {
             **self._validation,
-            "steps_per_epoch": self.save_every,
+            "steps_per_epoch": self.options.save_every,
             "initial_epoch": first,
             "epochs": first if self._has_ended else epochs,
             "shuffle": False,  # the batches come in the order of their plan

@@ -9,12 +9,14 @@ import keras
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.layers.positions import Positions, positions_class
-from keras_transformer.models import PRESETS
+from keras_transformer.models import PRESETS, Transformer
 from keras_transformer.models.model_options import ModelOptions
+from keras_transformer.optimizers import transformer_optimizer
 from keras_transformer.optimizers.transformer_adam import OPTIMIZERS
 from keras_transformer.search_options import END_OF_ALPHA, TRANSLATION
 from keras_transformer.settings import Settings, SettingValue, setting
 from keras_transformer.training.devices.device_precision import fastest_precision
+from keras_transformer.training.training_options import TrainingKeywords
 
 _T = TypeVar("_T")
 _DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout", "word_dropout")
@@ -300,6 +302,31 @@ class TrainingSettings(Settings):
             "scale": self.learning_rate_scale,
             "global_clipnorm": self.global_clipnorm,
             "cooldown": self.cooldown,
+        }
+
+    def make_optimizer(self, model: keras.Model) -> keras.optimizers.Optimizer:
+        """The optimizer for a model of `build_transformer`, made in the devices' scope."""
+        transformer = Transformer.of(model)
+        dtype = transformer.dtype_policy.compute_dtype
+        return transformer_optimizer(
+            transformer.hidden_dim, dtype=dtype, **self.optimizer_options()
+        )
+
+    def training_options(self) -> TrainingKeywords:
+        """The fields of `TrainingOptions` that these settings decide.
+
+        A subclass adds those of its own settings.
+        """
+        return {
+            "steps": self.steps,
+            "save_every": self.save_every,
+            "may_change": self.may_change,
+            "seed": self.seed,
+            "deterministic": self.deterministic,
+            "replicas": self.replicas,
+            "accumulate": self.micro_batches,
+            "device_tflops": self.device_tflops,
+            "probe": self.probe,
         }
 
     def search_options(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from keras_transformer.translation_training.training_batches import (
     make_batches,
 )
 from keras_transformer.translation_training.translation_data import TranslationData
+from keras_transformer.translation_training.translation_model import translation_model
 from keras_transformer.translation_training.vocabularies import make_tokenizers
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "make_tokenizers",
     "text_of",
     "train_translation",
+    "translation_model",
     "write_report",
     "write_scores",
 ]

@@ -3,18 +3,19 @@
 import dataclasses
 import typing
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import keras
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.evaluation.cost.device_speed import model_precision
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.settings import SettingValue, setting
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentencepiece_tokenizer import check_symbols
-from keras_transformer.training.cost.device_speed import model_precision
 from keras_transformer.training.fine_tuning import enable_lora, freeze
+from keras_transformer.training.training_options import TrainingKeywords
 from keras_transformer.training.training_settings import ARCHITECTURE_SETTINGS, TrainingSettings
 
 # What a training that starts from a run takes from there, with the model and the tokenizers.
@@ -262,10 +263,6 @@ class TranslationSettings(TrainingSettings):
                     f"`{name}` must be {values[name]!r}. Received: {name}={getattr(self, name)!r}"
                 )
 
-    def frozen_layers(self) -> list[str]:
-        """The names that `training.freeze` takes."""
-        return (self.freeze or "").split()
-
     def choose_trained_weights(self, model: keras.Model) -> None:
         """Freeze layers, and add adapters to the others, as `freeze` and `lora_rank` say.
 
@@ -275,31 +272,26 @@ class TranslationSettings(TrainingSettings):
         Raises:
             UserInputError: as `training.freeze` and `training.enable_lora`.
         """
-        freeze(model, self.frozen_layers())
+        freeze(model, (self.freeze or "").split())
         if self.lora_rank is not None:
             enable_lora(model, self.lora_rank, self.lora_alpha)
 
-    @property
-    def needs_origin(self) -> bool:
-        """Whether the training must start from a run."""
-        return self.lora_rank is not None
-
-    @property
-    def monitor(self) -> str:
-        """The validation value that ranks checkpoints."""
-        return f"val_{self.best_by}"
-
-    @property
-    def mode(self) -> Literal["min", "max"]:
-        """Which values of `monitor` are better."""
-        return "max" if self.best_by == "bleu" else "min"
+    def training_options(self) -> TrainingKeywords:
+        return {
+            **super().training_options(),
+            "keep_last": self.keep_last,
+            "keep_best": self.keep_last if self.average_of == "best" else 1,
+            "monitor": f"val_{self.best_by}",
+            "mode": "max" if self.best_by == "bleu" else "min",
+            "patience": self.patience,
+            "tensorboard": self.tensorboard,
+            "layer_diagnostics": self.layer_diagnostics,
+            "log_every": self.log_every,
+            "check_origin": self.check_origin,
+            "needs_origin": self.lora_rank is not None,
+        }
 
     @property
     def keep_last(self) -> int:
         """Number of last checkpoints to keep."""
         return typing.cast(int, self.average)  # the preset's where None is given
-
-    @property
-    def keep_best(self) -> int:
-        """Number of best checkpoints to keep as well."""
-        return self.keep_last if self.average_of == "best" else 1

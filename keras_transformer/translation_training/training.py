@@ -1,7 +1,6 @@
 """A translation training from top to bottom: text, batches, model, `fit`, average, scores."""
 
-from keras_transformer import losses, metrics, models, optimizers, training
-from keras_transformer.command_line.training_options import TrainingOptions
+from keras_transformer import losses, metrics, training
 from keras_transformer.data.corpus_preparation import SiftPairs
 from keras_transformer.data.pair_sifting import sift as sift_here
 from keras_transformer.translation_training.bleu_validation import bleu_validators
@@ -10,6 +9,7 @@ from keras_transformer.translation_training.scores import write_report
 from keras_transformer.translation_training.settings import TranslationSettings
 from keras_transformer.translation_training.training_batches import make_batches
 from keras_transformer.translation_training.translation_data import TranslationData
+from keras_transformer.translation_training.translation_model import translation_model
 from keras_transformer.translation_training.vocabularies import make_tokenizers
 from keras_transformer.types import PathLike
 
@@ -56,16 +56,10 @@ def train_translation(
     train_translation(TranslationSettings(preset="small"), data, "runs/en_de", minutes=60)
     ```
     """
-    options = TrainingOptions(
-        settings=settings,
-        run=run_directory,
-        overwrite=overwrite,
-        resume=resume,
-        minutes=minutes,
-        origin=origin,
-        command=command,
+    call = training.TrainingCommand(
+        settings, run_directory, overwrite, resume, minutes, origin, command
     )
-    with training.TrainingRun.of(options) as run:
+    with training.TrainingRun.of(call) as run:
         # Tokenizer: one for both sides, or one for each
         source_tokenizer, tokenizer = make_tokenizers(settings, data.train, run)
 
@@ -74,19 +68,11 @@ def train_translation(
 
         # Model
         with run.scope():
-            model = run.earlier_model(**settings.dropout_rates()) or models.build_transformer(
-                settings.preset,
-                **models.vocabulary_options(source_tokenizer, tokenizer),
-                **settings.model_options(source_tokenizer, tokenizer),
-            )
-            settings.choose_trained_weights(model)
-            trainer = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
+            model = translation_model(settings, source_tokenizer, tokenizer, run)
+            training_model = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
             loss = losses.LabelSmoothingCrossEntropy(**settings.loss_options(tokenizer))
-            dtype = model.dtype_policy.compute_dtype
-            trainer.compile(
-                optimizers.transformer_optimizer(
-                    model.hidden_dim, dtype=dtype, **settings.optimizer_options()
-                ),
+            training_model.compile(
+                settings.make_optimizer(model),
                 loss,
                 **metrics.training_metrics(loss),
                 jit_compile=settings.jit_compile(),
@@ -95,14 +81,14 @@ def train_translation(
         # Training
         run.say(*batches.report)
         run.begin(
-            trainer,
+            training_model,
             batches.train,
             batches.dev,
             tokenizer=tokenizer,
             source_tokenizer=source_tokenizer,
             validators=bleu_validators(settings, batches, model, run),
         )
-        trainer.fit(run.batches(batches.train), callbacks=run.callbacks, **run.fit_options)
+        training_model.fit(run.batches(batches.train), callbacks=run.callbacks, **run.fit_options)
         if run.is_chief:
             # Average
             averaged = average_weights(settings, batches.dev, run)

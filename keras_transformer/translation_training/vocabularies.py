@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from keras_transformer import models
 from keras_transformer.data import ParallelText
 from keras_transformer.errors import UserInputError
-from keras_transformer.evaluation.bleu import bleu_metric
-from keras_transformer.evaluation.tokenized_compound_split_bleu import check_language
+from keras_transformer.evaluation.scores import bleu_metric
+from keras_transformer.evaluation.system_scores import check_language
 from keras_transformer.text import SentencePieceTokenizer, sample_lines
 from keras_transformer.training import Devices, TrainingRun
 from keras_transformer.translation_training.settings import TranslationSettings

@@ -5,7 +5,7 @@ import random
 import sys
 from collections.abc import Sequence
 
-from keras_transformer.command_line import CommandParser, run_command
+from keras_transformer.cli import CommandParser, run_command
 from keras_transformer.data import read_text, text_lines
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import write_text

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from keras_transformer import RunDirectory
-from keras_transformer.command_line import CommandParser, run_command
+from keras_transformer.cli import CommandParser, run_command
 from keras_transformer.data import ParallelFiles
 from keras_transformer.runs import run_lock
 from recipes.distilled.comparison import compare

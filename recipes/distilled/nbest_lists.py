@@ -6,7 +6,7 @@ import pathlib
 import sys
 from collections.abc import Callable
 
-from keras_transformer.command_line import ResumableOutput
+from keras_transformer.cli import ResumableOutput
 from keras_transformer.data import ParallelText, one_line, text_lines
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation import bleu

@@ -3,12 +3,12 @@
 import argparse
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from keras_transformer import RunDirectory
-from keras_transformer.command_line import TrainingOptions
 from keras_transformer.errors import UserInputError
 from keras_transformer.settings import read_settings_file
+from keras_transformer.training import TrainingCommand
 from keras_transformer.translation_training import add_text_arguments
 from recipes.distilled.settings import DistilledSettings
 from recipes.recipe_options import recipe_options
@@ -26,7 +26,7 @@ OF_TEACHER = (
 
 def student_options(
     description: str | None, arguments: Sequence[str] | None
-) -> tuple[TrainingOptions[DistilledSettings], argparse.Namespace]:
+) -> tuple[TrainingCommand[DistilledSettings], argparse.Namespace]:
     """Read the command line of the recipe.
 
     Args:
@@ -58,16 +58,18 @@ def student_options(
             raise UserInputError(f"A student cannot replace its teacher: {path}")
     settings = options.settings
     if not (options.resume and RunDirectory(options.run).is_run()):  # which has its own
-        settings = _as_the_teacher(settings, values)
+        in_file = read_settings_file(values.settings) if values.settings else {}
+        teacher = RunDirectory(values.teacher[0])
+        settings = _as_the_teacher(settings, teacher, vars(values).keys() | in_file.keys())
     return dataclasses.replace(options, settings=settings), values
 
 
-def _as_the_teacher(settings: DistilledSettings, values: argparse.Namespace) -> DistilledSettings:
+def _as_the_teacher(
+    settings: DistilledSettings, teacher: RunDirectory, given: Collection[str]
+) -> DistilledSettings:
     """The settings with what is the teacher's where neither a flag nor a file says otherwise."""
-    teacher = RunDirectory(values.teacher[0])
-    given = vars(values).keys() | (read_settings_file(values.settings) if values.settings else {})
     recorded = teacher.settings() if teacher.is_run() else {}  # what is none is refused later
-    taken = {name: recorded[name] for name in OF_TEACHER if name in recorded.keys() - given}
+    taken = {name: recorded[name] for name in OF_TEACHER if name in recorded.keys() - set(given)}
     if settings.tokenizer is None:
         source = teacher.source_tokenizer_path
         taken["tokenizer"] = str(teacher.tokenizer_path)

@@ -48,3 +48,7 @@ class NumberWordsSettings(training.TrainingSettings):
     )
     alpha: float = setting(0.6, "length penalty, the paper's")
     deterministic: bool = setting(True, "the same seed gives the same losses, bit by bit")
+
+    def training_options(self) -> training.TrainingKeywords:
+        """The fields of `training.TrainingOptions` that these settings decide."""
+        return {**super().training_options(), "patience": self.patience}

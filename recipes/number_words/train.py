@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Sequence
 
-from keras_transformer import Translator, losses, metrics, models, optimizers, training
-from keras_transformer.command_line import run_command
+from keras_transformer import Translator, losses, metrics, models, training
+from keras_transformer.cli import run_command
 from keras_transformer.data import prepare_batches
 from keras_transformer.text import SentencePieceTokenizer
 from recipes.number_words.exported import add_export_argument, check_export, export
@@ -49,21 +49,18 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
                 vocabulary_size=tokenizer.vocabulary_size,
                 **settings.model_options(),
             )
-            trainer = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
+            training_model = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
             loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing, reduction="sum")
-            dtype = model.dtype_policy.compute_dtype
-            trainer.compile(
-                optimizers.transformer_optimizer(
-                    model.hidden_dim, dtype=dtype, **settings.optimizer_options()
-                ),
+            training_model.compile(
+                settings.make_optimizer(model),
                 loss,
                 **metrics.training_metrics(loss),
                 jit_compile=settings.jit_compile(),
             )
 
         # Training
-        run.begin(trainer, train, dev, tokenizer=tokenizer)
-        trainer.fit(run.batches(train), callbacks=run.callbacks, **run.fit_options)
+        run.begin(training_model, train, dev, tokenizer=tokenizer)
+        training_model.fit(run.batches(train), callbacks=run.callbacks, **run.fit_options)
         if run.is_chief:
             # Average: none, as the best checkpoint of so short a training is better
             run.directory.publish()

@@ -9,7 +9,7 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from keras_transformer.command_line import CommandParser, run_command
+from keras_transformer.cli import CommandParser, run_command
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import say, write_text
 from recipes.table3.figure import write_figure

@@ -13,10 +13,11 @@ from typing import Any
 import keras
 
 from keras_transformer import RunDirectory
-from keras_transformer.command_line import CommandParser, TrainingOptions
+from keras_transformer.cli import CommandParser
 from keras_transformer.data import ParallelFiles, find_text
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import say
+from keras_transformer.training import TrainingCommand
 from keras_transformer.translation_training import TranslationData
 from recipes.table3.report import write_table
 from recipes.table3.row_result import RowResult, fingerprints, finished_rows
@@ -39,7 +40,7 @@ class RowRun:
     """
 
     name: str
-    options: TrainingOptions[Table3Settings]
+    options: TrainingCommand[Table3Settings]
     read_text: Callable[[], TranslationData]
 
     @property
@@ -89,15 +90,7 @@ def read_arguments(
     return [
         RowRun(
             name,
-            TrainingOptions(
-                settings=row,
-                run=values.runs / name,
-                overwrite=False,
-                resume=True,
-                minutes=minutes,
-                origin=None,
-                command=command,
-            ),
+            TrainingCommand(row, values.runs / name, resume=True, minutes=minutes, command=command),
             read_text,
         )
         for name, row in rows.items()

@@ -3,13 +3,14 @@
 import sys
 from collections.abc import Sequence
 
-from keras_transformer import losses, metrics, models, optimizers, training
-from keras_transformer.command_line import run_command
+from keras_transformer import losses, metrics, training
+from keras_transformer.cli import run_command
 from keras_transformer.translation_training import (
     average_weights,
     bleu_validators,
     make_batches,
     make_tokenizers,
+    translation_model,
     write_report,
 )
 from recipes.recipe_options import recipe_options
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
     settings = options.settings
     with training.TrainingRun.of(options) as run:
         # Text
-        texts = wmt14_text("de", values)
+        texts = wmt14_text("de", data_dir=values.data_dir, download=values.download)
 
         # Tokenizer: one for both sides, or one for each
         source_tokenizer, tokenizer = make_tokenizers(settings, texts.train, run)
@@ -35,19 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
 
         # Model
         with run.scope():
-            model = run.earlier_model(**settings.dropout_rates()) or models.build_transformer(
-                settings.preset,
-                **models.vocabulary_options(source_tokenizer, tokenizer),
-                **settings.model_options(source_tokenizer, tokenizer),
-            )
-            settings.choose_trained_weights(model)
-            trainer = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
+            model = translation_model(settings, source_tokenizer, tokenizer, run)
+            training_model = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
             loss = losses.LabelSmoothingCrossEntropy(**settings.loss_options(tokenizer))
-            dtype = model.dtype_policy.compute_dtype
-            trainer.compile(
-                optimizers.transformer_optimizer(
-                    model.hidden_dim, dtype=dtype, **settings.optimizer_options()
-                ),
+            training_model.compile(
+                settings.make_optimizer(model),
                 loss,
                 **metrics.training_metrics(loss),
                 jit_compile=settings.jit_compile(),
@@ -56,14 +49,14 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         # Training
         run.say(*batches.report)
         run.begin(
-            trainer,
+            training_model,
             batches.train,
             batches.dev,
             tokenizer=tokenizer,
             source_tokenizer=source_tokenizer,
             validators=bleu_validators(settings, batches, model, run),
         )
-        trainer.fit(run.batches(batches.train), callbacks=run.callbacks, **run.fit_options)
+        training_model.fit(run.batches(batches.train), callbacks=run.callbacks, **run.fit_options)
         if run.is_chief:
             # Average
             averaged = average_weights(settings, batches.dev, run)

@@ -73,10 +73,9 @@ class ParsingSettings(training.TrainingSettings):
         300, "most output tokens beyond the input's own, the paper's", minimum=2
     )
 
-    @property
-    def keep_last(self) -> int:
-        """Number of last checkpoints to keep."""
-        return self.average
+    def training_options(self) -> training.TrainingKeywords:
+        """The fields of `training.TrainingOptions` that these settings decide."""
+        return {**super().training_options(), "keep_last": self.average}
 
     def model_options(
         self,

@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Sequence
 
-from keras_transformer import losses, metrics, models, optimizers, training
-from keras_transformer.command_line import run_command
+from keras_transformer import losses, metrics, models, training
+from keras_transformer.cli import run_command
 from recipes.recipe_options import recipe_options
 from recipes.wsj_parsing.report import TREES, check_dev_set, report
 from recipes.wsj_parsing.settings import ParsingSettings
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
     settings = options.settings
     with training.TrainingRun.of(options, results=TREES) as run:
         # Text
-        train_texts, dev_text = treebanks(values)
+        train_texts, dev_text = treebanks(values.data, values.more_trees)
 
         # Tokenizer: one of words, one of trees
         source_tokenizer, tokenizer = make_tokenizers(train_texts, settings, run)
@@ -38,13 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
             model = run.earlier_model(**settings.dropout_rates()) or models.build_transformer(
                 **settings.model_options(source_tokenizer, tokenizer)
             )
-            trainer = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
+            training_model = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
             loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing, reduction="sum")
-            dtype = model.dtype_policy.compute_dtype
-            trainer.compile(
-                optimizers.transformer_optimizer(
-                    model.hidden_dim, dtype=dtype, **settings.optimizer_options()
-                ),
+            training_model.compile(
+                settings.make_optimizer(model),
                 loss,
                 **metrics.training_metrics(loss),
                 jit_compile=settings.jit_compile(),
@@ -54,9 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         check_dev_set(data, model, settings)
         run.say(data)
         run.begin(
-            trainer, data.train, data.dev, tokenizer=tokenizer, source_tokenizer=source_tokenizer
+            training_model,
+            data.train,
+            data.dev,
+            tokenizer=tokenizer,
+            source_tokenizer=source_tokenizer,
         )
-        trainer.fit(run.batches(data.train), callbacks=run.callbacks, **run.fit_options)
+        training_model.fit(run.batches(data.train), callbacks=run.callbacks, **run.fit_options)
         if run.is_chief:
             # Average
             checkpoints = run.directory.checkpoints

@@ -67,7 +67,7 @@ class TreePairs(ParallelText):
 
 
 def add_treebank_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that `treebanks` reads to a parser."""
+    """Add the flags of the treebanks to a parser."""
     parser.add_argument(
         "--data",
         type=pathlib.Path,
@@ -85,11 +85,14 @@ def add_treebank_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def treebanks(values: argparse.Namespace) -> tuple[list[TreePairs], TreePairs]:
-    """The treebanks that a command line names.
+def treebanks(
+    directory: pathlib.Path, more_trees: Iterable[pathlib.Path] = ()
+) -> tuple[list[TreePairs], TreePairs]:
+    """The treebanks in a folder, and further ones to train on.
 
     Args:
-        values: the namespace of a parser that `add_treebank_arguments` extended.
+        directory: has train.mrg and dev.mrg.
+        more_trees: files of trees.
 
     Returns:
         `(train_texts, dev_text)`.
@@ -97,9 +100,9 @@ def treebanks(values: argparse.Namespace) -> tuple[list[TreePairs], TreePairs]:
     Raises:
         UserInputError: a file is missing.
     """
-    train_texts = [TreePairs(find_text(values.data, "train.mrg"))]
-    train_texts += [TreePairs(path) for path in values.more_trees]
-    return train_texts, TreePairs(find_text(values.data, "dev.mrg"))
+    train_texts = [TreePairs(find_text(directory, "train.mrg"))]
+    train_texts += [TreePairs(path) for path in more_trees]
+    return train_texts, TreePairs(find_text(directory, "dev.mrg"))
 
 
 def make_tokenizers(

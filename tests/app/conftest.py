@@ -8,14 +8,13 @@ import pytest
 
 from keras_transformer.app.application import create_app
 from keras_transformer.app.limits import AppLimits
-from keras_transformer.app.parsing_engine import ParsingEngine
+from keras_transformer.app.loaded_runs import LoadedParser, LoadedTranslator
 from keras_transformer.app.server import address_of, bound_socket, make_server, serve
-from keras_transformer.app.translation_engine import TranslationEngine
 from keras_transformer.inference.parser import Parser
 from keras_transformer.inference.translator import Translator
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.text import SentencePieceTokenizer
-from tests.app.fake_engine import FakeEngine
+from tests.app.fake_run import FakeRun
 from tests.browser import browser, visit  # noqa: F401
 from tests.random_translation import build, sentences
 
@@ -24,11 +23,11 @@ LIMITS = AppLimits(characters=2000, sentences=20, tokens=64)
 
 
 @contextlib.contextmanager
-def listening(engines, **options):
+def listening(runs, **options):
     """The address of an app with these runs, which ends with the block."""
     started = threading.Event()
-    app = create_app(engines, host=HOST, **options)
-    server = make_server(app, started.set, lambda: [engine.queue.stop() for engine in engines])
+    app = create_app(runs, host=HOST, **options)
+    server = make_server(app, started.set, lambda: [run.queue.stop() for run in runs])
     bound = bound_socket(HOST, 0)
     thread = threading.Thread(target=serve, args=(server, bound))
     thread.start()
@@ -39,8 +38,8 @@ def listening(engines, **options):
         server.should_exit = True
         thread.join(60)
         bound.close()
-        for engine in engines:
-            engine.queue.close()
+        for run in runs:
+            run.queue.close()
     assert not thread.is_alive()
 
 
@@ -49,10 +48,10 @@ def start():
     """Start apps; gives a client of each."""
     with contextlib.ExitStack() as stack:
 
-        def start(*engines, **options):
-            address = stack.enter_context(listening(engines, **options))
-            for engine in engines:  # however the test ends, nothing waits for its turn
-                stack.callback(engine.turns.release, 1_000_000)
+        def start(*runs, **options):
+            address = stack.enter_context(listening(runs, **options))
+            for run in runs:  # however the test ends, nothing waits for its turn
+                stack.callback(run.turns.release, 1_000_000)
             return stack.enter_context(httpx.Client(base_url=address, timeout=60))
 
         yield start
@@ -62,7 +61,7 @@ def start():
 def fake_app():
     """A client of an app with a fake run, which tests share; it computes at once."""
     with (
-        listening([FakeEngine()]) as address,
+        listening([FakeRun()]) as address,
         httpx.Client(base_url=address, timeout=60) as client,
     ):
         yield client
@@ -100,20 +99,20 @@ def parser():
 @pytest.fixture(scope="session")
 def address(translator, parser):
     """The address of an app with two runs that translate digits, and one that parses."""
-    engines = [
-        TranslationEngine("digits", translator, LIMITS),
-        TranslationEngine("digits (2)", translator, LIMITS),
-        ParsingEngine("trees", parser, LIMITS),
+    runs = [
+        LoadedTranslator("digits", translator, LIMITS),
+        LoadedTranslator("digits (2)", translator, LIMITS),
+        LoadedParser("trees", parser, LIMITS),
     ]
-    with listening(engines, limits=LIMITS) as address:
+    with listening(runs, limits=LIMITS) as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def one_run(translator):
     """The address of an app with one run."""
-    engine = TranslationEngine("digits", translator, LIMITS)
-    with listening([engine], limits=LIMITS) as address:
+    run = LoadedTranslator("digits", translator, LIMITS)
+    with listening([run], limits=LIMITS) as address:
         yield address
 
 

@@ -8,7 +8,7 @@ import pytest
 from keras_transformer.app.limits import AppLimits
 from keras_transformer.distribution import __version__
 from keras_transformer.interpretation import attention_maps
-from tests.app.fake_engine import FakeEngine
+from tests.app.fake_run import FakeRun
 
 TEXT = "one two. three\n\nfour  five six\n"
 SENTENCES = ["one two.", "three", "four  five six"]
@@ -101,18 +101,18 @@ def test_a_stream_has_the_same_sentence_by_sentence(client):
 
 
 def test_sentences_come_while_later_ones_are_computed(start):
-    engine = FakeEngine(turns=1)
-    client = start(engine)
+    run = FakeRun(turns=1)
+    client = start(run)
     with client.stream("POST", "api/translate/stream", json={"text": "a\nb\nc\nd"}) as response:
         arriving = map(json.loads, response.iter_lines())
         assert next(arriving)["event"] == "start"
         assert [next(arriving)["translations"][0]["text"] for _ in range(2)] == ["A", "B"]
-        engine.turns.release()
+        run.turns.release()
         assert [line["event"] for line in arriving] == ["sentence", "sentence", "end"]
 
 
 def test_a_stream_that_breaks_off_says_why(start):
-    events = lines(start(FakeEngine()), "translate/stream", text="a\nb\ndamaged\nd")
+    events = lines(start(FakeRun()), "translate/stream", text="a\nb\ndamaged\nd")
     assert [line["event"] for line in events] == ["start", "sentence", "sentence", "error"]
     assert events[-1]["error"] == {
         "code": "refused",
@@ -121,7 +121,7 @@ def test_a_stream_that_breaks_off_says_why(start):
 
 
 def test_a_mistake_in_the_program_is_an_answer_too(start, caplog):
-    client = start(FakeEngine())
+    client = start(FakeRun())
     assert error_of(client, "translate", text="broken") == (
         500,
         "internal_error",
@@ -183,19 +183,19 @@ def test_trees_come_as_a_stream_too(client):
 
 
 def test_a_language_to_translate_into_is_one_of_the_models(start):
-    engine = FakeEngine(languages=["deu", "fra"])
-    client = start(engine)
+    run = FakeRun(languages=["deu", "fra"])
+    client = start(run)
     assert client.get("api/runs").json()["runs"][0]["target_languages"] == ["deu", "fra"]
     post(client, "translate", text="a", target_language="fra")
     post(client, "align", pairs=[{"source": "a", "target": "b"}], target_language="deu")
-    assert [work.target_language for work, _ in engine.batches] == ["fra", "deu"]
+    assert [work.target_language for work, _ in run.batches] == ["fra", "deu"]
     status, code, message = error_of(client, "translate", text="a", target_language="eng")
     assert (status, code) == (422, "invalid_request")
     assert message.endswith("Received: 'eng'. There are: deu, fra")
 
 
 def test_limits_are_told_in_the_error(start):
-    client = start(FakeEngine(), limits=AppLimits(characters=10, sentences=2))
+    client = start(FakeRun(), limits=AppLimits(characters=10, sentences=2))
     assert error_of(client, "translate", text="x" * 11) == (
         413,
         "too_many_characters",
@@ -231,8 +231,8 @@ def test_a_sentence_with_too_many_tokens_is_named(client):
 
 
 def test_a_crowd_is_told_to_come_later(start):
-    engine = FakeEngine(limits=AppLimits(waiting=1), turns=0)
-    client = start(engine)
+    run = FakeRun(limits=AppLimits(waiting=1), turns=0)
+    client = start(run)
     with client.stream("POST", "api/translate/stream", json={"text": "a\nb\nc"}) as first:
         arriving = first.iter_lines()
         assert json.loads(next(arriving))["event"] == "start"
@@ -240,7 +240,7 @@ def test_a_crowd_is_told_to_come_later(start):
         assert (response.status_code, response.json()["error"]["code"]) == (503, "busy")
         assert int(response.headers["retry-after"]) >= 1
         assert client.get("api/runs").status_code == 200  # asks no model
-    engine.turns.release(100)
+    run.turns.release(100)
 
 
 def test_the_document_describes_every_endpoint(client):

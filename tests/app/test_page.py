@@ -6,7 +6,7 @@ import re
 import pytest
 
 from keras_transformer.app.limits import AppLimits
-from tests.app.fake_engine import FakeEngine, FakeParser
+from tests.app.fake_run import FakeParser, FakeRun
 from tests.browser import violations
 from tests.waiting import wait_until
 
@@ -71,12 +71,12 @@ def test_a_text_is_translated_while_typing(translated, translator, expect):
 
 @pytest.mark.slow
 def test_without_that_a_key_or_the_button_translates(visit, start, expect):
-    engine = FakeEngine()
-    page = visit(str(start(engine).base_url))
+    run = FakeRun()
+    page = visit(str(start(run).base_url))
     page.get_by_label("While typing").uncheck()
     field(page).fill("a house")
     page.wait_for_timeout(1000)
-    assert engine.batches == []
+    assert run.batches == []
     page.keyboard.press("Control+Enter")
     expect(page.locator(SENTENCE)).to_have_text(["A HOUSE"])
     field(page).fill("a tree")
@@ -173,13 +173,13 @@ def test_a_text_that_grows_keeps_the_chosen_sentence(translated, expect):
 
 @pytest.mark.slow
 def test_words_that_were_not_aligned_in_time_are_aligned_later(visit, start, expect):
-    engine = FakeEngine(turns=1)
-    page = visit(str(start(engine).base_url))
+    run = FakeRun(turns=1)
+    page = visit(str(start(run).base_url))
     field(page).fill("a\nb")
     expect(page.locator(SENTENCE)).to_have_text(["A", "B"])
     field(page).fill("a\nb\nc")  # while the pair of b waits for that of a
     expect(page.locator(".column")).to_contain_text("0 of 3")
-    engine.turns.release(100)
+    run.turns.release(100)
     expect(page.locator(SENTENCE)).to_have_text(["A", "B", "C"])
     chosen(page, expect, 1)
 
@@ -245,7 +245,7 @@ def test_two_runs_stand_side_by_side_and_a_parser_draws_trees(
 
 @pytest.mark.slow
 def test_options_of_the_search_are_sent_and_otherwise_each_runs_own(visit, start, expect):
-    page = visit(str(start(FakeEngine("en_de"), FakeParser("trees")).base_url))
+    page = visit(str(start(FakeRun("en_de"), FakeParser("trees")).base_url))
     asked = []
     page.on("request", lambda request: asked.append((request.url, request.post_data)))
     field(page).fill("one")
@@ -276,8 +276,8 @@ def test_options_of_the_search_are_sent_and_otherwise_each_runs_own(visit, start
 
 @pytest.mark.slow
 def test_sentences_appear_one_by_one_and_the_rest_can_be_stopped(visit, start, expect):
-    engine = FakeEngine(turns=1)
-    page = visit(str(start(engine).base_url))
+    run = FakeRun(turns=1)
+    page = visit(str(start(run).base_url))
     field(page).fill("\n".join("abcdefgh"))
     expect(page.locator(SENTENCE)).to_have_text(["A", "B"])
     expect(page.locator(".sentence.awaited")).to_have_text(["…"] * 6)
@@ -285,30 +285,28 @@ def test_sentences_appear_one_by_one_and_the_rest_can_be_stopped(visit, start, e
     page.get_by_role("button", name="Stop").click()
     expect(page.get_by_role("button", name="Translate")).to_be_visible()
     expect(page.locator(".column .text")).to_have_text(re.compile(r"^A\s*B\s*$"))
-    wait_until(lambda: engine.queue.waiting() <= 2)  # pairs to align, no sentences
-    engine.turns.release(100)
+    wait_until(lambda: run.queue.waiting() <= 2)  # pairs to align, no sentences
+    run.turns.release(100)
     field(page).fill("later")
     expect(page.locator(SENTENCE)).to_have_text(["LATER"])
-    translated = [
-        item for work, items in engine.batches if work.task == "translate" for item in items
-    ]
+    translated = [item for work, items in run.batches if work.task == "translate" for item in items]
     assert translated == ["a", "b", "c", "d", "later"]
 
 
 @pytest.mark.slow
 def test_a_closed_tab_frees_the_model(visit, start, expect):
-    engine = FakeEngine(turns=1)
-    page = visit(str(start(engine).base_url))
+    run = FakeRun(turns=1)
+    page = visit(str(start(run).base_url))
     field(page).fill("\n".join("abcdefgh"))
     expect(page.locator(SENTENCE)).to_have_text(["A", "B"])
-    assert engine.queue.waiting() > 0
+    assert run.queue.waiting() > 0
     page.close()
-    wait_until(lambda: engine.queue.waiting() == 0)
+    wait_until(lambda: run.queue.waiting() == 0)
 
 
 @pytest.mark.slow
 def test_a_refusal_is_told_where_the_translation_would_be(visit, start, expect):
-    client = start(FakeEngine(), limits=AppLimits(characters=10, sentences=2))
+    client = start(FakeRun(), limits=AppLimits(characters=10, sentences=2))
     page = visit(str(client.base_url), allow=["413", "422"])
     field(page).fill("a\nb\nc")
     alert = page.locator(".column").get_by_role("alert")
@@ -328,21 +326,21 @@ def test_a_refusal_is_told_where_the_translation_would_be(visit, start, expect):
 
 @pytest.mark.slow
 def test_a_language_is_chosen_where_the_model_has_several(visit, start, expect):
-    engine = FakeEngine(languages=["deu", "fra"])
-    page = visit(str(start(engine).base_url))
+    run = FakeRun(languages=["deu", "fra"])
+    page = visit(str(start(run).base_url))
     field(page).fill("a")
     expect(page.locator(SENTENCE)).to_have_text(["A"])
     page.get_by_label("into").select_option("fra")
     expect(page.locator(SENTENCE)).to_have_text(["A"])
     page.wait_for_timeout(500)
-    translations = [work for work, _ in engine.batches if work.task == "translate"]
+    translations = [work for work, _ in run.batches if work.task == "translate"]
     assert [work.target_language for work in translations] == ["deu", "fra"]
 
 
 @pytest.mark.slow
 def test_a_text_is_never_html(visit, start, expect):
     text = "<img src=x onerror=alert(1)><b>a</b> &amp; </textarea><script>x</script>"
-    page = visit(str(start(FakeEngine()).base_url))
+    page = visit(str(start(FakeRun()).base_url))
     field(page).fill(text)
     expect(page.locator(SENTENCE)).to_have_text([text.upper()])
     page.locator(SENTENCE).click()
@@ -379,13 +377,3 @@ def test_a_finger_shows_words_that_belong_together(translated, expect):
     page.locator("#sentence .words").nth(1).locator(".word").first.tap()
     expect(page.locator("#backdrop .linked")).not_to_have_count(0)
     assert all(len(found) >= 1 for found in marks(page))
-
-
-@pytest.mark.slow
-def test_the_documentation_needs_no_network_either(visit, one_run):
-    page = visit(f"{one_run}api/docs")
-    assert page.locator("h2 code").all_text_contents()[0] == "GET /api/runs"
-    page.get_by_role("link", name="TranslateRequest").first.click()
-    assert page.url.endswith("#TranslateRequest")
-    assert page.locator("#TranslateRequest").is_visible()
-    assert violations(page) == []

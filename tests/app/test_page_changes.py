@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.app.fake_engine import FakeEngine
+from tests.app.fake_run import FakeRun
 
 SENTENCE = ".sentence[role=button]"
 
@@ -15,8 +15,8 @@ def field(page):
 
 @pytest.mark.slow
 def test_a_sentence_that_is_awaited_offers_no_old_translations(visit, start, expect):
-    engine = FakeEngine(turns=1)
-    page = visit(str(start(engine).base_url))
+    run = FakeRun(turns=1)
+    page = visit(str(start(run).base_url))
     field(page).fill("a\nb")
     expect(page.locator(SENTENCE)).to_have_text(["A", "B"])
     page.locator(SENTENCE).first.click()
@@ -26,14 +26,14 @@ def test_a_sentence_that_is_awaited_offers_no_old_translations(visit, start, exp
     expect(page.locator(".column")).to_contain_text("0 of 2")
     expect(page.locator("#sentence-runs")).to_have_text("Not translated yet.")
     last.evaluate("radio => radio.dispatchEvent(new Event('change'))")  # a click just before
-    engine.turns.release(100)
+    run.turns.release(100)
     expect(page.locator(SENTENCE)).to_have_text(["C", "B"])
     expect(page.get_by_role("radio").first).to_be_checked()
 
 
 @pytest.mark.slow
 def test_a_wrong_option_is_told_and_gets_the_focus_only_where_it_is_asked_for(visit, start, expect):
-    page = visit(str(start(FakeEngine()).base_url))
+    page = visit(str(start(FakeRun()).base_url))
     field(page).fill("a")
     expect(page.locator(SENTENCE)).to_have_text(["A"])
     options, beam_size = page.locator("details.options"), page.get_by_label("Beam size")

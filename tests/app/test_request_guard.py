@@ -8,7 +8,7 @@ import pytest
 
 from keras_transformer.app.limits import AppLimits
 from keras_transformer.app.request_guard import RequestGuard
-from tests.app.fake_engine import FakeEngine
+from tests.app.fake_run import FakeRun
 
 ASK = {"text": "a house"}
 POLICY = (
@@ -22,7 +22,8 @@ def code_of(response):
 
 
 @pytest.mark.parametrize(
-    "path", ["", "page/main.js", "attention/attention.css", "api/runs", "api/docs", "api/no", "no"]
+    "path",
+    ["", "page/main.js", "attention/attention.css", "api/runs", "api/openapi.json", "api/no", "no"],
 )
 def test_every_answer_has_the_headers_of_a_closed_page(fake_app, path):
     headers = fake_app.get(path).headers
@@ -145,7 +146,7 @@ def test_a_browser_learns_that_it_may_not_ask_for_another_site(fake_app):
 
 def test_a_body_that_announces_too_much_is_refused_unread(start):
     limits = AppLimits(characters=10)
-    client = start(FakeEngine(), limits=limits)
+    client = start(FakeRun(), limits=limits)
     address = (client.base_url.host, client.base_url.port)
     with socket.create_connection(address, timeout=60) as connection:
         connection.sendall(
@@ -159,7 +160,7 @@ def test_a_body_that_announces_too_much_is_refused_unread(start):
 
 def test_a_body_that_goes_on_is_refused_where_it_is_too_large(start):
     limits = AppLimits(characters=10)
-    client = start(FakeEngine(), limits=limits)
+    client = start(FakeRun(), limits=limits)
     sent = []
 
     def parts():
@@ -180,7 +181,7 @@ def test_a_body_that_goes_on_is_refused_where_it_is_too_large(start):
 
 
 def test_a_body_that_never_comes_does_not_wait_for_ever(start):
-    client = start(FakeEngine(), limits=AppLimits(body_seconds=1))
+    client = start(FakeRun(), limits=AppLimits(body_seconds=1))
     address = (client.base_url.host, client.base_url.port)
     with socket.create_connection(address, timeout=60) as connection:
         connection.sendall(

@@ -22,7 +22,7 @@ from benchmarks.table1.report import (
     summary,
     time_row,
 )
-from keras_transformer.command_line.command_errors import run_command
+from keras_transformer.cli.program import run_command
 from keras_transformer.errors import UserInputError
 
 BY_NAME = {layer_type.name: layer_type for layer_type in LAYER_TYPES}

@@ -14,7 +14,7 @@ from keras_transformer.cluster.worker_resources import (
     wait_for_other_work,
 )
 from keras_transformer.errors import UserInputError
-from keras_transformer.serving.cpu_threads import cpu_threads
+from keras_transformer.formats.export_translator import cpu_threads
 
 
 def cluster_of(*machines):

@@ -1,6 +1,5 @@
 """Preparation of a corpus: once, whole or not at all, and in no way different from the text."""
 
-import fcntl
 import hashlib
 import json
 import os
@@ -283,23 +282,6 @@ def test_of_several_processes_one_prepares(tmp_path):
     assert calls.read_text() == "call call "  # sources and targets, once
     assert sum("waiting for another process" in err for _, err in outputs) == 1
     assert len(list((tmp_path / "cache").iterdir())) == 1
-
-
-def test_without_locks_a_faster_process_wins(tmp_path, monkeypatch):
-    def no_locks(file, operation):
-        raise OSError("no locks available")
-
-    monkeypatch.setattr(fcntl, "flock", no_locks)
-
-    class Overtaken(LetterTokenizer):
-        def encode(self, sentences):
-            if self.calls == 0:
-                prepared(tmp_path)
-            return super().encode(sentences)
-
-    corpus = prepared(tmp_path, tokenizer=Overtaken())
-    assert len(corpus) == 3
-    assert len(list(filter(pathlib.Path.is_dir, tmp_path.iterdir()))) == 1
 
 
 def test_a_full_disk_is_named_and_leaves_nothing(tmp_path):

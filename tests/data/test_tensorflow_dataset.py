@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.data import BatchPlan, BatchReader, ParallelCorpus
-from keras_transformer.data.batches.tensorflow_dataset import as_dataset
+from keras_transformer.data.batches.fit_input import as_dataset
 from keras_transformer.special_tokens import SpecialTokens
 
 

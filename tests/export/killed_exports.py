@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from keras_transformer.files.whole_files import write_directory
+from keras_transformer.files.whole_directories import write_directory
 from tests.forked_processes import at_operations
 
 FILES = 20
@@ -49,7 +49,7 @@ def kill_itself():
 
 def main(kind, directory, argument=None):
     if kind == "saved-model":
-        from keras_transformer.export.saved_model import export_saved_model
+        from keras_transformer.formats.saved_model.writer import export_saved_model
         from keras_transformer.inference.translator import Translator
 
         translator = Translator.load(argument)

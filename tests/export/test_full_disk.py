@@ -6,7 +6,8 @@ import resource
 import pytest
 
 from keras_transformer.errors import CannotWrite
-from keras_transformer.export import export_ctranslate2, export_litert, tensorflow_litert
+from keras_transformer.export import export_ctranslate2, export_litert
+from keras_transformer.formats.litert import tensorflow_litert
 from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer
 from tests.random_translation import build, sentences

@@ -5,11 +5,11 @@ import pytest
 from keras import ops
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.export.exported_search import exported_search
-from keras_transformer.export.guarded_generator import GuardedGenerator
+from keras_transformer.formats.export_contract import NO_SCORE
+from keras_transformer.formats.exported_search import exported_search
+from keras_transformer.formats.guarded_generator import GuardedGenerator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import SearchOptions
-from keras_transformer.serving.export_contract import NO_SCORE
 from keras_transformer.text import SentencePieceTokenizer
 from tests.random_translation import build, sentences
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_transformer.files.whole_files import PARTIAL_DIRECTORY
+from keras_transformer.files.whole_directories import PARTIAL_DIRECTORY
 from tests.export.killed_exports import is_whole, next_name, write_files
 
 KILLS = 20
@@ -45,7 +45,7 @@ def visible(directory):
 
 def test_directories_of_a_killed_process_are_whole(tmp_path, random_seed):
     """At file operations of the first exports, of which each has some 25."""
-    from keras_transformer.files.whole_files import write_directory
+    from keras_transformer.files.whole_directories import write_directory
 
     moments, seen_left_over = random.Random(random_seed), 0
     for number in range(KILLS):
@@ -81,7 +81,7 @@ def test_two_processes_take_no_name_twice_and_leave_each_other_alone(tmp_path):
 @pytest.mark.tensorflow
 def test_every_version_that_a_killed_export_leaves_runs(trained_run, tmp_path, random_seed):
     """Each process exports on and on, and is killed somewhere in its first or second export."""
-    from keras_transformer.export.saved_model import export_saved_model
+    from keras_transformer.formats.saved_model.writer import export_saved_model
     from keras_transformer.inference.translator import Translator
     from tests.export.exported_signatures import ExportedSignatures
 

@@ -37,7 +37,7 @@ def fake_search(calls):
 def test_every_row_is_searched_among_its_like(lengths, groups):
     import tensorflow as tf
 
-    from keras_transformer.export.tensorflow_length_groups import search_by_length
+    from keras_transformer.formats.saved_model.tensorflow_signatures import search_by_length
 
     ids = np.random.default_rng(0).integers(10, 99, (len(lengths), 210), dtype="int32")
     calls = []

@@ -12,10 +12,10 @@ from ai_edge_litert.interpreter import Interpreter
 
 from keras_transformer.decoding.next_tokens import log_of_sum, maxima_of_blocks
 from keras_transformer.errors import CannotWrite, UserInputError
-from keras_transformer.export.litert import export_litert
-from keras_transformer.files.whole_files import PARTIAL_DIRECTORY
-from keras_transformer.serving.export_contract import LITERT_PRECISIONS, NO_SCORE
-from keras_transformer.serving.litert_translator import LiteRTTranslator
+from keras_transformer.files.whole_directories import PARTIAL_DIRECTORY
+from keras_transformer.formats.export_contract import LITERT_PRECISIONS, NO_SCORE
+from keras_transformer.formats.litert.reader import LiteRTTranslator
+from keras_transformer.formats.litert.writer import export_litert
 from tests.litert_exports import (
     LIMITS,
     litert_export,

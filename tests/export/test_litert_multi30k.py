@@ -4,9 +4,9 @@ import pytest
 
 from keras_transformer.data import find_text, read_text
 from keras_transformer.evaluation import bleu
-from keras_transformer.export.litert import export_litert
+from keras_transformer.formats.litert.reader import LiteRTTranslator
+from keras_transformer.formats.litert.writer import export_litert
 from keras_transformer.inference.translator import Translator
-from keras_transformer.serving.litert_translator import LiteRTTranslator
 from tests.export.nasty_sentences import NASTY
 from tests.external_data import MULTI30K, MULTI30K_RUN, needs_multi30k_run
 from tests.litert_exports import returning_ids

@@ -3,7 +3,7 @@
 import json
 import shutil
 
-from keras_transformer.export.model_card import write_model_card
+from keras_transformer.formats.model_card import write_model_card
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer

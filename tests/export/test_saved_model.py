@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from keras_transformer.export.saved_model import export_saved_model
+from keras_transformer.formats.export_contract import NO_SCORE
+from keras_transformer.formats.saved_model.writer import export_saved_model
 from keras_transformer.inference.translator import Translator
-from keras_transformer.serving.export_contract import NO_SCORE
 from tests.export.exported_signatures import ExportedSignatures
 from tests.export.nasty_sentences import NASTY
 from tests.translation_training.number_text import pairs

@@ -11,9 +11,12 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from google.protobuf import wrappers_pb2 as wrappers
 
 from keras_transformer.errors import CannotWrite, UserInputError
-from keras_transformer.export.exported_search import exported_search
-from keras_transformer.export.saved_model import export_saved_model
-from keras_transformer.export.tensorflow_warmup import WARMUP_FILE, write_warmup_requests
+from keras_transformer.formats.exported_search import exported_search
+from keras_transformer.formats.saved_model.tensorflow_warmup import (
+    WARMUP_FILE,
+    write_warmup_requests,
+)
+from keras_transformer.formats.saved_model.writer import export_saved_model
 from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.exported_signatures import ExportedSignatures

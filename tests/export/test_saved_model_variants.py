@@ -5,8 +5,8 @@ import functools
 import numpy as np
 import pytest
 
-from keras_transformer.export.low_precision import with_precision
-from keras_transformer.export.saved_model import export_saved_model
+from keras_transformer.formats.low_precision import with_precision
+from keras_transformer.formats.saved_model.writer import export_saved_model
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models import build_transformer
 from keras_transformer.text import SentencePieceTokenizer

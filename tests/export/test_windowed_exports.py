@@ -1,10 +1,10 @@
-"""Exports of models with restricted attention, on sources so long that it is computed in blocks."""
+"""Exports of models with options of attention, on sources so long that windows take blocks."""
 
 import numpy as np
 import pytest
 
-from keras_transformer.export.litert import export_litert
-from keras_transformer.export.saved_model import export_saved_model
+from keras_transformer.formats.litert.writer import export_litert
+from keras_transformer.formats.saved_model.writer import export_saved_model
 from keras_transformer.inference.translator import Translator
 from keras_transformer.layers import MultiHeadAttention
 from keras_transformer.models.sequence_generator import SequenceGenerator
@@ -19,16 +19,17 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 LIMITS = {"max_source_length": 250, "extra_length": 4}
 
 
-@pytest.fixture(scope="module")
-def translator():
+@pytest.fixture(scope="module", params=[("attention_window", 5), ("positions", "rotary")], ids=str)
+def translator(request):
+    name, value = request.param
     tokenizer = SentencePieceTokenizer.train(sentences(50), vocabulary_size=60)
-    model = build(tokenizer, attention_window=5)
-    windows = [
-        part.attention_window
+    model = build(tokenizer, **{name: value})
+    values = [
+        getattr(part, name)
         for part in model._flatten_layers()
         if isinstance(part, MultiHeadAttention)
     ]
-    assert sorted(windows, key=str) == [5, 5, None]
+    assert sorted(values, key=str) == sorted([value, value, None], key=str)
     return Translator(model, tokenizer, beam_size=3, extra_length=LIMITS["extra_length"])
 
 

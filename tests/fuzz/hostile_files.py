@@ -19,7 +19,7 @@ from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.serving import LiteRTTranslator
 from keras_transformer.settings import read_settings_file
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.training.states.averaging import average_checkpoints
+from keras_transformer.training.checkpoints.averaging import average_checkpoints
 from keras_transformer.translation_training import TranslationSettings
 from tests.fuzz.damage import BYTES, SHARES, VALUES, damage, damages
 from tests.fuzz.faults import require, require_good_end, require_json_numbers

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from keras_transformer.errors import UserInputError
 from keras_transformer.export import export_marian
-from keras_transformer.interop.marian_import import import_marian
+from keras_transformer.formats.marian.reader import import_marian
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from tests.interop.marian_folders import (
@@ -209,25 +210,31 @@ def test_a_model_of_ours_in_transformers(separate, peers, tmp_path):
     assert len(set(answers["texts"])) > 2
 
 
-OLD_FILE = """
+TORCH_FILE = """
 import sys, safetensors.torch, torch
 tensors = safetensors.torch.load_file(sys.argv[1])
 tensors["model.encoder.embed_tokens.weight"] = tensors["model.shared.weight"]
 name = "model.encoder.layers.0.fc1.weight"
 tensors[name] = tensors[name].T.contiguous().T
-torch.save(tensors, sys.argv[2], _use_new_zipfile_serialization=False)
+torch.save(tensors, sys.argv[2])
+torch.save(tensors, sys.argv[3], _use_new_zipfile_serialization=False)
+tensors = torch.load(sys.argv[3], weights_only=True)  # as our error tells
+torch.save(tensors, sys.argv[4])
 """
 
 
-def test_the_format_of_pytorch_before_1_6(peers, tmp_path):
-    new, old = tmp_path / "new", tmp_path / "old"
-    for path in (new, old):
+def test_what_pytorch_saves_and_converts(peers, tmp_path):
+    paths = [tmp_path / name for name in ("safetensors", "saved", "old", "converted")]
+    for path in paths:
         write_hugging_face(path)
-    (old / "model.safetensors").unlink()
-    files = [new / "model.safetensors", old / "pytorch_model.bin"]
-    run = subprocess.run([peers, "-c", OLD_FILE, *files], capture_output=True, text=True)
+    for path in paths[1:]:
+        (path / "model.safetensors").unlink()
+    files = [paths[0] / "model.safetensors", *(path / "pytorch_model.bin" for path in paths[1:])]
+    run = subprocess.run([peers, "-c", TORCH_FILE, *files], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-3000:]
-    assert files[1].read_bytes()[:2] == b"\x80\x02"  # a pickle, no archive
-    weights = zip(import_marian(old).model.weights, import_marian(new).model.weights, strict=True)
-    for found, expected in weights:
-        np.testing.assert_array_equal(np.asarray(found), np.asarray(expected), found.path)
+    with pytest.raises(UserInputError, match="PyTorch before 1.6"):
+        import_marian(paths[2])
+    expected = import_marian(paths[0]).model.weights
+    for path in (paths[1], paths[3]):
+        for found, weight in zip(import_marian(path).model.weights, expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(found), np.asarray(weight), found.path)

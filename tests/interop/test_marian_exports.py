@@ -189,6 +189,7 @@ def test_the_padding_of_the_targets_vocabulary_is_never_produced(tmp_path):
         ({"normalize_first": True}, "`normalize_first=True`: it must be False"),
         ({"final_norm": True}, "`final_norm=True`"),
         ({"positions": "learned", "max_length": 30}, "`positions='learned'`"),
+        ({"positions": "rotary"}, "`positions='rotary'`: it must be 'sinusoidal'"),
         ({"activation": "tanh"}, "`activation='tanh'`"),
         ({"attention_window": 5}, "`attention_window=5`: it must be None"),
         ({"residual_connection": "b2t"}, "residual_connection='b2t'"),

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.formats.marian.reader import import_marian
 from keras_transformer.inference.translator import Translator
-from keras_transformer.interop.marian_import import import_marian
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens

@@ -2,7 +2,6 @@
 
 import io
 import pickle
-import struct
 import zipfile
 from typing import NamedTuple
 
@@ -39,15 +38,6 @@ class Storage(NamedTuple):
     size: int
 
 
-class OldStorage(NamedTuple):
-    """As PyTorch before 1.6 writes it."""
-
-    dtype: str
-    key: str
-    size: int
-    view: object = None
-
-
 class Pickler(pickle._Pickler):
     """Writes names of modules that are not there."""
 
@@ -62,9 +52,9 @@ class Pickler(pickle._Pickler):
                 if state is not None:
                     self.save(state)
                     self.write(b"b")
-            case Storage(dtype, key, size) | OldStorage(dtype, key, size):
+            case Storage(dtype, key, size):
                 kind = Global("torch", f"{STORAGES[dtype]}Storage")
-                self.save(("storage", kind, key, "cpu", size, *value[3:]))
+                self.save(("storage", kind, key, "cpu", size))
                 self.write(b"Q")
             case _:
                 super().save(value, save_persistent_id)
@@ -107,39 +97,3 @@ def torch_file(path, arrays, dtypes=None, protocol=2):
         state[name] = tensor(storage, 0, array.shape, strides(array.shape))
         storages[index] = array.tobytes()
     return write_torch(path, pickled(state, protocol), storages)
-
-
-MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
-SYSTEM = {
-    "protocol_version": 1001,
-    "little_endian": True,
-    "type_sizes": {"short": 2, "int": 4, "long": 4},
-}
-
-
-def old_content(state, storages, keys=None, version=1001, system=SYSTEM, magic=MAGIC_NUMBER):
-    """The bytes of a file of PyTorch before 1.6.
-
-    Args:
-        state: what is pickled, or the pickle's bytes.
-        storages: key -> the number of numbers and their bytes.
-        keys: the list of keys, if it is another one.
-    """
-    pickles = [magic, version, system, state, sorted(storages) if keys is None else keys]
-    parts = [value if isinstance(value, bytes) else pickled(value) for value in pickles]
-    for _, (count, data) in sorted(storages.items()):
-        parts += [struct.pack("<q", count), data]
-    return b"".join(parts)
-
-
-def old_torch_file(path, arrays, dtypes=None):
-    """The arrays as PyTorch before 1.6 wrote them."""
-    state, storages = {}, {}
-    for index, (name, array) in enumerate(arrays.items()):
-        dtype, key = (dtypes or {}).get(name, array.dtype.name), str(94_000_000 + index * 640)
-        state[name] = tensor(
-            OldStorage(dtype, key, array.size), 0, array.shape, strides(array.shape)
-        )
-        storages[key] = array.size, array.tobytes()
-    path.write_bytes(old_content(state, storages))
-    return path

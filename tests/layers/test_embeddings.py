@@ -211,8 +211,8 @@ def test_contracts():
 
 
 def test_bad_arguments_are_named():
-    with pytest.raises(ValueError, match=r"`positions` must be one of .*Received: .*'rotary'"):
-        PositionalEmbedding(10, 6, positions="rotary")
+    with pytest.raises(ValueError, match=r"`positions` must be one of .*Received: .*'rotated'"):
+        PositionalEmbedding(10, 6, positions="rotated")
     with pytest.raises(ValueError, match=r"`vocabulary_size` must be a positive integer"):
         TokenEmbedding(0, 6)
     with pytest.raises(ValueError, match=r"`tie_weights` must be True or False.*tie_weights=0.1"):

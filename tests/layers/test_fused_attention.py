@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.layers import MultiHeadAttention, TransformerDecoderLayer
+from keras_transformer.layers import MultiHeadAttention, PaddingMask, TransformerDecoderLayer
 from keras_transformer.layers import multi_head_attention as module
-from keras_transformer.layers.attention_masks import causal_mask, padding_mask
+from keras_transformer.layers.attention_masks import causal_mask
 
 LONG, HIDDEN = module.FUSED_LENGTH, 8
 
@@ -31,7 +31,7 @@ def random(*shape, seed=0):
 
 
 def mask_of(*lengths):
-    return padding_mask(np.arange(LONG)[None] < np.array(lengths)[:, None], 0)
+    return PaddingMask()(np.arange(LONG)[None] < np.array(lengths)[:, None])
 
 
 def by_weights(layer, *inputs, mask=None):

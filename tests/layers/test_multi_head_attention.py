@@ -91,20 +91,6 @@ BIASES = [{}, {"use_bias": True, "bias_initializer": "random_normal"}]
 
 
 @pytest.mark.parametrize("biases", BIASES, ids=["plain", "biases"])
-def test_steps_equal_a_causal_call(biases):
-    layer = MultiHeadAttention(HEADS, KEY_DIM, value_dim=VALUE_DIM, **biases)
-    x = random(2, 6, HIDDEN)
-    expected = ops.convert_to_numpy(layer(x, use_causal_mask=True))
-    beams = np.stack([x, x[::-1]], axis=1)  # (batch, beams, length, hidden): beams differ
-    cache = layer.start_cache(2, 2, 8)
-    for index in range(6):
-        output, cache = layer.step(ops.convert_to_tensor(beams[:, :, index]), cache, index)
-        output = ops.convert_to_numpy(output)
-        np.testing.assert_allclose(output[:, 0], expected[:, index], atol=1e-5)
-        np.testing.assert_allclose(output[:, 1], expected[::-1, index], atol=1e-5)
-
-
-@pytest.mark.parametrize("biases", BIASES, ids=["plain", "biases"])
 @pytest.mark.parametrize("has_key", [False, True])
 def test_projected_memory_equals_a_call(biases, has_key):
     layer = MultiHeadAttention(HEADS, KEY_DIM, value_dim=VALUE_DIM, **biases)

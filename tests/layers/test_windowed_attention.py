@@ -12,10 +12,9 @@ from keras_transformer.layers import (
     MultiHeadAttention,
     TransformerDecoderLayer,
     TransformerEncoderLayer,
+    windowed_attention,
 )
 from keras_transformer.layers import multi_head_attention as module
-from keras_transformer.layers.attention import windowed_attention
-from keras_transformer.layers.step_history import ancestor_mask, start_history, unknown_zero
 from tests.layers.gradients import outputs_and_gradients
 from tests.layers.layer_contract import check_layer_contract
 from tests.layers.numpy_layers import layer_norm, multi_head_attention
@@ -343,62 +342,6 @@ def test_a_transformer_layer_equals_the_formula(layer_class, spans):
         )
     expected = block(layer.feed_forward_block, x, lambda x: feed_forward(layer.feed_forward, x))
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
-
-
-KINDS = ["fixed", pytest.param("grows", marks=pytest.mark.tensorflow)]
-BATCH, BEAMS, STEPS = 2, 3, 6
-
-
-def length_of(kind):
-    """`length` and `grows` of a cache."""
-    if kind == "grows":
-        return unknown_zero(np.zeros((BATCH, 1), "int32")), True
-    return STEPS + 1, False
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("window", "rows_of_their_own"), [(1, False), (3, False), (3, True), (99, False)]
-)
-def test_steps_equal_a_causal_call(window, rows_of_their_own, kind):
-    layer = MultiHeadAttention(HEADS, DIM, attention_window=window, use_bias=True)
-    x = random(BATCH, BEAMS, STEPS, HIDDEN)
-    expected = layer(x.reshape(-1, STEPS, HIDDEN), use_causal_mask=True)
-    expected = to_numpy(expected).reshape(x.shape)
-    length, grows = length_of(kind)
-    shape = (BATCH * BEAMS, 1) if rows_of_their_own else (BATCH, BEAMS)
-    cache = layer.start_cache(*shape, length, grows=grows)
-    for index in range(STEPS):
-        output, cache = layer.step(ops.convert_to_tensor(x[:, :, index]), cache, index)
-        np.testing.assert_allclose(output, expected[:, :, index], atol=1e-5)
-    kept = min(window, STEPS) if grows else STEPS + 1
-    assert [history.values.shape[2] for history in cache] == [kept] * 2
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_hypotheses_that_fork_see_the_last_positions_of_their_own_past(kind):
-    generator = np.random.default_rng(0)
-    layer = MultiHeadAttention(HEADS, DIM, attention_window=3)
-    written = generator.normal(size=(STEPS, BATCH, BEAMS, HIDDEN)).astype("float32")
-    parents = generator.integers(0, BEAMS, (STEPS, BATCH, BEAMS))
-    layer(written[0])
-    length, grows = length_of(kind)
-    cache = layer.start_cache(BATCH, BEAMS, length, grows=grows)
-    ancestors = start_history((BATCH, BEAMS), length, "int32", grows=grows)
-    own = ops.convert_to_tensor(np.tile(np.arange(BEAMS, dtype="int32"), (BATCH, 1)))
-    paths = np.zeros((BATCH, BEAMS, STEPS, HIDDEN), "float32")  # all inputs of each hypothesis
-    for index in range(STEPS):
-        ancestors = ancestors.write(own, index)
-        mask = ancestor_mask(ancestors)
-        output, cache = layer.step(ops.convert_to_tensor(written[index]), cache, index, mask)
-        paths[:, :, index] = written[index]
-        expected = to_numpy(layer(paths.reshape(-1, STEPS, HIDDEN), use_causal_mask=True))
-        expected = expected[:, index].reshape(BATCH, BEAMS, HIDDEN)
-        np.testing.assert_allclose(output, expected, atol=1e-5)
-        places = parents[index][..., None]
-        values = np.take_along_axis(to_numpy(ancestors.values), places, 1)
-        ancestors = type(ancestors)(ops.convert_to_tensor(values))
-        paths = np.take_along_axis(paths, places[..., None], 1)
 
 
 @pytest.mark.parametrize("window", [0, 4, -3, 2.0, True, "5", 2**31 + 1])

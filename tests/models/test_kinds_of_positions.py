@@ -1,4 +1,4 @@
-"""One more kind of positions, in this file alone: every part of the package takes it."""
+"""Kinds of positions, one of them in this file alone: every part of the package takes them."""
 
 import keras
 import numpy as np
@@ -46,23 +46,31 @@ def parity():
     del positions.POSITIONS["parity"]
 
 
+@pytest.fixture(scope="module", params=["parity", "rotary"])
+def kind(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def model():
+def model(kind):
     keras.utils.set_random_seed(1)
-    return build_transformer("tiny", vocabulary_size=12, positions="parity", **SIZES)
+    return build_transformer("tiny", vocabulary_size=12, positions=kind, **SIZES)
 
 
 def logits_of(model):
     return ops.convert_to_numpy(model({"source_ids": SOURCE_IDS, "target_ids": TARGET_IDS}))
 
 
-def test_a_step_of_training_changes_its_weights(model):
-    (table,) = [weight for weight in model.weights if weight.name == "parity"]
-    before = ops.convert_to_numpy(table)
+def test_training_learns_and_changes_its_weights(model):
+    tables = [weight for weight in model.weights if weight.name == "parity"]
+    before = [ops.convert_to_numpy(table) for table in tables]
     labels = np.array([[9, 5, 2], [6, 6, 2]])
-    model.compile("sgd", losses.LabelSmoothingCrossEntropy(0.1, 0))
-    model.fit({"source_ids": SOURCE_IDS, "target_ids": TARGET_IDS}, labels, verbose=0)
-    assert (np.abs(ops.convert_to_numpy(table) - before) > 0).any(axis=1).all()
+    model.compile(keras.optimizers.Adam(0.01), losses.LabelSmoothingCrossEntropy(0.1, 0))
+    inputs = {"source_ids": SOURCE_IDS, "target_ids": TARGET_IDS}
+    found = model.fit(inputs, labels, epochs=10, verbose=0).history["loss"]
+    assert found[-1] < 0.8 * found[0]
+    for table, old in zip(tables, before, strict=True):
+        assert (np.abs(ops.convert_to_numpy(table) - old) > 0).any(axis=1).all()
 
 
 def test_saved_and_reloaded_it_is_the_same(model, tmp_path):
@@ -71,14 +79,17 @@ def test_saved_and_reloaded_it_is_the_same(model, tmp_path):
     np.testing.assert_allclose(logits_of(reloaded), logits_of(model), atol=1e-6)
 
 
-def test_its_weights_are_counted(model):
-    options = check_model_fits("tiny", vocabulary_size=12, positions="parity", **SIZES)
+def test_its_weights_are_counted(model, kind):
+    options = check_model_fits("tiny", vocabulary_size=12, positions=kind, **SIZES)
     assert count_weights(options) == model.count_params()
 
 
-def test_steps_equal_a_call(model):
+@pytest.mark.parametrize("length", [3, pytest.param(None, marks=pytest.mark.tensorflow)])
+def test_steps_equal_a_call(model, length):
+    """With a cache of a fixed length, and with one that grows."""
     expected = logits_of(model)
-    state, cache = model.start(SOURCE_IDS, beam_size=1, length=3)
+    source_ids = ops.convert_to_tensor(SOURCE_IDS)
+    state, cache = model.start(source_ids, beam_size=1, length=length)
     for index in range(3):
         tokens = ops.convert_to_tensor(TARGET_IDS[:, index : index + 1])
         logits, cache = model.step(tokens, index, state, cache)
@@ -87,7 +98,20 @@ def test_steps_equal_a_call(model):
         )
 
 
-def test_outputs_end_at_its_limit(model):
+@pytest.mark.parametrize("beam_size", [1, 3, 10])
+def test_a_search_gives_the_probabilities_of_a_call(model, beam_size):
+    generator = SequenceGenerator(model)
+    options = SearchOptions(beam_size=beam_size, alpha=0.0, extra_length=1)
+    ids, scores = map(ops.convert_to_numpy, generator.search(SOURCE_IDS, options=options))
+    for number in range(ids.shape[1]):
+        labels = ids[:, number]
+        target_ids = np.concatenate([np.ones((2, 1), "int32"), labels[:, :-1]], axis=1)
+        expected = ops.convert_to_numpy(generator.score(SOURCE_IDS, target_ids, labels))
+        np.testing.assert_allclose(scores[:, number], expected, atol=1e-5)
+
+
+def test_outputs_end_at_its_limit():
+    model = build_transformer("tiny", vocabulary_size=12, positions="parity", **SIZES)
     # So strong a penalty favors the longest output: five tokens behind BOS, and EOS.
     options = SearchOptions(alpha=9.0)
     ids, _ = SequenceGenerator(model).search(SOURCE_IDS, options=options)
@@ -96,17 +120,17 @@ def test_outputs_end_at_its_limit(model):
         model({"source_ids": np.ones((1, 7), "int32"), "target_ids": TARGET_IDS[:1]})
 
 
-def test_a_language_model_generates_with_it():
+def test_a_language_model_generates_with_it(kind):
     model = build_language_model(
-        "tiny", vocabulary_size=12, positions="parity", num_decoder_layers=1, hidden_dim=8
+        "tiny", vocabulary_size=12, positions=kind, num_decoder_layers=1, hidden_dim=8
     )
     ids, _ = SequenceGenerator(model).search([[5, 6]], options=SearchOptions(extra_length=2))
     assert ops.convert_to_numpy(ids)[0, 0, :2].tolist() == [5, 6]
 
 
-def test_it_refuses_what_goes_with_words_alone():
-    with pytest.raises(ValueError, match="alone. Received: positions='parity'"):
-        build_transformer(vocabulary_size=12, positions="parity", source_word_starts=[1], **SIZES)
+def test_it_refuses_what_goes_with_words_alone(kind):
+    with pytest.raises(ValueError, match=f"alone. Received: positions='{kind}'"):
+        build_transformer(vocabulary_size=12, positions=kind, source_word_starts=[1], **SIZES)
 
 
 def test_the_packages_own_kinds_are_not_replaced():

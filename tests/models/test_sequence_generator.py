@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.models import build_transformer, transformer
+from keras_transformer.models import build_transformer, decoder_cache
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
@@ -106,7 +106,7 @@ def model_and_best_outputs(**overrides):
     ],
 )
 def test_beam_search_equals_the_reference_on_whole_passes(overrides, most_sharing, monkeypatch):
-    monkeypatch.setattr(transformer, "MOST_SHARING", most_sharing)
+    monkeypatch.setattr(decoder_cache, "MOST_SHARING", most_sharing)
     model, best_outputs = model_and_best_outputs(**overrides)
     options = SearchOptions(beam_size=3, alpha=0.6, extra_length=2)
     ids, scores = to_numpy(SequenceGenerator(model).search(SOURCE_IDS, options=options))

@@ -291,7 +291,8 @@ def test_training_values_of_table_3():
     [
         ({"preset": "huge"}, r"`preset` must be one of .*'base'"),
         ({"layer_norm_epsilon": 0}, r"`layer_norm_epsilon` must be a finite number > 0"),
-        ({"positions": "rotary"}, r"`positions` must be one of .*'words'.*'rotary'"),
+        ({"positions": "rotated"}, r"`positions` must be one of .*'words'.*'rotated'"),
+        ({"positions": "rotary", "key_dim": 3}, r"`key_dim` must be even .*key_dim=3$"),
         ({"num_heads": 7}, r"multiple of `num_heads`, .*Received: hidden_dim=128, num_heads=7"),
         ({"num_heads": 7, "value_dim": 8}, r"multiple of `num_heads`, unless `key_dim` is given"),
         ({"padding_id": 20}, r"`padding_id` must be less than `vocabulary_size`. .*=20, .*=20$"),

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from keras_transformer.files.whole_files import checksum
+from keras_transformer.formats.litert.layout import LiteRTDirectory
 from keras_transformer.inference.translator import Translator
 from keras_transformer.interop import import_marian, import_marian_run
-from keras_transformer.serving.litert_directory import LiteRTDirectory
 from tests.interop.marian_folders import ENGLISH, GERMAN, write_hugging_face
 from tests.pages.conftest import LINES
 from tests.pages.page import Page, run_code

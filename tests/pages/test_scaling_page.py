@@ -13,7 +13,7 @@ import time
 import pytest
 
 from keras_transformer.cli import make_parser
-from keras_transformer.commands.arguments.translate_arguments import check_combinations
+from keras_transformer.cli.verbs.translate_command import line_options
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
 from tests.models.test_transformer import count_parameters
@@ -85,7 +85,7 @@ def test_commands_for_a_cluster(tmp_path):
     assert (local.cluster, local.input, local.output) == ("local", ["news/*.en"], "news_de")
     assert (scores.cluster, scores.target) == ("local", ["news/*.de"])
     assert (several.cluster, several.column) == ("10.0.0.1:6379", "en")
-    check_combinations(several)
+    line_options(several)
 
 
 @pytest.mark.slow

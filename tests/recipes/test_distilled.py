@@ -11,7 +11,7 @@ import pytest
 import sacrebleu
 
 from keras_transformer import RunDirectory, SentencePieceTokenizer, Translator, build_transformer
-from keras_transformer.command_line import run_command
+from keras_transformer.cli import run_command
 from keras_transformer.data import ParallelFiles, SentencePairs
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import write_json
@@ -24,7 +24,7 @@ from recipes.distilled.report import markdown_table
 from recipes.distilled.settings import DistilledSettings
 from recipes.distilled.student_options import OF_TEACHER, student_options
 from recipes.distilled.teacher import Teacher
-from tests.training.cost.recorded_runs import write_run
+from tests.evaluation.cost.recorded_runs import write_run
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
 pytestmark = pytest.mark.tensorflow

@@ -5,7 +5,7 @@ import pytest
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import write_json
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.training.states.training_state import check_same_settings
+from keras_transformer.training.checkpoints.training_state import check_same_settings
 from keras_transformer.translation_training import TranslationSettings
 from recipes.multi30k_en_de.settings import Multi30kSettings
 from recipes.number_words.settings import NumberWordsSettings
@@ -13,7 +13,7 @@ from recipes.recipe_options import recipe_options
 from recipes.wmt14_en_de.settings import WMT14EnDeSettings
 from recipes.wmt14_en_fr.settings import WMT14EnFrSettings
 from recipes.wsj_parsing.settings import ParsingSettings
-from tests.training.cost.recorded_runs import write_run
+from tests.evaluation.cost.recorded_runs import write_run
 
 NEW = {
     "num_encoder_layers", "num_decoder_layers", "key_dim", "value_dim", "use_bias", "max_length",

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from keras_transformer.command_line.command_errors import run_command
+from keras_transformer.cli.program import run_command
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from recipes.multi30k_en_de.train import main

@@ -15,7 +15,7 @@ import time
 import pytest
 
 from keras_transformer import cli, models
-from keras_transformer.command_line import run_command
+from keras_transformer.cli import run_command
 from keras_transformer.errors import UserInputError
 from keras_transformer.metrics import Perplexity
 from keras_transformer.training import TrainingRun
@@ -92,7 +92,7 @@ def test_it_ends_when_validations_get_no_better(tmp_path):
     for flags, patience in ([], 3), (["--patience=5"], 5):
         arguments = ["--run", str(tmp_path), *flags]
         options, _ = recipe_options(*command, arguments=arguments, fine_tuning=False)
-        assert TrainingRun.of(options).patience == patience
+        assert TrainingRun.of(options).options.patience == patience
 
 
 def test_a_wrong_translation_is_marked():

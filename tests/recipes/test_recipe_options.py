@@ -8,7 +8,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import write_json
 from keras_transformer.settings import Settings, setting
 from recipes.recipe_options import recipe_options
-from tests.training.cost.recorded_runs import write_run
+from tests.evaluation.cost.recorded_runs import write_run
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -104,4 +104,4 @@ def test_recipes_train_the_weights_that_they_are_told_to():
     assert {"distilled", "multi30k_en_de", "table3"} <= set(recipes)
     for recipe in recipes:
         text = (ROOT / "recipes" / recipe / "train.py").read_text()
-        assert "settings.choose_trained_weights(model)" in text, recipe
+        assert "translation_model(settings, source_tokenizer, tokenizer, run)" in text, recipe

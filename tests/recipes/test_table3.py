@@ -11,7 +11,7 @@ import sys
 import keras
 import pytest
 
-from keras_transformer.command_line import run_command
+from keras_transformer.cli import run_command
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory

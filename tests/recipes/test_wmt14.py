@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from keras_transformer import Translator, cli
-from keras_transformer.command_line.command_errors import run_command
+from keras_transformer.cli.program import run_command
 from keras_transformer.data import ParallelCorpus
 from keras_transformer.runs.run_directory import RunDirectory
 from recipes.wmt14_en_de import train as wmt14_en_de

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_transformer import cli, models
-from keras_transformer.command_line.command_errors import run_command
+from keras_transformer.cli.program import run_command
 from keras_transformer.parsing import Tree, linearize, read_trees
 from keras_transformer.parsing.evalb import evaluate
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer

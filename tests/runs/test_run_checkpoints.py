@@ -9,7 +9,7 @@ import pytest
 from keras_transformer.files.whole_files import whole_file, write_text
 from keras_transformer.runs.run_checkpoints import step_of
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.training.states.rewind import rewind
+from keras_transformer.training.checkpoints.resuming import rewind
 
 
 @pytest.fixture

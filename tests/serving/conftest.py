@@ -21,7 +21,6 @@ class Pauses(list):
 def pauses(monkeypatch):
     """The pauses of clients, which take no time."""
     clock = Pauses()
-    monkeypatch.setattr("keras_transformer.serving.retries.time", clock)
     monkeypatch.setattr("keras_transformer.serving.served_model.time", clock)
     return clock
 
@@ -35,7 +34,7 @@ def exported_model(trained_run, tmp_path_factory, worker_id):
 
     base = tmp_path_factory.getbasetemp()
     directory = (base if worker_id == "master" else base.parent) / "exported_model"
-    with file_lock(directory.with_suffix(".lock"), on_wait=lambda: None):
+    with file_lock(directory.with_suffix(".lock")):
         if not (directory / "1").exists():
             export_saved_model(Translator.load(trained_run), directory)
     return directory

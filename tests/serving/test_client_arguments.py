@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.serving import TranslationClient
-from keras_transformer.serving.client_arguments import checked_address
+from keras_transformer.serving.connection import checked_address
 from keras_transformer.text.sentence_batches import without_surrogates
 from tests.serving.servers.scripted_server import ScriptedServer, answer
 

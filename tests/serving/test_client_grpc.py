@@ -33,13 +33,13 @@ def test_a_request_that_cannot_be_made_is_no_answer_of_the_server(silent_address
 
 
 def test_a_channel_that_is_closed_just_before_a_request(silent_address):
-    from keras_transformer.serving.transports.tensorflow_grpc_transport import GrpcTransport
+    from keras_transformer.serving.tensorflow_grpc_transport import GrpcTransport
 
     transport = GrpcTransport(Connection(silent_address), "en_de", None)
     transport.close()
-    for request in (transport.status, transport.metadata):
+    for request in (lambda: transport.status(True, 1.0), lambda: transport.metadata(1.0)):
         with pytest.raises(ClientClosed, match="en_de`: the client is closed"):
-            request(1.0)
+            request()
 
 
 def test_closing_while_a_request_runs(silent_address):

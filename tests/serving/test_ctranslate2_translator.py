@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
-from keras_transformer.export.ctranslate2_export import export_ctranslate2
+from keras_transformer.formats.ctranslate2.reader import CTranslate2Translator
+from keras_transformer.formats.ctranslate2.writer import export_ctranslate2
 from keras_transformer.inference.translator import Translator
-from keras_transformer.serving.ctranslate2_translator import CTranslate2Translator
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.nasty_sentences import NASTY
 from tests.random_translation import build, sentences

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import LongSentenceWarning, UserInputError
-from keras_transformer.export.litert import export_litert
+from keras_transformer.formats.litert.reader import LiteRTTranslator
+from keras_transformer.formats.litert.writer import export_litert
 from keras_transformer.inference.translator import Translator
-from keras_transformer.serving.litert_translator import LiteRTTranslator
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.nasty_sentences import NASTY
 from tests.litert_exports import LIMITS, litert_export, translator_of
@@ -91,7 +91,7 @@ def test_it_runs_where_there_is_neither_keras_nor_tensorflow(exported, translato
         "import sys\n"
         "for name in ('keras', 'tensorflow', 'tensorflow_text', 'jax', 'h5py'):\n"
         "    sys.modules[name] = None\n"
-        "from keras_transformer.serving.litert_translator import LiteRTTranslator\n"
+        "from keras_transformer.formats.litert.reader import LiteRTTranslator\n"
         "print(LiteRTTranslator(sys.argv[1]).translate(['one two three four'])[0])\n"
     )
     ran = subprocess.run(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from keras_transformer.errors import LongSentenceWarning, SentenceTooLong
-from keras_transformer.serving import saved_model_translator
-from keras_transformer.serving.saved_model_translator import SavedModelTranslator
+from keras_transformer.formats.saved_model import reader as saved_model_translator
+from keras_transformer.formats.saved_model.reader import SavedModelTranslator
 
 LONG = "one " * 500_000
 TEXTS = ["two words", "", *(f"text {number}" for number in range(600)), LONG, "last"]

@@ -329,7 +329,7 @@ def test_the_port_of_the_other_api(api, server):
 
 
 def test_the_score_of_no_hypothesis_is_the_exports():
-    from keras_transformer.export import guarded_generator
+    from keras_transformer.formats import guarded_generator
     from keras_transformer.serving import translation_client
 
     assert translation_client.NO_SCORE == guarded_generator.NO_SCORE

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_transformer.text.sentence_ends import split_at_sentence_ends
+from keras_transformer.text.sentence_encoding import split_at_sentence_ends
 
 TEXT = st.text(st.sampled_from('aB.!?。 \n\x85\u00a0\u2028\u3000ä🎉"»(1'), max_size=20)
 

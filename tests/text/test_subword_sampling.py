@@ -249,8 +249,7 @@ def test_long_chunks_are_drawn_as_short_ones(model_type, monkeypatch):
     texts = [line.replace(" ", "") for line in LINES] + LINES
     drawn = []
     for longest in (0, 10, 10_000):
-        for module in ("bpe_dropout", "unigram_sampling"):
-            monkeypatch.setattr(f"keras_transformer.text.{module}.LONGEST_CACHED", longest)
+        monkeypatch.setattr("keras_transformer.text.subword_sampler._LONGEST_CACHED", longest)
         tokenizer = SentencePieceTokenizer(train(model_type).model_bytes)
         drawn.append([tokenizer.sample(texts, alpha=0.3, seed=seed) for seed in range(20)])
     assert drawn[0] == drawn[1] == drawn[2]

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.training.states.training_state import find_state
+from keras_transformer.training.checkpoints.training_state import find_state
 
 
 def rows(path, left_out=()):

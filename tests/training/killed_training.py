@@ -16,7 +16,7 @@ import time
 
 import keras
 
-from keras_transformer.command_line.command_errors import run_command
+from keras_transformer.cli.program import run_command
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import Perplexity, StepLoss
 from keras_transformer.models import build_language_model

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import typing
 
 import keras
 import numpy as np
@@ -16,8 +17,14 @@ from keras_transformer.data import BatchPlan, BatchReader
 from keras_transformer.errors import TrainingDiverged
 from keras_transformer.optimizers import transformer_adam
 from keras_transformer.special_tokens import SpecialTokens
-from keras_transformer.training import BleuValidation, StepWork, TrainingRun
-from keras_transformer.training.callbacks import running_clock
+from keras_transformer.training import (
+    BleuValidation,
+    StepWork,
+    TrainingKeywords,
+    TrainingOptions,
+    TrainingRun,
+)
+from keras_transformer.training.callbacks import step_callback
 from tests.data.corpora import corpus_of
 from tests.training.event_files import events
 from tests.training.small_training import TOKENS, TokenizerStub, batches, small_model, train
@@ -139,7 +146,7 @@ class Clock(keras.callbacks.Callback):
 
 def test_minutes_end_it_too(tmp_path, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(running_clock, "time", clock)
+    monkeypatch.setattr(step_callback, "time", clock)
     options = {"steps": 1_000_000, "save_every": 1_000_000, "callbacks": [clock]}
     run, model, record = fit(tmp_path, minutes=1.1, **options)
     assert (record.stopped_because, record.steps, record.seconds) == ("minutes", 7, 70)
@@ -149,7 +156,7 @@ def test_minutes_end_it_too(tmp_path, monkeypatch):
 
 def test_the_record_counts_no_time_after_the_training(tmp_path, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(running_clock, "time", clock)
+    monkeypatch.setattr(step_callback, "time", clock)
     run, _ = train(tmp_path / "run", steps=2, callbacks=[clock])
     clock.now += 1000
     assert run.record.seconds == 20
@@ -166,6 +173,15 @@ def test_the_record_counts_no_time_after_the_training(tmp_path, monkeypatch):
 def test_a_wrong_argument_costs_no_run(tmp_path, options):
     with pytest.raises(ValueError, match=f"`{next(iter(options))}` must be"):
         TrainingRun(tmp_path, **{"steps": 2, **options})
+
+
+def test_options_are_one_record_or_its_fields(tmp_path):
+    assert typing.get_type_hints(TrainingOptions) == typing.get_type_hints(TrainingKeywords)
+    record = TrainingOptions(steps=3, keep_last=2)
+    assert TrainingRun(tmp_path, steps=3, keep_last=2).options == record
+    assert TrainingRun(tmp_path, record, log_every=7).options == TrainingOptions(
+        steps=3, keep_last=2, log_every=7
+    )
 
 
 def test_batches_are_those_of_a_training_that_has_begun(tmp_path):

@@ -15,7 +15,7 @@ from keras_transformer.search_options import SearchOptions
 from keras_transformer.training import DeviceSpeed, FitRecord
 from keras_transformer.translation_training import TranslationData, TranslationSettings
 from keras_transformer.translation_training.scores import write_report, write_scores
-from tests.training.cost.recorded_runs import RECORD
+from tests.evaluation.cost.recorded_runs import RECORD
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ import shutil
 import pytest
 
 from keras_transformer import models
-from keras_transformer.command_line.training_options import TrainingOptions, add_training_arguments
 from keras_transformer.errors import UserInputError
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.training.states.training_state import check_same_settings
+from keras_transformer.training import TrainingCommand, add_training_arguments
+from keras_transformer.training.checkpoints.training_state import check_same_settings
 from keras_transformer.translation_training import TranslationSettings
 
 
@@ -64,9 +64,12 @@ def test_a_moving_average_is_the_optimizers():
 
 
 def test_what_ranks_checkpoints():
-    settings, by_bleu = TranslationSettings(), TranslationSettings(best_by="bleu")
-    assert (settings.monitor, settings.mode) == ("val_perplexity", "min")
-    assert (by_bleu.monitor, by_bleu.mode) == ("val_bleu", "max")
+    for best_by, ranking in (
+        ("perplexity", ("val_perplexity", "min")),
+        ("bleu", ("val_bleu", "max")),
+    ):
+        options = TranslationSettings(best_by=best_by).training_options()
+        assert (options["monitor"], options["mode"]) == ranking
 
 
 def test_a_ranking_by_bleu_keeps_its_tokenizer():
@@ -79,9 +82,9 @@ def test_a_ranking_by_bleu_keeps_its_tokenizer():
 
 
 def test_checkpoints_of_the_mean_are_kept():
-    settings = TranslationSettings(average=7)
-    assert (settings.keep_last, settings.keep_best) == (7, 1)
-    assert TranslationSettings(average=7, average_of="best").keep_best == 7
+    for average_of, kept in ("last", (7, 1)), ("best", (7, 7)):
+        options = TranslationSettings(average=7, average_of=average_of).training_options()
+        assert (options["keep_last"], options["keep_best"]) == kept
 
 
 @dataclasses.dataclass
@@ -172,7 +175,7 @@ def test_a_training_from_a_run_has_its_search(trained_run, tmp_path):
     found = []
     for flags in ([], ["--beam-size", "2"]):
         arguments = parser.parse_args(["--from", str(run.path), *flags])
-        options = TrainingOptions.from_arguments(arguments, TranslationSettings, "train")
+        options = TrainingCommand.from_arguments(arguments, TranslationSettings, "train")
         found.append((options.settings.beam_size, options.settings.alpha))
     assert found == [(6, 1.0), (2, 1.0)]
 
@@ -181,7 +184,7 @@ def test_adapters_of_a_run_trained_by_muon_are_updated_by_adam():
     muon = TranslationSettings(optimizer="muon").to_dict()
     settings = TranslationSettings.from_dict(TranslationSettings.merge(muon, {"lora_rank": 8}))
     assert settings.optimizer_options()["optimizer"] == "adam"
-    assert settings.needs_origin
+    assert settings.training_options()["needs_origin"]
     with pytest.raises(UserInputError, match="`optimizer` must be adam with `lora_rank`"):
         TranslationSettings(optimizer="muon", lora_rank=8)
     merged = TranslationSettings.merge(muon, {"lora_rank": None, "seed": 2})

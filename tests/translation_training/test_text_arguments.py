@@ -1,6 +1,6 @@
 import pytest
 
-from keras_transformer.command_line.command_errors import CommandParser
+from keras_transformer.cli.program import CommandParser
 from keras_transformer.errors import UserInputError
 from keras_transformer.translation_training.text_arguments import add_text_arguments, text_of
 from tests.translation_training.number_text import write_pairs

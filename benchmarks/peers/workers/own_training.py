@@ -22,9 +22,9 @@ def prepare(job: Job) -> Work:
         dropout=DROPOUT,
         dtype=job.precision,
     )
-    trainer = training.training_model(model)
+    training_model = training.training_model(model)
     compile_as_recipes(
-        trainer,
+        training_model,
         row["preset"],
         row["vocabulary_size"],
         precision=job.precision,
@@ -34,7 +34,7 @@ def prepare(job: Job) -> Work:
 
     def work(only_first: bool) -> int:
         steps = 1 if only_first else row["repeats"]
-        trainer.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=0)
+        training_model.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=0)
         return steps * row["batch_size"] * row["length"]
 
     return work

@@ -10,9 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keras_transformer.argument_checks import check_non_negative_int, check_positive_int
-from keras_transformer.data.batches.length_cells import Cell, cut_batches, cut_cells, length_order
+from keras_transformer.data.batches.batch_cells import (
+    Cell,
+    PaddedShape,
+    cut_batches,
+    cut_cells,
+    cut_shape_cells,
+    length_order,
+)
 from keras_transformer.data.batches.pair_slots import PairSlots
-from keras_transformer.data.batches.shape_cells import PaddedShape, cut_shape_cells
 from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.parallel_corpus import ParallelCorpus
 from keras_transformer.errors import UserInputError

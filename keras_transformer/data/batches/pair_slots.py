@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from keras_transformer.data.batches.length_cells import length_order
+from keras_transformer.data.batches.batch_cells import length_order
 
 
 class PairSlots:

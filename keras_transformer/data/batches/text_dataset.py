@@ -5,9 +5,8 @@ from typing import Any
 
 import keras
 
-from keras_transformer.data.batches.batch_reader import BatchReader
-from keras_transformer.data.batches.batch_rows import Batch
-from keras_transformer.data.batches.shape_cells import PaddedShape
+from keras_transformer.data.batches.batch_cells import PaddedShape
+from keras_transformer.data.batches.batch_reader import Batch, BatchReader
 
 
 class TextDataset(keras.utils.PyDataset):

@@ -10,8 +10,7 @@ from typing import Any, Self, TypeAlias
 import keras
 
 from keras_transformer.files.standard_streams import tell
-from keras_transformer.training.callbacks.running_clock import CLOCK
-from keras_transformer.training.callbacks.step_callback import Logs
+from keras_transformer.training.callbacks.step_callback import CLOCK, Logs
 
 SIGNALS = {
     signal.SIGINT: "interrupted",

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_transformer.files.output_files import write_all
 from keras_transformer.files.whole_files import writing
-from keras_transformer.layers.attention.windowed_attention import Window
+from keras_transformer.layers.windowed_attention import Window
 from keras_transformer.models import Transformer
 from keras_transformer.models.model_parts import model_parts
 from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
@@ -59,7 +59,7 @@ class LayerDiagnostics(StepCallback):
     Example:
 
     ```python
-    trainer.fit(batches, callbacks=[LayerDiagnostics(reader.batch(0), "layers.csv")])
+    training_model.fit(batches, callbacks=[LayerDiagnostics(reader.batch(0), "layers.csv")])
     ```
 
     Reference: Liu et al., "Understanding the Difficulty of Training Transformers", 2020, for

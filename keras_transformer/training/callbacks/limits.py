@@ -12,8 +12,7 @@ from keras_transformer.argument_checks import (
     check_positive_number,
 )
 from keras_transformer.errors import TrainingDiverged
-from keras_transformer.training.callbacks.running_clock import CLOCK
-from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
+from keras_transformer.training.callbacks.step_callback import CLOCK, Logs, StepCallback
 
 
 class StepLimit(StepCallback):

@@ -1,15 +1,21 @@
-"""metrics.csv: the values of single training steps."""
+"""The values of single training steps: when they are logged, and metrics.csv."""
 
+import abc
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import keras
+
+from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.files.output_files import write_all
 from keras_transformer.files.whole_files import writing
-from keras_transformer.training.callbacks.step_callback import Logs
-from keras_transformer.training.callbacks.step_log import StepLog
-from keras_transformer.training.cost.step_work import StepWork
+from keras_transformer.optimizers import inner_optimizer
+from keras_transformer.training.callbacks.cooldown import has_cooldown
+from keras_transformer.training.callbacks.step_callback import Logs, StepCallback, StepTotals
 from keras_transformer.types import PathLike
 
+FIRST_STEPS = 10
 FORMATS = {
     "loss": ".9g",
     "learning_rate": ".9g",
@@ -20,6 +26,91 @@ FORMATS = {
     "padding_share": ".4f",
     "flop_utilisation": ".4f",
 }
+
+
+class StepLog(StepCallback, abc.ABC):
+    """Collects the values of the first 10 steps, then of every `every`-th step.
+
+    A subclass writes them in `write_step`. The values are
+    - `loss`: the token mean of that one step, label smoothing included;
+    - `learning_rate`;
+    - `target_tokens_per_second` and `step_seconds`: means over the steps since the last logged
+      one, input included, without steps in which the process was stopped;
+    - `nll`: the plain negative log-likelihood per token of that one step, in nats, if a
+      `metrics.StepLoss` of a loss without smoothing is named "step_nll";
+    - `gradient_norm`: global norm of the gradients before clipping, if the optimizer keeps it;
+    - `padding_share`: of that one batch, if known;
+    - `flop_utilisation`: over the steps since the last logged one, if known.
+    """
+
+    def __init__(self, work: StepWork, every: int = 50) -> None:
+        super().__init__()
+        check_positive_int("every", every)
+        self.every = every
+        self._work = work
+        self._rate = StepTotals(work)
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        super().on_train_begin(logs)
+        self._learning_rate = learning_rate_function(self.model.optimizer)
+        self._rate.restart()
+
+    def on_step_end(self, logs: Logs) -> None:
+        if "step_loss" not in logs:
+            raise ValueError(
+                f"`{type(self).__name__}` needs `metrics.StepLoss` among `weighted_metrics`"
+            )
+        if not self.was_stopped:
+            self._rate.add(self)
+        if self.step <= FIRST_STEPS or self.passed_multiple_of(self.every):
+            self.write_step(self._values(logs))
+            self._rate.restart()
+
+    @abc.abstractmethod
+    def write_step(self, values: dict[str, float]) -> None:
+        """Log the known values of step `self.step`."""
+
+    def _updates(self) -> int:
+        """Updates that the learning rate counts: a step that overflowed in float16 is none."""
+        optimizer = self.model.optimizer
+        inner = inner_optimizer(optimizer)
+        return self.step if inner is optimizer else max(1, int(inner.iterations.numpy()))
+
+    def _values(self, logs: Logs) -> dict[str, float]:
+        values = {
+            "loss": float(logs["step_loss"]),
+            "learning_rate": self._learning_rate(self._updates() - 1),
+        }
+        if self._rate.steps:  # 0 if the process was stopped in the only step since then
+            values["target_tokens_per_second"] = self._rate.tokens_per_second
+            values["step_seconds"] = self._rate.step_seconds
+        if "step_nll" in logs:
+            values["nll"] = float(logs["step_nll"])
+        # On JAX the optimizer's variables are stale until `self.model` updates them.
+        norm = getattr(inner_optimizer(self.model.optimizer), "gradient_norm", None)
+        if norm is not None:
+            values["gradient_norm"] = float(norm.numpy())
+        if self._work.padding_share is not None:
+            values["padding_share"] = float(self._work.padding_share(self.step - 1))
+        if self._rate.flop_utilisation is not None:
+            values["flop_utilisation"] = self._rate.flop_utilisation
+        return values
+
+
+def learning_rate_function(optimizer: keras.optimizers.Optimizer) -> Callable[[int], float]:
+    """Return a function from a zero-based step to the optimizer's learning rate."""
+    inner = inner_optimizer(optimizer)
+    rate = inner.get_config()["learning_rate"]
+    if isinstance(rate, dict):
+        rate = keras.optimizers.schedules.deserialize(rate)
+
+    def learning_rate(step: int) -> float:
+        value = rate(step) if callable(rate) else rate
+        if has_cooldown(inner):
+            value = value * inner.cooldown_factor(step)
+        return float(keras.ops.convert_to_numpy(value))
+
+    return learning_rate
 
 
 class MetricsLog(StepLog):

@@ -5,11 +5,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from keras_transformer.backend_start import leave_gpus_to_keras
+from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.files.standard_streams import tell
+from keras_transformer.training.callbacks.metrics_log import StepLog
 from keras_transformer.training.callbacks.step_callback import Logs
-from keras_transformer.training.callbacks.step_log import StepLog
 from keras_transformer.training.callbacks.validation_log import validation_values
-from keras_transformer.training.cost.step_work import StepWork
 from keras_transformer.types import PathLike
 
 SAMPLE_COLUMNS = ("source", "translation", "reference")

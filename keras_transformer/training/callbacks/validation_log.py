@@ -4,8 +4,7 @@ import csv
 from pathlib import Path
 
 from keras_transformer.files.whole_files import write_text
-from keras_transformer.training.callbacks.running_clock import CLOCK
-from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
+from keras_transformer.training.callbacks.step_callback import CLOCK, Logs, StepCallback
 from keras_transformer.types import PathLike
 
 LEFT_OUT = ("val_loss", "val_step_loss", "val_step_nll")

@@ -5,7 +5,10 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
+import keras
+
 from keras_transformer.data import BatchReader, fit_batches
+from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import Tensor
 
@@ -97,3 +100,57 @@ class Devices:
 
     def stop(self) -> None:
         """End the joint work. This process can continue alone, with models that it then loads."""
+
+
+def check_gpu_count(replicas: int | None, gpus: int) -> None:
+    """Raise `UserInputError` if there are fewer GPUs than replicas."""
+    if replicas is not None and replicas > gpus:
+        raise UserInputError(
+            f"`replicas` must be at most the number of this machine's GPUs, {gpus}. "
+            f"Received: replicas={replicas}"
+        )
+
+
+def started_too_late(replicas: int) -> RuntimeError:
+    """Return the error of a CPU that can no longer be divided."""
+    return RuntimeError(
+        f"`start_devices(replicas={replicas})` must be called before anything is computed: "
+        "the backend has started already, with fewer devices"
+    )
+
+
+def check_one_cpu(replicas: int | None) -> None:
+    """Raise `UserInputError` for several replicas on each of several machines without GPU."""
+    if replicas is not None and replicas > 1:
+        raise UserInputError(
+            "`replicas` must be 1 on several machines without GPU: start more processes. "
+            f"Received: replicas={replicas}"
+        )
+
+
+def one_start_only() -> RuntimeError:
+    """Return the error of machines that can no longer join."""
+    return RuntimeError(
+        "`start_devices()` must be called before anything is computed, and once, where several "
+        "machines train together"
+    )
+
+
+def peak_device_memory() -> int | None:
+    """Return the most bytes in use at once on one device of this process; None if unknown."""
+    peaks = _jax_peaks() if keras.backend.backend() == "jax" else _tensorflow_peaks()
+    return max(peaks, default=None)
+
+
+def _jax_peaks() -> list[int]:
+    import jax
+
+    accounts = [device.memory_stats() or {} for device in jax.local_devices()]
+    return [account["peak_bytes_in_use"] for account in accounts if "peak_bytes_in_use" in account]
+
+
+def _tensorflow_peaks() -> list[int]:
+    import tensorflow as tf
+
+    devices = tf.config.list_logical_devices("GPU")
+    return [tf.config.experimental.get_memory_info(device.name)["peak"] for device in devices]

@@ -4,8 +4,7 @@ from contextlib import AbstractContextManager
 
 import tensorflow as tf
 
-from keras_transformer.training.devices.device_count import check_gpu_count, started_too_late
-from keras_transformer.training.devices.devices import Devices
+from keras_transformer.training.devices.devices import Devices, check_gpu_count, started_too_late
 from keras_transformer.training.devices.tensorflow_multi_worker import (
     TensorFlowMachines,
     is_one_of_several,

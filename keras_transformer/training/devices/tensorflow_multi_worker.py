@@ -12,8 +12,12 @@ import tensorflow as tf
 from keras_transformer.data import BatchReader
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.training.devices.device_count import check_one_cpu, one_start_only
-from keras_transformer.training.devices.devices import Batches, Devices
+from keras_transformer.training.devices.devices import (
+    Batches,
+    Devices,
+    check_one_cpu,
+    one_start_only,
+)
 from keras_transformer.training.devices.machine_watch import MachineWatch
 from keras_transformer.training.devices.slurm_tasks import slurm_tasks
 

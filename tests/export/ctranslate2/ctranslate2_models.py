@@ -2,7 +2,7 @@
 
 import ctranslate2
 
-from keras_transformer.export.ctranslate2_export import export_ctranslate2
+from keras_transformer.formats.ctranslate2.writer import export_ctranslate2
 
 
 def opened(translator, directory, precision="float32"):

@@ -10,7 +10,7 @@ import sentencepiece
 from keras_transformer.data import find_text, read_text
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation import bleu
-from keras_transformer.export.ctranslate2_export import export_ctranslate2
+from keras_transformer.formats.ctranslate2.writer import export_ctranslate2
 from keras_transformer.inference.graph_compilation import pad_ids
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models.sequence_generator import SequenceGenerator
@@ -126,6 +126,7 @@ def check_computation(translator, exported):
         {},
         {"normalize_first": True, "use_bias": True, "vocabulary_size": 48},  # padded
         {"positions": "learned", "max_length": 96},
+        {"positions": "rotary", "key_dim": 6},
         {"residual_connection": "deepnorm", "use_bias": True},
         pytest.param({"num_encoder_layers": 2, "num_decoder_layers": 3}, marks=pytest.mark.slow),
         {"num_heads": 3, "key_dim": 5, "hidden_dim": 18},  # heads narrower than the model

@@ -9,8 +9,9 @@ import ctranslate2
 import pytest
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.export.ctranslate2_export import export_ctranslate2
+from keras_transformer.formats.ctranslate2.writer import export_ctranslate2
 from keras_transformer.inference.translator import Translator
+from keras_transformer.layers.positions import POSITIONS, PositionsInAttention
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.ctranslate2.ctranslate2_models import opened, translations_of
 from tests.random_translation import build, sentences
@@ -49,6 +50,10 @@ def test_what_ctranslate2_has_no_counterpart_of_is_refused(tokenizer, tmp_path, 
     )
     with pytest.raises(UserInputError, match="depend on the tokens.*: positions='words'$"):
         export_ctranslate2(Translator([words], tokenizer), tmp_path / "words")
+    own = type("OwnPositions", (PositionsInAttention,), {"name": "own"})
+    monkeypatch.setitem(POSITIONS, "own", own)
+    with pytest.raises(UserInputError, match="inside attention.*: positions='own'$"):
+        export_ctranslate2(Translator([build(tokenizer, positions="own")], tokenizer), tmp_path)
     rows_b = build(tokenizer, key_dim=4, value_dim=8)
     with pytest.raises(UserInputError, match="Received: key_dim=4, value_dim=8$"):
         export_ctranslate2(Translator(rows_b, tokenizer), tmp_path / "model")
@@ -104,7 +109,7 @@ sys.modules["tensorflow"] = sys.modules["torch"] = None
 
 import keras
 from keras_transformer import Translator
-from keras_transformer.export.ctranslate2_export import export_ctranslate2
+from keras_transformer.formats.ctranslate2.writer import export_ctranslate2
 
 assert keras.backend.backend() == "jax"
 for precision in ("float32", "int8"):

@@ -13,6 +13,7 @@ from keras_transformer.layers import (
     TransformerEncoderLayer,
 )
 from keras_transformer.layers import multi_head_attention as attention_module
+from keras_transformer.layers.attention_masks import causal_mask
 from tests.layers.numpy_layers import attention
 
 HEADS, KEY_DIM, HIDDEN, TARGET, SOURCE = 2, 4, 8, 5, 7
@@ -280,3 +281,8 @@ def test_masks_of_padding_fit_their_sequence():
             layer(x, memory, **{name: np.ones(shape, bool)})
     for name, shape in (("query_mask", (1, 5)), ("value_mask", (3, 7)), ("key_mask", (1, 7))):
         assert layer(x, memory, **{name: np.ones(shape, bool)}).shape == x.shape
+
+
+def test_a_causal_mask_is_a_lower_triangle():
+    mask = ops.convert_to_numpy(causal_mask(4))
+    np.testing.assert_array_equal(mask[0], np.tril(np.ones((4, 4), bool)))

@@ -192,7 +192,7 @@ def test_metrics_log_goes_on_in_its_file(tmp_path):
 
 def test_metrics_log_counts_tokens_since_the_last_row(tmp_path, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("keras_transformer.training.callbacks.running_clock.time", clock)
+    monkeypatch.setattr("keras_transformer.training.callbacks.step_callback.time", clock)
     log = MetricsLog(tmp_path / "metrics.csv", StepWork(lambda step: 1000 + step), every=5)
     drive(log, small_model(), 15, before_step=lambda step: setattr(clock, "now", clock.now + 2))
     log.close()
@@ -223,7 +223,7 @@ def test_metrics_log_works_with_a_constant_rate_and_tells_what_it_needs(tmp_path
 
 def test_a_meter_goes_on_where_another_ended(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("keras_transformer.training.callbacks.running_clock.time", clock)
+    monkeypatch.setattr("keras_transformer.training.callbacks.step_callback.time", clock)
     work = StepWork(lambda step: 5, flops=lambda step: 10**18)
     earlier = StepMeter(work)
     drive(earlier, small_model(), 3, before_step=lambda step: setattr(clock, "now", 100 + step))
@@ -237,7 +237,7 @@ def test_a_meter_goes_on_where_another_ended(monkeypatch):
 
 def test_steps_that_compile_a_shape_are_not_in_the_rate(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("keras_transformer.training.callbacks.running_clock.time", clock)
+    monkeypatch.setattr("keras_transformer.training.callbacks.step_callback.time", clock)
     shapes = ["short", "short", "long", "short", "long", "long"]
     meter = StepMeter(StepWork(lambda step: 6, shape_to_compile=shapes.__getitem__))
     seconds = [50, 1, 70, 1, 4, 4]
@@ -252,7 +252,7 @@ def test_steps_that_compile_a_shape_are_not_in_the_rate(monkeypatch):
 
 def test_time_limit_counts_from_the_start(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("keras_transformer.training.callbacks.running_clock.time", clock)
+    monkeypatch.setattr("keras_transformer.training.callbacks.step_callback.time", clock)
     model = small_model()
     model.stop_training = False
     limit = TimeLimit(minutes=1.5)
@@ -283,7 +283,7 @@ def test_stop_on_nan(loss):
 
 def test_utilisation_is_of_the_steps_since_the_last_row(tmp_path, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("keras_transformer.training.callbacks.running_clock.time", clock)
+    monkeypatch.setattr("keras_transformer.training.callbacks.step_callback.time", clock)
     work = StepWork(
         lambda step: 1, padding_share=lambda step: step / 100, flops=lambda step: 10, peak_flops=40
     )
@@ -325,7 +325,7 @@ def test_progress_without_a_terminal_is_a_few_lines():
 )
 def test_time_left_is_that_of_the_first_limit(monkeypatch, limits, expected):
     clock = Clock()
-    monkeypatch.setattr("keras_transformer.training.callbacks.running_clock.time", clock)
+    monkeypatch.setattr("keras_transformer.training.callbacks.step_callback.time", clock)
     file = Terminal()
     bar = ProgressBar(WORK, file=file, **limits)
 

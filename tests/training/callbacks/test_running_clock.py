@@ -5,16 +5,16 @@ import types
 
 import pytest
 
-from keras_transformer.training.callbacks import running_clock
+from keras_transformer.training.callbacks import step_callback
 from keras_transformer.training.callbacks.interruption import StopOnInterrupt
-from keras_transformer.training.callbacks.running_clock import CLOCK, RunningClock
+from keras_transformer.training.callbacks.step_callback import CLOCK, RunningClock
 
 
 @pytest.fixture
 def time(monkeypatch):
     """Stands for the `time` module: `time.now` is what the system's clock says."""
     time = types.SimpleNamespace(now=100.0, perf_counter=lambda: time.now)
-    monkeypatch.setattr(running_clock, "time", time)
+    monkeypatch.setattr(step_callback, "time", time)
     return time
 
 

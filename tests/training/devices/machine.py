@@ -14,7 +14,7 @@ import keras
 import numpy as np
 
 from keras_transformer import losses, metrics, training
-from keras_transformer.command_line.command_errors import run_command
+from keras_transformer.cli.program import run_command
 from keras_transformer.data import ParallelCorpus, plan_batches
 from keras_transformer.models import build_transformer
 from keras_transformer.optimizers import transformer_adam

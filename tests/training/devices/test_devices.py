@@ -11,13 +11,12 @@ import pytest
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.training import Devices, start_devices
-from keras_transformer.training.devices.device_count import check_gpu_count, check_one_cpu
+from keras_transformer.training.devices.devices import check_gpu_count, check_one_cpu
 from keras_transformer.training.devices.machine_watch import MachineWatch
 
-# What `start_devices` gives, the first time, again and too late. Then the backend ends the process
-# while the main thread hangs, as it does where a machine is lost.
+# What `start_devices` gives, the first time, again and too late.
 PROGRAM = """
-import json, os, sys, threading
+import json
 from keras_transformer.backend_start import start_backend_quietly
 start_backend_quietly(devices=False)
 import keras
@@ -38,25 +37,12 @@ try:
 except RuntimeError as error:
     results.append(str(error))
 print(json.dumps(results))
-
-from keras_transformer.training.devices import machine_watch
-machine_watch.GRACE_SECONDS = 0.1
-watch = lambda: machine_watch.MachineWatch(lambda error: False)
-with watch(), watch():
-    os.write(2, b"a native note")
-with watch():
-    with watch():
-        os.write(2, b"a native note")
-        print("a line of our own within", file=sys.stderr)
-    print("a line of our own between", file=sys.stderr)
-    threading.Thread(target=os.abort).start()
-    threading.Event().wait()
 """
 
 
 @pytest.mark.tensorflow  # once, not again in the run of JAX
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
-def test_a_process_starts_its_devices_and_ends_with_one_line(backend):
+def test_a_process_starts_its_devices_once(backend):
     environment = {
         **{name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"},
         "KERAS_BACKEND": backend,
@@ -70,10 +56,7 @@ def test_a_process_starts_its_devices_and_ends_with_one_line(backend):
         text=True,
         timeout=600,
     )
-    within, between, line = done.stderr.splitlines()  # the backend's notes are held back
-    assert (within, between) == ("a line of our own within", "a line of our own between")
-    assert "error: Lost contact with another machine" in line
-    assert done.returncode == 2
+    assert done.returncode == 0, done.stderr
     two, default, one, too_late = json.loads(done.stdout)
     assert two == ["2 x CPU", 2, True, 2]
     assert default == one == ["1 x CPU", 1, True, 1]

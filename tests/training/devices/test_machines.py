@@ -126,6 +126,9 @@ def test_a_lost_machine_ends_the_others_and_all_resume(backend, tmp_path):
         processes[victim].kill()
         code, _, errors = ends(processes[survivor])
         ends(processes[victim])
+        if backend == "jax" and victim == 0 and code == -signal.SIGABRT:  # JAX was faster
+            assert "JAX distributed service detected fatal errors" in errors
+            continue
         assert code == 2
         (message,) = [line for line in errors.splitlines() if line.startswith("error:")]
         assert "Lost contact with another machine" in message

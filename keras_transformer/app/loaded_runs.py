@@ -1,0 +1,182 @@
+"""The runs that the app has loaded; what each run does is in its record."""
+
+import contextlib
+import dataclasses
+import functools
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from keras_transformer.app.limits import AppLimits
+from keras_transformer.app.loaded_run import MOST_SEARCHES, USUAL_N_BEST, Kind, LoadedRun, Work
+from keras_transformer.inference.parser import Parser
+from keras_transformer.inference.translator import Translator
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.search_options import SearchOptions
+from keras_transformer.types import PathLike
+
+TRANSLATION_BATCH = 8  # small, so that the first sentences are there soon
+PARSING_BATCH = 4  # a tree has many steps and a large beam
+
+
+class LoadedTranslator(LoadedRun):
+    """A run that translates; its items are sentences, or pairs of a source and a target.
+
+    Args:
+        name: the name by which requests ask for it.
+        translator: the run's translator.
+        limits: the app's limits.
+    """
+
+    kind: ClassVar[Kind] = "translation"
+
+    def __init__(self, name: str, translator: Translator, limits: AppLimits) -> None:
+        super().__init__(name, translator.search_options, limits, TRANSLATION_BATCH)
+        self._translator = translator
+        # Takes targets as long as any output; sources were checked before.
+        longest = translator.max_source_length + self.most("extra_length")
+        self._aligner = translator.with_search(max_source_length=longest)
+        self._translator_of = functools.lru_cache(MOST_SEARCHES)(self._new_translator)
+
+    @property
+    def target_languages(self) -> tuple[str, ...]:
+        """The codes of the languages that a model of several translates into."""
+        return self._translator.source_tokenizer.target_languages
+
+    def check_lengths(self, sources: Sequence[str], targets: Sequence[str] = ()) -> None:
+        """Raise `SentenceTooLong` if a source or a target has too many tokens."""
+        self._translator.check_lengths(sources)
+        self._aligner.check_lengths([], targets)
+
+    def warm_up(self) -> None:
+        """Compile the run's own search and the alignment, so that no user waits for them."""
+        options = self.search_options
+        self.compute(Work("translate", options, min(USUAL_N_BEST, options.beam_size)), ["a"])
+        self.compute(Work("align", options), [("a", "a")])
+
+    def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
+        """The `(text, score)` pairs of sentences, or the alignment or attention of pairs."""
+        translator = self._translator_of(work.options).into(work.target_language)
+        if work.task == "translate":
+            # One compiled search for all numbers that are usual.
+            most = max(work.n_best, min(USUAL_N_BEST, translator.beam_size))
+            return [found[: work.n_best] for found in translator.translate_nbest(items, most)]
+        aligner = self._aligner.into(work.target_language)
+        if work.task == "align":
+            sources, targets = zip(*items, strict=True)
+            return aligner.align(sources, targets)
+        from keras_transformer.interpretation import attention_maps
+
+        return [
+            attention_maps(translator if target is None else aligner, source, target).to_json()
+            for source, target in items
+        ]
+
+    def _new_translator(self, options: SearchOptions) -> Translator:
+        """A translator of the same models with this search."""
+        own = self._translator
+        if options == own.search_options:
+            return own
+        return Translator(
+            own.models,
+            own.tokenizer,
+            source_tokenizer=own.source_tokenizer,
+            **dataclasses.asdict(options),
+        )
+
+
+class LoadedParser(LoadedRun):
+    """A run that parses; its items are sentences.
+
+    Args:
+        name: the name by which requests ask for it.
+        parser: the run's parser.
+        limits: the app's limits.
+    """
+
+    kind: ClassVar[Kind] = "parsing"
+
+    def __init__(self, name: str, parser: Parser, limits: AppLimits) -> None:
+        super().__init__(name, parser.search_options, limits, PARSING_BATCH)
+        self._parser = parser
+        self._parser_of = functools.lru_cache(MOST_SEARCHES)(self._new_parser)
+
+    def check_lengths(self, sources: Sequence[str], targets: Sequence[str] = ()) -> None:
+        """Raise `SentenceTooLong` if a sentence has too many tokens."""
+        self._parser.check_lengths(sources)
+
+    def warm_up(self) -> None:
+        """Compile the run's own search, so that no user waits for it."""
+        self.compute(Work("parse", self.search_options), ["a"])
+
+    def compute(self, work: Work, items: Sequence[Any]) -> Sequence[Any]:
+        """The `Parse` of each sentence."""
+        return self._parser_of(work.options).parse_with_scores(items)
+
+    def _new_parser(self, options: SearchOptions) -> Parser:
+        """A parser of the same model with this search."""
+        own = self._parser
+        if options == own.search_options:
+            return own
+        return Parser(
+            own.model,
+            own.tokenizer,
+            own.source_tokenizer,
+            **dataclasses.asdict(options),
+        )
+
+
+@contextlib.contextmanager
+def loaded_runs(paths: Sequence[PathLike], limits: AppLimits) -> Iterator[list[LoadedRun]]:
+    """Load runs, whose threads end with the block.
+
+    Args:
+        paths: run directories, of translators and parsers.
+        limits: the app's limits.
+
+    Yields:
+        The runs, with compiled searches.
+
+    Raises:
+        UserInputError: a path is no run, or the files of a run are damaged.
+    """
+    directories = [RunDirectory.open(path) for path in paths]
+    runs: list[LoadedRun] = []
+    with contextlib.ExitStack() as stack:
+        names = run_names(directory.path for directory in directories)
+        for directory, name in zip(directories, names, strict=True):
+            run = _load(directory, name, limits)
+            stack.callback(run.queue.close)
+            run.warm_up()
+            runs.append(run)
+        yield runs
+
+
+def run_names(paths: Iterable[Path]) -> list[str]:
+    """Names of runs: the last parts of their paths, with numbers where these are the same.
+
+    Example:
+        >>> run_names([Path("runs/en_de"), Path("old/en_de"), Path("runs/parser")])
+        ['en_de', 'en_de (2)', 'parser']
+    """
+    names: list[str] = []
+    for path in paths:
+        name = wanted = (
+            Path(os.path.abspath(path)).name.encode("utf-8", "replace").decode() or "run"
+        )
+        number = 1
+        while name in names:
+            number += 1
+            name = f"{wanted} ({number})"
+        names.append(name)
+    return names
+
+
+def _load(run: RunDirectory, name: str, limits: AppLimits) -> LoadedRun:
+    if run.record().output == "trees":
+        parser = Parser.load(run.path, max_source_length=limits.tokens)
+        return LoadedParser(name, parser, limits)
+    most = run.search_defaults().get("max_source_length", limits.tokens)
+    translator = Translator.load(run.path, max_source_length=min(most, limits.tokens))
+    return LoadedTranslator(name, translator, limits)

@@ -1,0 +1,242 @@
+"""Verbs on a Ray cluster: their flags, and the lines of many files."""
+
+import argparse
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from keras_transformer.backend_start import backend_name
+from keras_transformer.cli.model_arguments import BATCHES_A_PIECE
+from keras_transformer.cli.named_models import NamedModels
+from keras_transformer.cli.program import options_of, positive_int
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.standard_streams import tell
+from keras_transformer.search_options import TRANSLATION
+
+if TYPE_CHECKING:
+    from keras_transformer.cluster.line_workers import LineWork
+
+_WORKERS = ("workers", "worker_cpus")  # names of the parsed command line
+_ADDRESS = "`auto` or HOST:PORT of a running one; without ADDRESS"
+
+
+def add_cluster_arguments(parser: argparse.ArgumentParser, *columns: str) -> None:
+    """Add `--cluster` and what goes with it to a verb's parser.
+
+    `columns` are the names of the flags of Parquet columns, such as `source_column`; the default of
+    each is its first word, or `text`.
+    """
+    group = parser.add_argument_group("many files, on a Ray cluster")
+    add = group.add_argument
+    add(
+        "--cluster",
+        nargs="?",
+        const="local",
+        metavar="ADDRESS",
+        help=f"divide the lines of the files among the workers of a Ray cluster: {_ADDRESS} all "
+        "cores of this machine. --output is a folder then, with a file for each input. Inputs may "
+        "be URIs such as s3://bucket/news.en.gz, and Parquet. The same command continues after an "
+        "interruption",
+    )
+    _add_workers(group)
+    add(
+        "--block-lines",
+        type=positive_int,
+        metavar="N",
+        help="lines that a worker answers at a time, and most that a lost worker repeats "
+        f"(default: {BATCHES_A_PIECE} batches)",
+    )
+    for name in columns:
+        default = column_of(name)
+        add(
+            f"--{name.replace('_', '-')}",
+            metavar="NAME",
+            help=f"column of Parquet files that has the texts (default: {default})",
+        )
+
+
+def add_training_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of a training on a cluster to its parser."""
+    group = parser.add_argument_group("several machines, on a Ray cluster")
+    group.add_argument(
+        "--cluster",
+        nargs="?",
+        const="local",
+        metavar="ADDRESS",
+        help=f"train with the workers of a Ray cluster as one training: {_ADDRESS} this machine "
+        "alone. All machines must see the text and the run directory. When one is lost, the others "
+        "go on from the last checkpoint",
+    )
+    _add_workers(group)
+
+
+def _add_workers(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--workers",
+        type=positive_int,
+        metavar="N",
+        help="processes that have the model (default: one for each GPU of the cluster; without "
+        "GPUs, what its CPUs suffice for)",
+    )
+    group.add_argument(
+        "--worker-cpus",
+        type=positive_int,
+        metavar="N",
+        help="CPUs of a worker (default: 4, or those of the smallest machine if they are fewer; "
+        "with a GPU 1)",
+    )
+
+
+def column_of(name: str) -> str:
+    """The default of a column's flag.
+
+    Example:
+        >>> column_of("source_column"), column_of("column")
+        ('source', 'text')
+    """
+    return name.removesuffix("column").rstrip("_") or "text"
+
+
+def check_cluster(options: argparse.Namespace, *names: str) -> None:
+    """Refuse the flags of a cluster, among them those of `names`, without one."""
+    if options.cluster is not None:
+        return
+    for name in (*_WORKERS, *names):
+        if getattr(options, name) is not None:
+            raise UserInputError(f"`--{name.replace('_', '-')}` needs `--cluster`.")
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterJob:
+    """Where lines are answered, and into which folder; none of it changes a line.
+
+    Args:
+        address: the cluster, as `--cluster` names it.
+        output: the folder.
+        workers, worker_cpus: as of `cluster.Workers`.
+        block_lines: lines that a worker answers at a time.
+    """
+
+    address: str
+    output: str
+    workers: int | None
+    worker_cpus: int | None
+    block_lines: int
+
+    @classmethod
+    def of(cls, values: argparse.Namespace, models: NamedModels) -> Self:
+        """The job that the flags of `add_cluster_arguments` ask for."""
+        block_lines = values.block_lines or models.lines_a_piece
+        return options_of(cls, values, address=values.cluster, block_lines=block_lines)
+
+
+class NamedFiles(NamedTuple):
+    """What a flag names: files and patterns, and the column of those that are Parquet."""
+
+    flag: str
+    paths: Sequence[str]
+    column: str
+
+    @classmethod
+    def of(cls, values: argparse.Namespace, flag: str, column: str) -> Self:
+        """What the flags of these names have on the parsed command line."""
+        return cls(flag, getattr(values, flag), getattr(values, column) or column_of(column))
+
+
+def run_on_cluster(
+    job: ClusterJob,
+    work: "LineWork",
+    inputs: Sequence[NamedFiles],
+    models: NamedModels,
+    settings: Mapping[str, Any],
+) -> None:
+    """Answer the lines of files on a cluster.
+
+    Args:
+        job: the cluster and the folder.
+        work: what a worker does.
+        inputs: the files, or several parallel ones.
+        models: what answers.
+        settings: what decides the lines beside files and weights; must be the same on a resume.
+    """
+    from keras_transformer.cluster.block_folder import BlockFolder, begun_block_lines
+    from keras_transformer.cluster.input_files import is_uri
+    from keras_transformer.cluster.line_job import run_lines, scan_inputs
+    from keras_transformer.cluster.ray_start import ray_cluster, told_by_ray
+    from keras_transformer.cluster.worker_resources import (
+        Workers,
+        resources_of,
+        tell_of_other_work,
+    )
+
+    if is_uri(job.output):
+        raise UserInputError(
+            f"`--output` must be a folder of a file system, not a URI. Received: {job.output}"
+        )
+    files = _side_by_side(inputs)
+    settings = {**settings, "backend": backend_name(), "model_digests": models.digests()}
+    block_lines = begun_block_lines(job.output) or job.block_lines
+    if block_lines != job.block_lines:
+        tell(f"{job.output}: blocks have {block_lines:,} lines, as the job began with them")
+    workers = Workers(job.workers, job.worker_cpus)
+    with (
+        ray_cluster(job.address) as ray,
+        told_by_ray(ray, "Tasks of the Ray cluster that read or answer lines"),
+    ):
+        tell_of_other_work(ray, resources_of(ray, workers))
+        scanned = scan_inputs(ray, files, block_lines)
+        with BlockFolder(job.output, scanned, settings, provisional) as folder:
+            run_lines(ray, work, scanned, folder, workers)
+
+
+def provisional(begun: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
+    """The settings that no finished block of a job depends on.
+
+    Args:
+        begun: the settings that the job began with.
+        now: those that it would go on with.
+    """
+    names = set()
+    # A line that is too long has ended the job; `score` and `align` can do nothing else with it.
+    # Under a smaller limit, lines of finished blocks may be too long.
+    if begun.get("long_lines", "refuse") == "refuse" and _most_tokens(now) >= _most_tokens(begun):
+        names |= {"long_lines", "max_source_length"}
+    if begun.get("long_lines") != "split":
+        names.add("source_language")
+    if "backend" not in begun:  # by an older version
+        names.add("backend")
+    return names
+
+
+def _most_tokens(settings: Mapping[str, Any]) -> int:
+    return settings.get("max_source_length") or TRANSLATION.max_source_length
+
+
+def _side_by_side(inputs: Sequence[NamedFiles]) -> list[list[tuple[str, str]]]:
+    """For each output its inputs, as pairs of path and column."""
+    found = [[(path, files.column) for path in _expanded(files.paths)] for files in inputs]
+    numbers = [len(files) for files in found]
+    if len(set(numbers)) > 1:
+        flags = " and ".join(f"`--{files.flag}`" for files in inputs)
+        raise UserInputError(
+            f"{flags} must name as many files. Received: {' and '.join(map(str, numbers))}"
+        )
+    return [list(files) for files in zip(*found, strict=True)]
+
+
+def _expanded(paths: Iterable[str]) -> Iterator[str]:
+    """Paths, absolute and with patterns expanded; URIs as they are."""
+    from keras_transformer.cluster.input_files import is_uri
+    from keras_transformer.data.text_files import find_text_files
+    from keras_transformer.text.sentence_batches import without_surrogates
+
+    for path in paths:
+        if is_uri(path):
+            yield path
+            continue
+        for found in find_text_files(path):
+            name = str(Path(found).absolute())
+            if name != without_surrogates(name):
+                raise UserInputError(f"The name of a file on a cluster must be UTF-8: {name!r}")
+            yield name

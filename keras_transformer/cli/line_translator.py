@@ -1,0 +1,180 @@
+"""Lines into translated lines, in the way that the flags of `translate` ask for."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+
+from keras_transformer.cli.named_models import NamedModels
+from keras_transformer.cli.run_exports import CTranslate2Export, LiteRTExport, SavedModelExport
+from keras_transformer.cli.search_arguments import (
+    EXPORTED_SEARCH,
+    search_of,
+    settled_search,
+)
+from keras_transformer.search_options import SearchKeywords, SearchOptions
+from keras_transformer.text.sentence_encoding import LongSentences
+from keras_transformer.text.text_lines import one_line
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.sentence_translator import SentenceTranslator
+    from keras_transformer.serving import LiteRTTranslator, SavedModelTranslator
+
+Engine = Literal["own", "ctranslate2", "litert", "saved-model"]
+
+
+@dataclasses.dataclass(frozen=True)
+class LineOptions:
+    """What decides the translations of lines.
+
+    Args:
+        models: the models.
+        search: fields of `SearchOptions` that were given; the others are the run's own.
+        engine: what computes.
+        long_lines: what to do with a line that is too long.
+        source_language: language of the lines, where long ones are split.
+        n_best: number of translations of each line, in lines of their own with scores; None prints
+            one, without.
+        sampling: keyword arguments of `Translator.sample`; None searches.
+        tab_prefix: whether lines have the beginnings of their translations behind a tab.
+        tag: what stands before every line that is not empty.
+    """
+
+    models: NamedModels
+    search: SearchKeywords
+    engine: Engine = "own"
+    long_lines: LongSentences = "refuse"
+    source_language: str = "en"
+    n_best: int | None = None
+    sampling: dict[str, Any] | None = None
+    tab_prefix: bool = False
+    tag: str | None = None
+
+    @property
+    def full_search(self) -> SearchOptions:
+        """The search, the run's own options included."""
+        return SearchOptions(**search_of(self.search, self.models.runs[0]))
+
+    def settled(self) -> Self:
+        """The same with the run's own search, which a later `tune` then does not change."""
+        search = settled_search(self.search, self.models.runs[0], EXPORTED_SEARCH)
+        return dataclasses.replace(self, search=search)
+
+    def settings(self) -> dict[str, Any]:
+        """All of it by the names of the flags, for the record of an output that resumes."""
+        values = dict(vars(self))
+        models, search, sampling = (values.pop(x) for x in ("models", "search", "sampling"))
+        return {
+            **models.settings(),
+            **search,
+            **values,
+            "sample": sampling is not None,
+            **(sampling or {}),
+        }
+
+
+class LineTranslator(NamedTuple):
+    """Translates lines.
+
+    Args:
+        answer: the output lines of lines, given the number of lines before them: one each, or
+            `n_best` ones.
+        check: raises `SentenceTooLong` if a line is too long.
+    """
+
+    answer: Callable[[list[str], int], list[str]]
+    check: Callable[[list[str]], None]
+
+
+def load_line_translator(options: LineOptions, num_lines: int = 0) -> LineTranslator:
+    """Load what translates about this number of lines; 0: an unknown one."""
+    if options.engine == "ctranslate2":
+        return _full(options, CTranslate2Export(options).load())
+    if options.engine == "litert":
+        return _plain(options, LiteRTExport(options).load())
+    if options.engine == "saved-model":
+        return _plain(options, SavedModelExport(options).load())
+    models = options.models
+    translator = models.load(
+        batches=num_lines // models.lines_a_batch,
+        **options.search,
+        batch_size=models.batch_size,
+        long_sentences=options.long_lines,
+        source_language=options.source_language,
+    )
+    return _full(options, translator, translator.sample)
+
+
+def _plain(
+    options: LineOptions, translator: "LiteRTTranslator | SavedModelTranslator"
+) -> LineTranslator:
+    """By an export that has one translation of each line, without a prefix."""
+
+    def answer(lines: list[str], first_index: int) -> list[str]:
+        return [tagged(one_line(text), options.tag) for text in translator.translate(lines)]
+
+    return LineTranslator(answer, translator.check_lengths)
+
+
+def _full(
+    options: LineOptions,
+    translator: "SentenceTranslator",
+    sample: Callable[..., list[list[tuple[str, float]]]] | None = None,
+) -> LineTranslator:
+    """By a translator that takes prefixes and has several translations; `sample` is its own."""
+
+    def answer(lines: list[str], first_index: int) -> list[str]:
+        sources, prefixes = _parts_of(lines, options.tab_prefix)
+        found: Iterable[Sequence[tuple[str, float]]]
+        if options.sampling is not None and sample is not None:
+            how = {**options.sampling, "prefixes": prefixes, "first_index": first_index}
+            found = sample(sources, options.n_best or 1, **how)
+        elif options.n_best is not None:
+            found = translator.translate_nbest(sources, options.n_best, prefixes)
+        else:
+            found = ([(text, 0.0)] for text in translator.translate(sources, prefixes))
+        if options.n_best is not None:
+            return n_best_lines(found, first_index)
+        return [tagged(one_line(text), options.tag) for ((text, _),) in found]
+
+    def check(lines: list[str]) -> None:
+        sources, prefixes = _parts_of(lines, options.tab_prefix)
+        translator.check_lengths(sources, prefixes or ())
+
+    return LineTranslator(answer, check)
+
+
+def _parts_of(lines: list[str], tab_prefix: bool) -> tuple[list[str], list[str] | None]:
+    """The sources of lines, and with `--tab-prefix` also their prefixes."""
+    if not tab_prefix:
+        return lines, None
+    parts = [line.partition("\t") for line in lines]
+    return [source for source, *_ in parts], [prefix for *_, prefix in parts]
+
+
+def n_best_lines(
+    translations: Iterable[Sequence[tuple[str, float]]], first_index: int
+) -> list[str]:
+    """Lists of `(text, score)` as lines of Moses's n-best format.
+
+    Example:
+        >>> n_best_lines([[("ein Haus", -0.5), ("Haus", -1.25)]], first_index=7)
+        ['7 ||| ein Haus ||| -0.500000', '7 ||| Haus ||| -1.250000']
+    """
+    return [
+        f"{index} ||| {one_line(text)} ||| {score:.6f}"
+        for index, candidates in enumerate(translations, start=first_index)
+        for text, score in candidates
+    ]
+
+
+def tagged(text: str, tag: str | None) -> str:
+    """The text with the tag in front; an empty text stays empty.
+
+    Example:
+        >>> tagged("a house", "<BT>"), tagged("", "<BT>"), tagged("a house", None)
+        ('<BT> a house', '', 'a house')
+
+    Reference:
+        Caswell et al., "Tagged Back-Translation", 2019.
+    """
+    return f"{tag} {text}" if tag is not None and text.strip() else text

@@ -1,0 +1,197 @@
+"""What every program here shares: its flags, its exit codes, its errors of one line on stderr."""
+
+import argparse
+import dataclasses
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+
+from keras_transformer.distribution import conflict
+from keras_transformer.errors import UserInputError, is_out_of_memory
+from keras_transformer.files.standard_streams import (
+    full_output,
+    output_fault,
+    print_any_path,
+    replace_missing_streams,
+    tell,
+)
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance, SupportsWrite
+
+USER_ERROR = 2
+INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
+TERMINATED = 128 + signal.SIGTERM  # 143
+HUNG_UP = 128 + signal.SIGHUP  # 129
+_MOST = 2**31 - 1  # the largest integer of a model, and far more than any other number needs
+_MOST_CHARACTERS = 2000  # of an error: a library's own message may hold a whole file
+
+Number = TypeVar("Number", int, float)
+Options = TypeVar("Options", bound="DataclassInstance")
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An `argparse` parser with errors of one line and without abbreviated flags.
+
+    Flags may be written with `_` instead of `-`, like the settings' names: `--batch_tokens`.
+
+    Args:
+        prepare: adds flags to the parser when they are first needed, so that other verbs of a
+            command do not pay for its imports.
+        **kwargs: arguments of `argparse.ArgumentParser`.
+    """
+
+    def __init__(
+        self, *, prepare: Callable[["CommandParser"], None] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(allow_abbrev=False, **kwargs)
+        self._prepare = prepare
+
+    def complete(self) -> None:
+        """Add the flags of `prepare`, unless that is done already."""
+        if self._prepare is not None:
+            prepare, self._prepare = self._prepare, None
+            prepare(self)
+
+    def parse_known_args(  # type: ignore[override]  # argparse's overloads, of one namespace
+        self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        self.complete()
+        args = sys.argv[1:] if args is None else [*args]
+        end = args.index("--") if "--" in args else len(args)  # no flags are behind it
+        args = [*map(_dashed, args[:end]), *args[end:]]
+        return super().parse_known_args(args, namespace)
+
+    def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
+        # `argparse`'s own ignores a full device.
+        if file is not None and file is sys.stdout:
+            file.write(message)
+        else:
+            tell(message.removesuffix("\n"))
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USER_ERROR, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"
+
+
+def _number(
+    convert: Callable[[str], Number], name: str, is_fit: Callable[[Number], bool]
+) -> Callable[[str], Number]:
+    """An `argparse` type, whose errors say "invalid NAME value: 'x'"."""
+
+    def parse(text: str) -> Number:
+        value = convert(text)
+        if not is_fit(value):
+            raise ValueError(text)
+        return value
+
+    parse.__name__ = name
+    return parse
+
+
+positive_int = _number(int, f"integer from 1 to {_MOST}", lambda value: 1 <= value <= _MOST)
+int_from_zero = _number(int, f"integer from 0 to {_MOST}", lambda value: 0 <= value <= _MOST)
+positive_number = _number(float, "positive number", lambda value: 0 < value <= _MOST)
+number_from_zero = _number(float, "number from 0", lambda value: 0 <= value <= _MOST)
+share = _number(float, "number above 0 and at most 1", lambda value: 0 < value <= 1)
+
+
+def options_of(record: type[Options], values: argparse.Namespace, **others: Any) -> Options:
+    """A dataclass of a parsed command line: each field has the value of the flag of its name.
+
+    Args:
+        record: the dataclass.
+        values: the parsed command line.
+        **others: fields that have another value.
+    """
+    names = [field.name for field in dataclasses.fields(record) if field.name not in others]
+    return record(**{name: getattr(values, name) for name in names}, **others)
+
+
+def run_command(main: Callable[[], int | None]) -> int:
+    """Call `main()` and return the exit code of the process.
+
+    Args:
+        main: returns an exit code, or None for success. A `UserInputError`, a file or standard
+            stream that cannot be read or written, or too little memory prints one line on stderr
+            (exit code 2). Ctrl-C ends with 130. If the reader of the output closes it early
+            (`| head`), the command ends silently.
+
+    Example:
+        >>> run_command(lambda: None)
+        0
+    """
+    replace_missing_streams()
+    print_any_path()
+    if found := conflict():
+        tell(f"warning: {found}")
+    try:
+        code = _code_of(main)
+    except SystemExit as exit:  # of `argparse`, which has printed its help, or an error
+        given = 1 if isinstance(exit.code, str) else exit.code or 0
+        code = _sent_on(given)
+        if code != given:
+            return code
+        raise
+    return _sent_on(code)
+
+
+def warn_of_reach(server: str) -> None:
+    """Warn that others can reach a server, named by its address, and that nothing keeps them out.
+
+    Example:
+        >>> import contextlib
+        >>> with contextlib.redirect_stderr(sys.stdout):
+        ...     warn_of_reach("port 8500")
+        warning: others can reach port 8500: it has neither a password nor encryption.
+    """
+    tell(f"warning: others can reach {server}: it has neither a password nor encryption.")
+
+
+def _code_of(main: Callable[[], int | None]) -> int:
+    """Call `main()`; its exit code, or that of its error, which is printed."""
+    try:
+        return main() or 0
+    except UserInputError as error:
+        return _user_error(str(error))
+    except BrokenPipeError:
+        output_fault()  # drops the rest of the output, which has lost its reader
+        return 0
+    except OSError as error:
+        if error.filename is not None:
+            return _user_error(f"{error.strerror}: {error.filename}")
+        return _sent_on(0) or _user_error(f"Cannot read or write: {error.strerror or error}")
+    except KeyboardInterrupt:
+        tell("interrupted")
+        return INTERRUPTED
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        return _user_error(
+            "The memory does not suffice: take a smaller batch, shorter sentences, or a smaller "
+            "model."
+        )
+
+
+def _sent_on(code: int) -> int:
+    """Flush standard output; the exit code of a command that ends with `code`."""
+    fault = output_fault()
+    if fault is None or isinstance(fault, BrokenPipeError) or code:
+        return code
+    return _user_error(str(full_output(fault)))
+
+
+def _user_error(message: str) -> int:
+    line = " ".join(message.split())
+    tell(f"error: {line if len(line) <= _MOST_CHARACTERS else line[:_MOST_CHARACTERS] + '...'}")
+    return USER_ERROR
+
+
+def _dashed(argument: str) -> str:
+    if not argument.startswith("--"):
+        return argument
+    flag, equals, value = argument.partition("=")
+    return flag.replace("_", "-") + equals + value

@@ -1,0 +1,35 @@
+"""`keras-transformer align`: which words of a source and its translation belong together."""
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from keras_transformer.cli.pair_verbs import add_pair_arguments, answer_pairs
+from keras_transformer.cli.program import Verbs
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Translator
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "align",
+        help="align the words of sources and given translations",
+        description="Print for each pair of lines, by the model's cross-attention, the source word "
+        "of every target word, as `source-target` pairs of word numbers from 0 (Pharaoh format).",
+    )
+    parser.set_defaults(verb=align)
+    add_pair_arguments(parser)
+
+
+def align(values: argparse.Namespace) -> None:
+    """Run the verb."""
+    answer_pairs(values, align_lines)
+
+
+def align_lines(
+    translator: "Translator", sources: Sequence[str], targets: Sequence[str]
+) -> list[str]:
+    """The alignments of pairs as lines."""
+    return [alignment.pharaoh() for alignment in translator.align(sources, targets)]

@@ -1,0 +1,145 @@
+"""`keras-transformer app`: a page to translate in, with a JSON interface under it."""
+
+import argparse
+import re
+
+from keras_transformer.app.limits import AppLimits
+from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.cli.program import Verbs, int_from_zero, positive_int, warn_of_reach
+from keras_transformer.distribution import pip_install
+from keras_transformer.errors import UserInputError
+
+HOST = "127.0.0.1"
+PORT = 8080
+MOST_PORT = 65535
+_HOST_NAME = r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*"
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "app",
+        help="a page to translate and to parse in, in the browser",
+        description="Serve a page to translate in, or with a parser's run to draw trees, and the "
+        "JSON interface under it, until Ctrl-C. Only this machine can reach it, and nothing is "
+        "loaded from elsewhere.",
+    )
+    parser.set_defaults(verb=app)
+    add = parser.add_argument
+    add(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="run directory of a training; several translate side by side",
+    )
+    add(
+        "--port",
+        type=int_from_zero,
+        default=PORT,
+        metavar="N",
+        help=f"port of the page; 0 takes any that is free (default: {PORT})",
+    )
+    add(
+        "--host",
+        default=HOST,
+        metavar="ADDRESS",
+        help="address to listen on; with another than this machine's own, such as 0.0.0.0, others "
+        f"can reach the page too, without password or encryption (default: {HOST})",
+    )
+    add(
+        "--name",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="further host name that browsers may ask for, such as that of a proxy in front; may "
+        "be given several times",
+    )
+    add(
+        "--source-language",
+        default="en",
+        metavar="CODE",
+        help="language of the texts, by whose rules the end of a sentence is told from an "
+        "abbreviation (default: en)",
+    )
+    add(
+        "--most-characters",
+        type=positive_int,
+        default=AppLimits.characters,
+        metavar="N",
+        help=f"most characters of a text (default: {AppLimits.characters})",
+    )
+    add(
+        "--most-sentences",
+        type=positive_int,
+        default=AppLimits.sentences,
+        metavar="N",
+        help=f"most sentences of a text (default: {AppLimits.sentences})",
+    )
+
+
+def app(options: argparse.Namespace) -> None:
+    """Run the verb."""
+    _check(options)
+    _require_web_libraries()
+    from keras_transformer.app.request_guard import is_loopback
+    from keras_transformer.app.server import address_of, bound_socket, make_server, serve
+    from keras_transformer.runs.run_directory import RunDirectory
+
+    for run in options.runs:  # what is wrong is told now, not when Keras is there
+        RunDirectory.open(run)
+    limits = AppLimits(characters=options.most_characters, sentences=options.most_sentences)
+    with bound_socket(options.host, options.port) as bound:
+        address = address_of(bound, options.host)
+        if not is_loopback(options.host):
+            warn_of_reach(address)
+        start_backend_quietly()
+        from keras_transformer.app.application import create_app
+        from keras_transformer.app.loaded_runs import loaded_runs
+
+        with loaded_runs(options.runs, limits) as runs:
+            web_app = create_app(
+                runs,
+                limits=limits,
+                host=options.host,
+                names=options.name,
+                source_language=options.source_language,
+            )
+
+            def on_start() -> None:
+                print(f"Open {address} in a browser. Ctrl-C ends the app.", flush=True)
+
+            def on_end() -> None:
+                for run in runs:
+                    run.queue.stop()
+
+            serve(make_server(web_app, on_start, on_end), bound)
+
+
+def _check(options: argparse.Namespace) -> None:
+    from keras_transformer.app.request_texts import LANGUAGE_CODE
+
+    if options.port > MOST_PORT:
+        raise UserInputError(
+            f"`--port` must be a number from 0 to {MOST_PORT}. Received: {options.port}"
+        )
+    for name in options.name:
+        if not re.fullmatch(_HOST_NAME, name):
+            raise UserInputError(
+                "`--name` must be a host name such as translate.example.org, without port. "
+                f"Received: {name}"
+            )
+    if not re.fullmatch(LANGUAGE_CODE, options.source_language):
+        raise UserInputError(
+            "`--source-language` must be a code such as en or pt-BR. "
+            f"Received: {options.source_language}"
+        )
+
+
+def _require_web_libraries() -> None:
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise UserInputError(
+            f"FastAPI and uvicorn are not installed: {pip_install('app')}"
+        ) from error

@@ -1,0 +1,64 @@
+"""`keras-transformer cost`: what the trainings of runs cost, beside the paper's Table 2."""
+
+import argparse
+import io
+import json
+
+from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.cli.figure_files import check_figure
+from keras_transformer.cli.program import Verbs, positive_number
+from keras_transformer.files.output_files import find_output, write_output
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "cost",
+        help="what the trainings of runs cost in FLOPs, beside the paper's Table 2",
+        description="Print the floating-point operations of the trainings of runs, by the paper's "
+        "way (time x devices x sustained FLOP/s of one device) and counted from the architecture, "
+        "with BLEU on their own test texts, beside the paper's Table 2.",
+    )
+    parser.set_defaults(verb=cost)
+    add = parser.add_argument
+    add("runs", nargs="+", metavar="RUN", help="run directory of a training")
+    add(
+        "--device-tflops",
+        type=positive_number,
+        metavar="T",
+        help="TFLOP/s that one device of the runs sustains (default: what their records have; the "
+        "speed of a CPU is not known)",
+    )
+    add("--csv", metavar="FILE", help="write the table as CSV")
+    add(
+        "--plot",
+        metavar="FILE",
+        help="draw BLEU over FLOPs; the ending is .png, .pdf or .svg (needs matplotlib)",
+    )
+    add("--json", action="store_true", help="print JSON, for programs")
+
+
+def cost(options: argparse.Namespace) -> None:
+    """Run the verb."""
+    ending = "" if options.plot is None else check_figure(options.plot, "--plot")
+    for flag in ("csv", "plot"):
+        if getattr(options, flag) is not None:
+            find_output(getattr(options, flag), f"--{flag}")
+    start_backend_quietly(devices=False)
+    from keras_transformer.evaluation.cost.cost_figure import cost_figure
+    from keras_transformer.evaluation.cost.run_costs import (
+        costs_csv,
+        costs_record,
+        costs_text,
+        run_cost,
+    )
+
+    costs = [run_cost(run, options.device_tflops) for run in options.runs]
+    if options.csv is not None:
+        write_output(options.csv, costs_csv(costs), "--csv")
+    if options.plot is not None:
+        content = io.BytesIO()
+        cost_figure(costs).savefig(content, format=ending[1:], dpi=150)
+        write_output(options.plot, content.getvalue(), "--plot")
+    record = json.dumps(costs_record(costs), indent=2, ensure_ascii=False)
+    print(record if options.json else costs_text(costs))

@@ -1,0 +1,100 @@
+"""`keras-transformer evalb`: how well a parser's trees agree with those of a treebank."""
+
+import argparse
+import itertools
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from keras_transformer.cli.program import Verbs
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.standard_streams import tell
+
+if TYPE_CHECKING:
+    from keras_transformer.parsing.evalb_comparison import EvalbComparison
+    from keras_transformer.parsing.evalb_parameters import EvalbParameters
+    from keras_transformer.parsing.evalb_scores import SentenceScore
+
+MOST_TREES = 1_000_000  # that fit into memory: a compressed file can hold any number of lines
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "evalb",
+        help="compare a parser's trees with a treebank's as EVALB does",
+        description="Print EVALB's table and summary of the brackets of two files of trees, one "
+        "tree a line. An empty line of the parser is a sentence for which it found no tree.",
+    )
+    parser.set_defaults(verb=evalb)
+    parser.add_argument("gold", metavar="GOLD", help="trees of the treebank, one a line, or .gz")
+    parser.add_argument("test", metavar="TEST", help="the parser's trees of the same sentences")
+    parser.add_argument(
+        "--params", metavar="FILE", help="EVALB's parameter file (default: as COLLINS.prm)"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the summaries as JSON, without the table"
+    )
+
+
+def evalb(values: argparse.Namespace) -> None:
+    """Run the verb."""
+    from keras_transformer.data.text_files import parallel_lines
+    from keras_transformer.parsing.evalb import total
+    from keras_transformer.parsing.evalb_parameters import EvalbParameters
+    from keras_transformer.parsing.evalb_report import result_text
+
+    parameters = EvalbParameters.read(values.params) if values.params else EvalbParameters()
+    lines = parallel_lines(values.gold, values.test)
+    pairs = list(itertools.islice(lines, MOST_TREES + 1))
+    if len(pairs) > MOST_TREES:
+        raise UserInputError(f"{values.gold} must have at most {MOST_TREES:,} trees")
+    result = total(_scores(pairs, parameters, table=not values.json), parameters)
+    print(json.dumps(result.as_dict(), indent=2) if values.json else result_text(result))
+
+
+def _scores(
+    pairs: Iterable[tuple[str, str]], parameters: "EvalbParameters", *, table: bool
+) -> list["SentenceScore"]:
+    """The scores of pairs of lines; prints the table's rows, and errors on stderr."""
+    from keras_transformer.parsing.evalb_comparison import EvalbComparison
+    from keras_transformer.parsing.evalb_report import HEADING
+
+    if table:
+        print(HEADING)
+    scores, errors, broken = [], 0, 0
+    for number, (gold, test) in enumerate(pairs, start=1):
+        comparison = EvalbComparison(gold, test, parameters)
+        scores.append(comparison.score)
+        broken += gold.count("(") != gold.count(")")
+        if table:
+            _print_sentence(number, comparison, parameters.debug)
+        if comparison.score.fault:
+            errors += 1
+            _tell_error(number, comparison.score.fault, errors, parameters.max_error)
+    if broken:
+        tell(
+            f"{broken} lines of GOLD hold no whole tree and do not count: each tree must be on one "
+            "line, not pretty-printed."
+        )
+    return scores
+
+
+def _print_sentence(number: int, comparison: "EvalbComparison", debug: int) -> None:
+    from keras_transformer.parsing.evalb_report import bracket_text, debug_text, sentence_row
+
+    if debug > 1:
+        print(bracket_text(comparison))
+    print(sentence_row(number, comparison.score))
+    if debug:
+        print(debug_text(comparison))
+
+
+def _tell_error(number: int, fault: str, errors: int, max_error: int) -> None:
+    if errors <= max_error:
+        tell(f"{number} : {fault}")
+    elif errors == max_error + 1:
+        tell(
+            f"{number} : error {errors}: MAX_ERROR is {max_error}, further errors are counted but "
+            "not printed"
+        )

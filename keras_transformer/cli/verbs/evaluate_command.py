@@ -1,0 +1,259 @@
+"""`keras-transformer evaluate`: the scorecard of a run on a test set."""
+
+import argparse
+import dataclasses
+import json
+import math
+import pathlib
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from keras_transformer.cli.long_lines import told_by_line
+from keras_transformer.cli.model_arguments import (
+    add_batch_arguments,
+    add_target_language,
+)
+from keras_transformer.cli.program import Verbs, options_of
+from keras_transformer.cli.scorecard_text import scorecard_text
+from keras_transformer.cli.search_arguments import (
+    add_search_arguments,
+    given_search,
+    search_of,
+)
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.output_files import find_output, write_output
+from keras_transformer.files.standard_streams import require_standard_output, tell
+from keras_transformer.search_options import SearchKeywords, SearchOptions, search_record
+from keras_transformer.text.text_lines import one_line
+from keras_transformer.types import PathLike
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Translator
+
+SEARCH = ("beam_size", "alpha", "length_penalty", "ending", "extra_length")
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateOptions:
+    """What a command line of the verb asks for; the flags say what each is."""
+
+    run: str
+    source: str
+    reference: str
+    tokenize: str
+    language: str
+    target_language: str | None
+    batch_size: int | None
+    against: str | None
+    output: str | None
+    json: bool
+    search: SearchKeywords  # that was given
+
+
+class System(NamedTuple):
+    """What is scored: weights of a run, or else lines that were given."""
+
+    path: str  # of either
+    run: pathlib.Path | None
+    lines: list[str]
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "evaluate",
+        help="score a run on a test set",
+        description="Translate a test set with a run's best single checkpoint and with its final, "
+        "averaged weights, and print the scores of both: BLEU and chrF by sacrebleu, BLEU on Moses "
+        "tokens with compounds split, length ratio, brevity penalty, and perplexity per token.",
+    )
+    parser.set_defaults(verb=evaluate)
+    add = parser.add_argument
+    add("run", metavar="RUN", help="run directory of a training")
+    add("--source", required=True, metavar="FILE", help="source sentences, one a line, or .gz")
+    add("--reference", required=True, metavar="FILE", help="their translations, or .gz")
+    add(
+        "--tokenize",
+        default="13a",
+        metavar="NAME",
+        help="sacrebleu's tokenizer (default: 13a); none: the text is in Moses tokens already",
+    )
+    add(
+        "--language",
+        default="de",
+        metavar="CODE",
+        help="language of the references, for the Moses tokenizer (default: de)",
+    )
+    add_search_arguments(parser, *SEARCH)
+    add_target_language(parser)
+    add_batch_arguments(parser)
+    add(
+        "--against",
+        metavar="FILE|RUN",
+        help="translations of the same sentences, or another run: scored too, and compared by "
+        "a paired bootstrap",
+    )
+    add("--output", metavar="FILE", help="write the translations of the averaged weights here")
+    add(
+        "--json",
+        action="store_true",
+        help="print JSON, for programs; a perplexity is null "
+        "where none was measured or it is infinite",
+    )
+
+
+def evaluate(values: argparse.Namespace) -> None:
+    """Run the verb."""
+    options = options_of(EvaluateOptions, values, search=given_search(values))
+    from keras_transformer.backend_start import start_backend_quietly
+
+    start_backend_quietly(batches=2)  # the text is not read yet: as many as there surely are
+    from keras_transformer.evaluation import paired_bootstrap, system_scores
+    from keras_transformer.runs.environment import package_versions
+
+    search = SearchOptions(**search_of(options.search, options.run))
+    sources, references, against = checked_input(options)
+    systems = {**systems_of(options.run), **against}
+    translators = {
+        name: loaded_translator(system.run, pathlib.Path(system.path), sources, references, options)
+        for name, system in systems.items()
+        if system.run is not None
+    }
+    translations: dict[str, list[str]] = {}
+    scores: dict[str, dict[str, Any]] = {}
+    for name, system in systems.items():
+        tell(f"{name}: {system.path}")
+        lines, of_model = system.lines, {"perplexity": None, "search": None}
+        if name in translators:
+            lines, of_model = run_results(translators[name], sources, references)
+        translations[name] = lines
+        found = system_scores(
+            lines, references, tokenize=options.tokenize, language=options.language
+        )
+        scores[name] = {**found, **of_model, "path": system.path}
+    card: dict[str, Any] = {
+        "systems": scores,
+        "source": options.source,
+        "reference": options.reference,
+        "sentences": len(sources),
+        "language": options.language,
+        **search_record(search),
+        "versions": package_versions(),
+    }
+    if against:
+        baseline = translations["against"]
+        card["paired_bootstrap"] = {
+            name: paired_bootstrap(
+                translations[name], baseline, references, tokenize=options.tokenize
+            )
+            for name in systems
+            if name != "against"
+        }
+    if options.output is not None:
+        write_translations(options.output, translations)
+    if not options.json:
+        print(scorecard_text(card))
+        return
+    for found in scores.values():
+        if found["perplexity"] == math.inf:  # JSON has no such number
+            found["perplexity"] = None
+    print(json.dumps(card, indent=2, ensure_ascii=False))
+
+
+def checked_input(
+    options: EvaluateOptions,
+) -> tuple[list[str], list[str], dict[str, System]]:
+    """Read the input, and refuse at once what would fail after the translation.
+
+    Returns sources, references, and a dict with the system `against`, or an empty one.
+    """
+    from keras_transformer.data.text_files import read_parallel_text, read_text, unequal_lines
+    from keras_transformer.evaluation.scores import bleu_metric
+    from keras_transformer.evaluation.system_scores import check_language
+    from keras_transformer.runs.run_directory import RunDirectory
+
+    bleu_metric(options.tokenize)
+    check_language(options.language)
+    require_standard_output()
+    if options.output is not None:
+        find_output(options.output)
+    sources, references = read_parallel_text(options.source, options.reference)
+    if options.against is None:
+        return sources, references, {}
+    if pathlib.Path(options.against).is_dir():
+        run = RunDirectory.open(options.against)
+        system = System(str(run.find_weights()), run.path, [])
+        return sources, references, {"against": system}
+    lines = read_text(options.against)
+    if len(lines) != len(references):
+        raise unequal_lines(options.against, len(lines), options.reference, len(references))
+    return sources, references, {"against": System(options.against, None, lines)}
+
+
+def systems_of(path: PathLike) -> dict[str, System]:
+    """The systems `single` and `averaged` of a run; stderr tells which one is missing."""
+    from keras_transformer.runs.run_directory import RunDirectory
+
+    run = RunDirectory.open(path)
+    single = run.checkpoints.best_or_last()
+    averaged = run.final_weights()
+    if single is None and averaged is None:
+        raise UserInputError(f"The run {run.path} holds no weights yet.")
+    if single is None:
+        tell(f"The run {run.path} has no checkpoints: no system `single`.")
+    if averaged is None:
+        tell(f"The run {run.path} has no final weights: no system `averaged`.")
+    systems = {"single": single, "averaged": averaged}
+    return {
+        name: System(str(weights), run.path, [])
+        for name, weights in systems.items()
+        if weights is not None
+    }
+
+
+def loaded_translator(
+    run: PathLike,
+    weights: PathLike,
+    sources: list[str],
+    references: list[str],
+    options: EvaluateOptions,
+) -> "Translator":
+    """The translator of a run's weights, which takes all sentences."""
+    from keras_transformer.inference.translator import Translator
+
+    translator = Translator.load(
+        run,
+        checkpoint=weights,
+        batch_size=options.batch_size,
+        target_language=options.target_language,
+        **options.search,
+    )
+    with told_by_line(0, {"sources": options.source, "targets": options.reference}):
+        translator.check_lengths(sources, references)
+    return translator
+
+
+def run_results(
+    translator: "Translator", sources: list[str], references: list[str]
+) -> tuple[list[str], dict[str, Any]]:
+    """The translations of a run's weights, their perplexity on the references, and the search."""
+    from keras_transformer.evaluation import perplexity
+
+    progress = sys.stderr.isatty()
+    translations = translator.translate(sources, progress=progress)
+    log_probs = translator.score(sources, references, progress=progress)
+    tokens = sum(len(ids) + 1 for ids in translator.tokenizer.encode(references))  # 1: EOS
+    of_model = {
+        "perplexity": perplexity(log_probs, tokens),
+        "search": search_record(translator.search_options),
+    }
+    return [one_line(text) for text in translations], of_model
+
+
+def write_translations(path: PathLike, translations: Mapping[str, list[str]]) -> None:
+    """Write the translations of `averaged`, or, with a line on stderr, of `single` without it."""
+    name = "averaged" if "averaged" in translations else "single"
+    write_output(path, "".join(f"{line}\n" for line in translations[name]))
+    if name == "single":
+        tell(f"{path} holds the translations of `single`.")

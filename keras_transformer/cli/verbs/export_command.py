@@ -1,0 +1,95 @@
+"""`keras-transformer export`: a run as files that run elsewhere."""
+
+import argparse
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.cli.model_arguments import add_run_arguments
+from keras_transformer.cli.named_models import NamedModels
+from keras_transformer.cli.program import Verbs
+from keras_transformer.cli.search_arguments import (
+    EXPORTED_SEARCH,
+    add_search_arguments,
+    given_search,
+    tell_search_taken,
+)
+from keras_transformer.formats.export_contract import (
+    CTRANSLATE2_PRECISIONS,
+    LITERT_PRECISIONS,
+    SAVED_MODEL_PRECISIONS,
+)
+from keras_transformer.search_options import EXPORT
+
+
+class Kind(NamedTuple):
+    """A kind of export: the words of its help, and what its flags are."""
+
+    exporter: str  # name in `keras_transformer.export`
+    help: str
+    precisions: Sequence[str] = ()
+    search: Sequence[str] = ()
+    directory: str = "directory to write; it must not exist, or be empty"
+
+
+KINDS = {
+    "saved-model": Kind(
+        "export_saved_model",
+        "a SavedModel for tensorflow_model_server: strings in, strings out",
+        SAVED_MODEL_PRECISIONS,
+        (*EXPORTED_SEARCH, "num_results"),
+        "directory of the model, such as saved_models/en_de; the export is its next version, such "
+        "as saved_models/en_de/1",
+    ),
+    "litert": Kind(
+        "export_litert",
+        "a LiteRT (TensorFlow Lite) model for phones: ids in, ids out",
+        LITERT_PRECISIONS,
+        EXPORTED_SEARCH,
+    ),
+    "ctranslate2": Kind(
+        "export_ctranslate2",
+        "a model directory of the CTranslate2 engine, whose own search it runs with",
+        CTRANSLATE2_PRECISIONS,
+    ),
+    "marian": Kind(
+        "export_marian",
+        "a folder for MarianMTModel and MarianTokenizer of Hugging Face Transformers",
+    ),
+}
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "export",
+        help="write a run as a SavedModel, for LiteRT, CTranslate2 or Transformers",
+        description="Write a trained model as files that run elsewhere, and print their path.",
+    )
+    kinds = parser.add_subparsers(title="kinds", required=True, metavar="KIND")
+    for name, kind in KINDS.items():
+        of_kind = kinds.add_parser(name, help=kind.help, description=f"Write {kind.help}.")
+        add_run_arguments(of_kind)
+        of_kind.add_argument("directory", metavar="DIRECTORY", help=kind.directory)
+        if kind.precisions:
+            of_kind.add_argument(
+                "--precision",
+                choices=kind.precisions,
+                default=kind.precisions[0],
+                help="number format of the weights (default: %(default)s)",
+            )
+        add_search_arguments(of_kind, *kind.search, defaults=EXPORT)
+        of_kind.set_defaults(verb=export, kind=kind)
+
+
+def export(values: argparse.Namespace) -> None:
+    """Run the verb."""
+    models, search = NamedModels.of(values), given_search(values)
+    if values.kind.search:
+        tell_search_taken(models.runs, search)
+    start_backend_quietly()
+    from keras_transformer import export as exporters
+
+    write = getattr(exporters, values.kind.exporter)
+    precision = {"precision": values.precision} if values.kind.precisions else {}
+    print(write(models.load(), values.directory, **search, **precision))

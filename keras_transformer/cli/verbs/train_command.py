@@ -1,0 +1,115 @@
+"""`keras-transformer train`: from two text files to a model that translates."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.cli.cluster_job import (
+    add_training_cluster,
+    check_cluster,
+)
+from keras_transformer.cli.program import CommandParser, Verbs
+
+if TYPE_CHECKING:
+    from keras_transformer.training import TrainingCommand
+    from keras_transformer.translation_training import TranslationData, TranslationSettings
+
+DESCRIPTION = """Train a Transformer to turn the lines of one text file into those of another:
+translation, or any other text-to-text task. It trains a vocabulary, tokenizes and filters the text,
+trains with validation and checkpoints, averages checkpoints and scores the result."""
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "train",
+        help="train a model on two text files",
+        description=DESCRIPTION,
+        prepare=_add_arguments,
+    )
+    parser.set_defaults(verb=train)
+
+
+def _add_arguments(parser: CommandParser) -> None:
+    # The settings import Keras: too slow for the other verbs.
+    start_backend_quietly(devices=False)
+    from keras_transformer.training import add_training_arguments
+    from keras_transformer.translation_training import TranslationSettings, add_text_arguments
+
+    add_text_arguments(parser)
+    add_training_cluster(parser)
+    add_training_arguments(parser, TranslationSettings, runs="runs")
+
+
+def train(values: argparse.Namespace) -> int | None:
+    """Run the verb; returns the exit code of a training that a signal ended."""
+    from keras_transformer.translation_training import text_of
+
+    check_cluster(values)
+    call = _call_of(values)  # wrong settings are refused before anything starts
+    if values.cluster is None:
+        return _train(call, text_of(values))
+    from keras_transformer.cluster import train_on_ray
+
+    train_on_ray(
+        _TrainInWorker(tuple(values.arguments), str(values.run.absolute())),
+        values.run,
+        address=values.cluster,
+        workers=values.workers,
+        worker_cpus=values.worker_cpus,
+        overwrite=values.overwrite,
+        resume=values.resume,
+    )
+    return None
+
+
+@dataclasses.dataclass(frozen=True)
+class _TrainInWorker:
+    """The training of a command line in a worker of a cluster, into a run directory."""
+
+    arguments: tuple[str, ...]
+    run: str
+
+    def __call__(self, resume: bool) -> None:
+        from keras_transformer.cluster import RaySifter
+        from keras_transformer.translation_training import text_of
+
+        parser = CommandParser()
+        add_parser(parser.add_subparsers())
+        values = parser.parse_args(self.arguments)
+        values.arguments = list(self.arguments)
+        values.run, values.resume = pathlib.Path(self.run), resume
+        values.overwrite = values.overwrite and not resume
+        _train(_call_of(values), text_of(values), sift=RaySifter())
+
+
+def _train(
+    call: TrainingCommand[TranslationSettings], texts: TranslationData, **options: Any
+) -> int | None:
+    from keras_transformer.translation_training import train_translation
+
+    record = train_translation(
+        call.settings,
+        texts,
+        call.run,
+        minutes=call.minutes,
+        origin=call.origin,
+        overwrite=call.overwrite,
+        resume=call.resume,
+        command=call.command,
+        **options,
+    )
+    return record.exit_code
+
+
+def _call_of(values: argparse.Namespace) -> TrainingCommand[TranslationSettings]:
+    from keras_transformer.training import TrainingCommand
+    from keras_transformer.translation_training import TranslationSettings
+
+    command = shlex.join(["keras-transformer", *values.arguments])
+    return TrainingCommand.from_arguments(values, TranslationSettings, command)

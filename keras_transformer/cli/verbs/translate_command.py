@@ -1,0 +1,349 @@
+"""`keras-transformer translate`: standard input or a file, line by line."""
+
+import argparse
+import dataclasses
+import hashlib
+import itertools
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+from keras_transformer.cli.cluster_job import (
+    ClusterJob,
+    NamedFiles,
+    add_cluster_arguments,
+    check_cluster,
+    run_on_cluster,
+)
+from keras_transformer.cli.line_outputs import ResumableOutput, StreamedOutput
+from keras_transformer.cli.line_translator import (
+    Engine,
+    LineOptions,
+    load_line_translator,
+)
+from keras_transformer.cli.long_lines import answer_lines, answer_pieces
+from keras_transformer.cli.model_arguments import add_model_arguments
+from keras_transformer.cli.named_models import NamedModels
+from keras_transformer.cli.program import (
+    Verbs,
+    int_from_zero,
+    options_of,
+    positive_int,
+    positive_number,
+    share,
+)
+from keras_transformer.cli.search_arguments import (
+    add_search_arguments,
+    given_search,
+    tell_search_taken,
+)
+from keras_transformer.cli.text_streams import (
+    STANDARD_INPUT,
+    chunks_of_lines,
+    write_lines,
+)
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.input_files import is_read_once, open_input
+from keras_transformer.files.output_files import find_output
+from keras_transformer.search_options import SearchOptions, search_record, search_text
+from keras_transformer.text.sentence_encoding import LONG_SENTENCES
+from keras_transformer.text.text_lines import text_lines
+
+if TYPE_CHECKING:
+    from keras_transformer.cluster.line_workers import AnswerLines
+
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+# Names of the parsed command line.
+SAMPLING = ("temperature", "top_k", "top_p", "seed")
+SEARCH = ("beam_size", "alpha", "length_penalty", "ending")
+# What an engine lacks.
+MISSING: dict[Engine, tuple[str, ...]] = {
+    "own": (),
+    "ctranslate2": ("sample", "length_penalty", "ending"),
+    "litert": ("sample", "n_best", "tab_prefix"),
+    "saved-model": ("sample", "n_best", "tab_prefix", "target_language"),
+}
+USUAL_LANGUAGE = "en"  # of the lines, where none is given
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "translate",
+        help="translate standard input, or a file, line by line",
+        description="Translate standard input (UTF-8, one sentence a line) to standard output, "
+        "line by line, as it arrives. An empty line gives an empty line.",
+    )
+    parser.set_defaults(verb=translate)
+    add_model_arguments(parser)
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default=ENGINES[0],
+        help="what computes: this package's own search, or an export that is made once, in the "
+        "run's engines/. ctranslate2 starts quickest, and is the fastest for one sentence; its "
+        "length penalty differs: it divides by the length to the power of --alpha (default: own)",
+    )
+    _add_search_arguments(parser)
+    _add_long_line_arguments(parser.add_argument_group("long lines"))
+    _add_sampling_arguments(parser.add_argument_group("sampling"))
+    _add_file_arguments(parser.add_argument_group("whole files, for back-translation"))
+    add_cluster_arguments(parser, "column")
+
+
+def translate(values: argparse.Namespace) -> None:
+    """Run the verb."""
+    options = line_options(values)
+    if options.sampling is None:
+        tell_search_taken(options.models.runs, options.search)
+    if values.input is None:
+        _translate_stream(options)
+    elif values.cluster is None:
+        _translate_file(options, values.input[0], values.output)
+    else:
+        options = options.settled()
+        job = ClusterJob.of(values, options.models)
+        files = [NamedFiles.of(values, "input", "column")]
+        work = TranslateLines(options, job.block_lines)
+        run_on_cluster(job, work, files, options.models, options.settings())
+
+
+def line_options(values: argparse.Namespace) -> LineOptions:
+    """What a command line asks for; refuses flags that do not go together."""
+    models = NamedModels.of(values)
+    sampling = {name: getattr(values, name) for name in SAMPLING}
+    given = {name: value for name, value in sampling.items() if value is not None}
+    options = options_of(
+        LineOptions,
+        values,
+        models=models,
+        search=given_search(values),
+        source_language=values.source_language or USUAL_LANGUAGE,
+        sampling=given if values.sample else None,
+    )
+    _check_engine(values, models)
+    _check_search(values, options)
+    _check_files(values)
+    _check_split(values)
+    if options.tag is not None:
+        _refuse(values, ("n_best",), "prints no plain lines for `--tag` to mark")
+        if len(options.tag.splitlines()) != 1 or not options.tag.strip():
+            raise UserInputError(f"`--tag` must be one line of text. Received: {options.tag!r}")
+    return options
+
+
+def _check_engine(values: argparse.Namespace, models: NamedModels) -> None:
+    engine = values.engine
+    _refuse(values, MISSING[engine], f"is not for `--engine {engine}`")
+    if engine in ("litert", "saved-model") and values.long_lines == "split":
+        raise UserInputError(f"`--long-lines split` is not for `--engine {engine}`.")
+    if engine != "own" and models.is_ensemble:
+        raise UserInputError(
+            f"An ensemble is not for `--engine {engine}`: it takes one RUN and one `--checkpoint`."
+        )
+
+
+def _check_search(values: argparse.Namespace, options: LineOptions) -> None:
+    if values.sample:
+        _refuse(values, SEARCH, "is for searching, and `--sample` does not search")
+        return
+    _refuse(values, SAMPLING, "needs `--sample`")
+    if values.n_best is not None:
+        beam_size = options.full_search.beam_size
+        if values.n_best > beam_size:
+            raise UserInputError(
+                "`--n-best` must be at most the beam size. "
+                f"Received: --n-best {values.n_best}, --beam-size {beam_size}"
+            )
+
+
+def _check_files(values: argparse.Namespace) -> None:
+    if (values.input is None) != (values.output is None):
+        raise UserInputError("`--input` and `--output` must be given together.")
+    check_cluster(values, "block_lines", "column")
+    if values.cluster is not None and values.input is None:
+        raise UserInputError("`--cluster` needs `--input` and `--output`.")
+    if values.cluster is None and values.input is not None and len(values.input) > 1:
+        raise UserInputError(
+            f"`--input` takes several files with `--cluster` alone. Received: {len(values.input)}"
+        )
+
+
+def _check_split(values: argparse.Namespace) -> None:
+    if values.long_lines != "split":
+        _refuse(values, ("source_language",), "needs `--long-lines split`")
+        return
+    reason = "goes with one translation of a whole line, not with `--long-lines split`"
+    _refuse(values, ("n_best", "sample", "tab_prefix"), reason)
+
+
+def _refuse(values: argparse.Namespace, names: Iterable[str], reason: str) -> None:
+    """Refuse the flags of these names, if they are given."""
+    for name in names:
+        if getattr(values, name) is not None and getattr(values, name) is not False:
+            raise UserInputError(f"`--{name.replace('_', '-')}` {reason}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class TranslateLines:
+    """What a worker of a cluster does."""
+
+    options: LineOptions
+    block_lines: int
+
+    def load(self) -> "AnswerLines":
+        """Load the translator."""
+        translator = load_line_translator(self.options, self.block_lines)
+
+        def answer(lines: list[str], paths: Sequence[str], first_index: int) -> list[str]:
+            most, places = self.options.models.lines_a_piece, _places(paths[0])
+            found = answer_pieces(translator.answer, lines, first_index, most, places)
+            return [line for answers, _ in found for line in answers]
+
+        return answer
+
+
+def _translate_stream(options: LineOptions) -> None:
+    stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
+    translator = load_line_translator(options)
+    index = 0
+    for lines in chunks_of_lines(stdin):
+        for found in answer_lines(translator.answer, lines, index, _places(STANDARD_INPUT)):
+            write_lines(stdout, found)
+        index += len(lines)
+
+
+def _translate_file(options: LineOptions, source: str, destination: str) -> None:
+    target = find_output(destination)
+    if is_read_once(source):
+        raise UserInputError(
+            f"`--input` must be a file: it is read more than once. Received: {source}, "
+            "which goes to standard input, without `--output`."
+        )
+    options = options.settled()
+    settings: dict[str, Any] = {**options.settings(), "input": source}
+    with open_input(source) as file:
+        settings["input_digest"] = hashlib.file_digest(file, "sha256").hexdigest()
+    settings["model_digests"] = options.models.digests()
+    total = sum(1 for _ in text_lines(source))  # fails now, not in an hour
+    title = _title(options)
+    output = (
+        StreamedOutput(target.path, total, title)
+        if target.is_stream
+        else ResumableOutput(target.path, settings, total, title)
+    )
+    most, places = options.models.lines_a_piece, _places(source)
+    with output:
+        translator = load_line_translator(options, total)
+        if not output.lines_read and options.long_lines == "refuse":  # now, not in an hour
+            check = translator.check
+            for _ in answer_pieces(lambda x, _: check(x), text_lines(source), 0, most, places):
+                pass
+        first = output.lines_read
+        lines = itertools.islice(text_lines(source), first, None)
+        for found, number in answer_pieces(translator.answer, lines, first, most, places):
+            output.append(found, number)
+
+
+def _title(options: LineOptions) -> str | None:
+    """What stands before the progress bar: the search."""
+    if options.sampling is not None:
+        return None
+    search = search_record(SearchOptions(**options.search))
+    if options.engine == "ctranslate2":
+        search["length_penalty"] = "power"  # its own
+    return search_text(search)
+
+
+def _places(file: str) -> dict[str, str]:
+    """The files of the arguments that a `SentenceTooLong` names."""
+    return dict.fromkeys(("sentences", "sources", "prefixes", "targets"), file)
+
+
+def _add_search_arguments(parser: argparse.ArgumentParser) -> None:
+    add_search_arguments(parser, *SEARCH, "extra_length", "min_length", "no_repeat_ngram")
+    add = parser.add_argument
+    add(
+        "--n-best",
+        type=positive_int,
+        metavar="N",
+        help="print the N best translations of each line, best first, as `index ||| text ||| "
+        "score`: the line's index from 0, the score after the length penalty (N <= beam size); "
+        "with --sample, N samples and their log-probabilities",
+    )
+    add(
+        "--tab-prefix",
+        action="store_true",
+        help="input lines are `source TAB prefix`: the translation begins with the prefix; a line "
+        "without TAB has none",
+    )
+
+
+def _add_long_line_arguments(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--long-lines",
+        choices=LONG_SENTENCES,
+        default="refuse",
+        help="what to do with a line of more tokens than --max-source-length: `refuse` ends the "
+        "command, `cut` drops the rest, `split` translates the sentences of the line one by one "
+        "and joins them with spaces; stderr tells the number of every such line (default: refuse)",
+    )
+    add(
+        "--source-language",
+        metavar="CODE",
+        help="language of the lines, by whose rules `--long-lines split` tells the end of a "
+        f"sentence from an abbreviation (default: {USUAL_LANGUAGE})",
+    )
+
+
+def _add_sampling_arguments(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--sample",
+        action="store_true",
+        help="draw each token by its probability instead of searching for the best translation",
+    )
+    add(
+        "--temperature",
+        type=positive_number,
+        metavar="T",
+        help="below 1 likely tokens become likelier, above 1 less likely (default: 1)",
+    )
+    add("--top-k", type=positive_int, metavar="K", help="draw among the K likeliest tokens")
+    add(
+        "--top-p",
+        type=share,
+        metavar="P",
+        help="draw among the likeliest tokens that together have probability P",
+    )
+    add(
+        "--seed",
+        type=int_from_zero,
+        metavar="N",
+        help="another number gives other samples (default: 0)",
+    )
+
+
+def _add_file_arguments(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--input",
+        nargs="+",
+        metavar="FILE",
+        help="translate this file, plain or .gz, not standard input; with --cluster several files "
+        "and patterns such as 'news/*.en'",
+    )
+    add(
+        "--output",
+        metavar="FILE",
+        help="the file to write, plain or .gz; it appears when it is complete. After an "
+        "interruption the same command continues. A pipe or a device is written line by line. With "
+        "--cluster a folder",
+    )
+    add(
+        "--tag",
+        metavar="TEXT",
+        help="put TEXT and a space in front of every line that is not empty, to mark text that was "
+        "translated by a machine",
+    )

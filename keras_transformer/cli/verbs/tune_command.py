@@ -1,0 +1,318 @@
+"""`keras-transformer tune`: the search of a run, chosen on a dev set."""
+
+import argparse
+import dataclasses
+import json
+import math
+import sys
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal
+
+from keras_transformer.cli.long_lines import told_by_line
+from keras_transformer.cli.model_arguments import (
+    add_batch_arguments,
+    add_run_arguments,
+    add_target_language,
+)
+from keras_transformer.cli.named_models import NamedModels
+from keras_transformer.cli.program import Verbs, options_of, positive_int
+from keras_transformer.cli.scorecard_text import text_table
+from keras_transformer.cli.search_arguments import given_search, tell_search_taken
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.output_files import find_output, write_output
+from keras_transformer.files.standard_streams import require_standard_output
+from keras_transformer.search_options import (
+    END_OF_ALPHA,
+    MOST_ALPHAS,
+    SearchKeywords,
+    SearchOptions,
+)
+
+if TYPE_CHECKING:
+    from keras_transformer.evaluation import SearchScore, SearchTuning
+    from keras_transformer.runs.run_directory import RunDirectory
+
+METRIC_NAMES = {"bleu": "BLEU", "chrf": "chrF"}
+_DEFAULTS = {"metric": "bleu", "tokenize": "13a", "alphas": "0:2:0.1"}
+# What only a measurement needs; None where `_DEFAULTS` has no value.
+_OF_A_MEASUREMENT = (
+    "source",
+    "reference",
+    "metric",
+    "tokenize",
+    "alphas",
+    "beam_sizes",
+    "extra_lengths",
+    "checkpoint",
+    "target_language",
+    "batch_size",
+    "max_source_length",
+    "json",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TuneOptions:
+    """What a command line that measures asks for; the flags say what each is."""
+
+    source: str
+    reference: str
+    metric: Literal["bleu", "chrf"]
+    tokenize: str
+    alphas: list[float]
+    beam_sizes: list[int] | None
+    extra_lengths: list[int] | None
+    json: str | None
+    dry_run: bool
+    models: NamedModels
+    search: SearchKeywords  # a limit of tokens
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb to the command line."""
+    parser = verbs.add_parser(
+        "tune",
+        help="choose the length penalty of a run, or of an ensemble, on a dev set",
+        description="Translate a dev set with several length penalties, and write the one with the "
+        "best score into the run: every verb and export then searches with it where no flag says "
+        "otherwise (CTranslate2 and Marian have a length penalty of another form). Beam sizes and "
+        "extra lengths are tried if they are named. For an ensemble `--dry-run` prints the flags.",
+    )
+    parser.set_defaults(verb=tune)
+    add = parser.add_argument
+    add_run_arguments(parser)
+    add("--source", metavar="FILE", help="source sentences of a dev set, one a line, or .gz")
+    add("--reference", metavar="FILE", help="their translations, or .gz")
+    add(
+        "--metric",
+        choices=("bleu", "chrf"),
+        default=_DEFAULTS["metric"],
+        help="score that chooses (default: %(default)s)",
+    )
+    add(
+        "--tokenize",
+        default=_DEFAULTS["tokenize"],
+        metavar="NAME",
+        help="sacrebleu's tokenizer (default: 13a); none: the text is in Moses tokens already",
+    )
+    add(
+        "--alphas",
+        type=alpha_list,
+        default=_DEFAULTS["alphas"],
+        metavar="LIST",
+        help="exponents of the length penalty to try, FIRST:LAST:STEP or numbers with commas such "
+        "as 0.6,1.0; together they take about the time of one (default: %(default)s)",
+    )
+    for name, what in (("beam-sizes", "beam sizes"), ("extra-lengths", "extra lengths")):
+        add(
+            f"--{name}",
+            type=integer_list,
+            metavar="LIST",
+            help=f"{what} to try, with commas; each takes a search of its own (default: the run's)",
+        )
+    add_target_language(parser)
+    add_batch_arguments(parser)
+    add("--json", metavar="FILE", help="write all scores here, for programs")
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--dry-run", action="store_true", help="print scores, write no run.json")
+    either.add_argument(
+        "--reset",
+        action="store_true",
+        help="restore the search that the run had before the first `tune`",
+    )
+
+
+def tune(values: argparse.Namespace) -> None:
+    """Run the verb."""
+    check_flags(values)
+    models, search = NamedModels.of(values), given_search(values)
+    options = options_of(TuneOptions, values, models=models, search=search)
+    from keras_transformer.runs.run_directory import RunDirectory
+    from keras_transformer.runs.run_lock import run_lock
+
+    run, *others = map(RunDirectory.open, options.models.runs)
+    require_standard_output()
+    if not options.dry_run:
+        with run_lock(run.path):  # what trains there, or cannot be written, is told now
+            pass
+    if values.reset:
+        _reset(run)
+        return
+    several = {"beam_size": options.beam_sizes, "extra_length": options.extra_lengths}
+    tried = ["alpha", *(name for name, given in several.items() if given)]
+    tell_search_taken(options.models.runs, options.search, tried)
+    tuning = _tuning(options, [run, *others])
+    print(tuning_text(options, tuning))
+    if not options.dry_run:
+        with run_lock(run.path):
+            run.write_search_defaults(tuning.best.options)
+    if options.json is not None:
+        paths = {"runs": options.models.runs} if others else {"run": options.models.runs[0]}
+        content: dict[str, Any] = {
+            **paths,
+            "source": options.source,
+            "reference": options.reference,
+        }
+        content |= {"written": not options.dry_run, **tuning.as_dict()}
+        write_output(options.json, f"{json.dumps(content, indent=2)}\n", "--json")
+    if options.models.is_ensemble:
+        print(f"The flags of an ensemble that searches so: {_flags(tuning.best)}")
+    elif options.dry_run:
+        print(f"{run.record_path} stays as it was.")
+    else:
+        print(
+            f"Written to {run.record_path}: every verb and export searches so where no flag says "
+            f"otherwise. To undo it: keras-transformer tune {run.path} --reset"
+        )
+
+
+def check_flags(values: argparse.Namespace) -> None:
+    """Require a dev set, or `--reset` alone; refuse to write the search of an ensemble."""
+    defaults: dict[str, object] = {**_DEFAULTS, "alphas": alpha_list(_DEFAULTS["alphas"])}
+    given = [name for name in _OF_A_MEASUREMENT if getattr(values, name) != defaults.get(name)]
+    if values.reset and given:
+        flag = given[0].replace("_", "-")
+        raise UserInputError(f"`--{flag}` does not go with `--reset`, which measures nothing.")
+    if not values.reset and not {"source", "reference"} <= {*given}:
+        raise UserInputError("`--source` and `--reference` must be given, or `--reset`.")
+    if not NamedModels.of(values).is_ensemble:
+        return
+    if values.reset:
+        raise UserInputError(
+            f"`--reset` takes one RUN, without `--checkpoint`. Received: {' '.join(values.runs)}"
+        )
+    if not values.dry_run:
+        raise UserInputError(
+            "An ensemble has no run to write its search into: tune it with `--dry-run`, and give "
+            f"the values that are printed as flags. Received: {' '.join(values.runs)}"
+        )
+
+
+def _reset(run: "RunDirectory") -> None:
+    """Restore the search before the first `tune`, and say which one that is."""
+    from keras_transformer.runs.run_lock import run_lock
+
+    if run.record().untuned_search is None:
+        print(f"The search of {run.path} has not been tuned: nothing to undo.")
+        return
+    with run_lock(run.path):
+        run.write_search_defaults(None)
+    search = SearchOptions(**run.search_defaults())
+    print(f"{run.record_path} has its earlier search again: {_named(search)}.")
+
+
+def _tuning(options: TuneOptions, runs: Sequence["RunDirectory"]) -> "SearchTuning":
+    """The scores of all combinations; what would fail after the translation is refused at once."""
+    from keras_transformer.data.text_files import read_parallel_text
+    from keras_transformer.evaluation.scores import bleu_metric
+
+    bleu_metric(options.tokenize)
+    if options.json is not None:
+        find_output(options.json, "--json")
+    sources, references = read_parallel_text(options.source, options.reference)
+    for run in runs:
+        run.load_tokenizers()  # a parser has none for text
+    translator = options.models.load(
+        batches=2,  # as many as there surely are
+        batch_size=options.models.batch_size,
+        **options.search,
+    )
+    with told_by_line(0, {"sources": options.source}):
+        translator.check_lengths(sources)
+    from keras_transformer.evaluation import tune_search
+
+    return tune_search(
+        translator,
+        sources,
+        references,
+        alphas=options.alphas,
+        beam_sizes=options.beam_sizes,
+        extra_lengths=options.extra_lengths,
+        metric=options.metric,
+        tokenize=options.tokenize,
+        progress=sys.stderr.isatty(),
+    )
+
+
+def tuning_text(options: TuneOptions, tuning: "SearchTuning") -> str:
+    """The scores as a table, the chosen one marked, and the earlier search."""
+    several: dict[str, Any] = {"beam": options.beam_sizes, "extra": options.extra_lengths}
+    titles = [name for name, values in several.items() if values is not None]
+    metric = METRIC_NAMES[tuning.metric]
+    rows = [["", "alpha", *titles, metric, "length ratio"]]
+    for one in tuning.results:
+        values = {"beam": one.beam_size, "extra": one.extra_length}
+        cells = [format(one.alpha, "g"), *(str(values[title]) for title in titles)]
+        mark = "*" if one == tuning.best else ""
+        rows.append([mark, *cells, f"{one.score:.2f}", f"{one.length_ratio:.3f}"])
+    return "\n".join(
+        [
+            f"{options.source} -> {options.reference}: {tuning.sentences:,} sentences, {metric} "
+            f"{tuning.signature}",
+            text_table(rows, align="<" + ">" * (len(rows[0]) - 1)),
+            f"before: {_scored(tuning.default, metric)}",
+            f"chosen: {_scored(tuning.best, metric)}",
+        ]
+    )
+
+
+def _scored(one: "SearchScore", metric: str) -> str:
+    return f"{_named(one)}: {metric} {one.score:.2f}, length ratio {one.length_ratio:.3f}"
+
+
+def _flags(search: "SearchScore") -> str:
+    return (
+        f"--alpha {search.alpha} --beam-size {search.beam_size} "
+        f"--extra-length {search.extra_length}"
+    )
+
+
+def _named(search: "SearchScore | SearchOptions") -> str:
+    return (
+        f"alpha {search.alpha:g}, beam size {search.beam_size}, extra length {search.extra_length}"
+    )
+
+
+def alpha_list(text: str) -> list[float]:
+    """The numbers of `FIRST:LAST:STEP`, the last included, or of a list with commas.
+
+    Example:
+        >>> alpha_list("0:0.5:0.1"), alpha_list("0.6,1")
+        ([0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [0.6, 1.0])
+    """
+    try:
+        if ":" in text:
+            first, last, step = (Decimal(part) for part in text.split(":"))
+            if not (step > 0 and first <= last and (last - first) / step < MOST_ALPHAS):
+                raise ValueError(text)
+            numbers = [float(first + i * step) for i in range(int((last - first) / step) + 1)]
+        else:
+            numbers = [float(part) for part in text.split(",")]
+    except (ValueError, ArithmeticError):
+        numbers = []
+    if not 0 < len(numbers) <= MOST_ALPHAS or not all(_is_alpha(one) for one in numbers):
+        raise argparse.ArgumentTypeError(
+            f"must be FIRST:LAST:STEP or numbers with commas, at most {MOST_ALPHAS} from 0 and "
+            f"below {END_OF_ALPHA}. Received: {text[:40]!r}"
+        )
+    return numbers
+
+
+def integer_list(text: str) -> list[int]:
+    """The integers of a list with commas.
+
+    Example:
+        >>> integer_list("4,5")
+        [4, 5]
+    """
+    try:
+        return [positive_int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"must be positive integers with commas. Received: {text[:40]!r}"
+        ) from error
+
+
+def _is_alpha(value: float) -> bool:
+    return math.isfinite(value) and 0 <= value < END_OF_ALPHA

@@ -1,1 +1,0 @@
-"""Flags that several verbs have, and what they make of them."""

@@ -1,1 +1,0 @@
-"""What verbs do that answer each line with a line."""

@@ -1,0 +1,177 @@
+"""Directories that appear whole or not at all: written beside their name, synced and renamed."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from keras_transformer.errors import CannotWrite, UserInputError
+from keras_transformer.files.whole_files import PARTIAL, sync, writing
+from keras_transformer.types import PathLike
+
+PARTIAL_DIRECTORY = f"{PARTIAL}directory-"
+
+
+def write_directory(
+    parent: PathLike, choose_name: Callable[[], str], write: Callable[[Path], object]
+) -> Path:
+    """Write a directory that appears whole and replaces at most an empty one; returns its path.
+
+    The leftovers of killed processes in `parent` are removed; what others are writing stays.
+    `write` fills an empty directory. `choose_name` is called before anything is written, and again
+    whenever another process takes the name first; it may raise.
+
+    Example:
+        >>> parent = tempfile.mkdtemp()
+        >>> def write(directory):
+        ...     write_text(directory / "README.md", "A model")
+        >>> [path.name for path in write_directory(parent, lambda: "en_de", write).iterdir()]
+        ['README.md']
+    """
+    parent = Path(parent)
+    name = choose_name()
+    with writing(parent / name):
+        with _partial_directory(parent) as partial:
+            try:
+                write(partial)
+            except CannotWrite as error:  # names the partial directory, which is about to go
+                message = str(error).replace(str(partial), str(parent / name))
+                raise CannotWrite(message) from error
+            for path in [*partial.rglob("*"), partial]:
+                sync(path)
+            while not _take_name(partial, parent / name):
+                taken, name = name, choose_name()
+                if name == taken:
+                    raise CannotWrite(f"Cannot write {parent / name}: something is there.")
+        with contextlib.suppress(OSError):  # not every file system syncs directories
+            sync(parent)
+    return parent / name
+
+
+def write_new_directory(directory: PathLike, write: Callable[[Path], None]) -> Path:
+    """Write a directory that must not exist, or be empty; it appears whole or not at all.
+
+    An empty one is replaced, so it must be neither the current directory nor a mount point. `write`
+    fills an empty directory. Returns the path as given.
+    """
+    path = Path(directory).resolve()  # gives "." a name, and keeps links
+
+    def name() -> str:
+        check_new_directory(directory)
+        return path.name
+
+    write_directory(path.parent, name, write)
+    return Path(directory)
+
+
+def check_new_directory(directory: PathLike) -> None:
+    """Require a directory that `write_new_directory` would write, before what takes long."""
+    path = Path(directory).resolve()
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise UserInputError(f"{directory} is a file: name another directory.")
+    if any(path.iterdir()):
+        raise UserInputError(f"{directory} holds files already: name another directory.")
+    if path.samefile("."):  # replaced, it would leave shells in a deleted directory
+        raise UserInputError(f"{directory} is the current directory: name one inside it.")
+    if os.path.ismount(path):
+        raise UserInputError(f"{directory} is a mount point: name a directory inside it.")
+
+
+@contextlib.contextmanager
+def scratch_directory(parent: PathLike) -> Iterator[Path]:
+    """Make an empty directory in `parent` that is removed after the block.
+
+    The leftovers of killed processes in `parent` are removed; what others are writing stays.
+    """
+    parent = Path(parent)
+    with contextlib.ExitStack() as stack:
+        with writing(parent):
+            path = stack.enter_context(_partial_directory(parent))
+        yield path
+
+
+@contextlib.contextmanager
+def set_aside(path: PathLike) -> Iterator[None]:
+    """Free the name of a directory for the block, which writes a new one.
+
+    What was there is removed after the block; if the block fails, it gets its name back.
+    """
+    path = Path(path)
+    if not path.exists():
+        yield
+        return
+    aside = path.with_name(f"{PARTIAL_DIRECTORY}{secrets.token_hex(8)}")
+    with writing(path):
+        descriptor = _hold(path)
+    try:
+        with writing(path):
+            os.rename(path, aside)
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.rename(aside, path)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+    finally:
+        os.close(descriptor)
+
+
+def _take_name(partial: Path, path: Path) -> bool:
+    """Rename a directory, unless a file or a directory with anything in it has that name."""
+    try:
+        os.rename(partial, path)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            return False
+        raise
+    return True
+
+
+@contextlib.contextmanager
+def _partial_directory(parent: Path) -> Iterator[Path]:
+    """Make an empty directory, which is removed unless it is renamed; remove abandoned ones."""
+    parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(parent)
+    while True:
+        partial = Path(tempfile.mkdtemp(prefix=PARTIAL_DIRECTORY, dir=parent))
+        try:
+            descriptor = _hold(partial)
+        except FileNotFoundError:  # another process took it for abandoned: it was not locked yet
+            continue
+        if partial.is_dir():
+            break
+        os.close(descriptor)
+    try:
+        partial.chmod(0o755)  # not a temporary directory's: servers run as other users
+        yield partial
+    finally:
+        os.close(descriptor)
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _hold(path: Path) -> int:
+    """Open and lock a directory, so that `_remove_abandoned` leaves it; returns the descriptor."""
+    descriptor = os.open(path, os.O_RDONLY)
+    with contextlib.suppress(OSError):  # not every file system has locks
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # until the process ends, however it ends
+    return descriptor
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the partial directories in `parent` whose processes have ended."""
+    for path in parent.glob(f"{PARTIAL_DIRECTORY}*"):
+        with contextlib.suppress(OSError):  # another one is faster, or the file system lacks locks
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,280 @@
+"""Strings in, strings out, from a CTranslate2 export: without TensorFlow, and without Keras."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from keras_transformer.distribution import pip_install
+from keras_transformer.errors import SCORES_NOT_FINITE, CannotOpenExport, UserInputError
+from keras_transformer.formats.ctranslate2.layout import CTranslate2Directory
+from keras_transformer.formats.export_translator import cpu_threads
+from keras_transformer.inference.sentence_translator import SentenceTranslator
+from keras_transformer.search_options import (
+    TRANSLATION,
+    SearchKeywords,
+    SearchOptions,
+    takes_search_options,
+)
+from keras_transformer.text.sentence_batches import batches_by_length
+from keras_transformer.text.sentence_encoding import LongSentences
+from keras_transformer.types import PathLike
+
+if TYPE_CHECKING:
+    import ctranslate2
+
+Rows = Sequence[Sequence[int]]  # ids without BOS and EOS
+# Options of a search that the engine has in its own way alone.
+FIXED_OPTIONS = ("ending", "renormalize", "num_results")
+
+
+class CTranslate2Translator(SentenceTranslator):
+    """Translates, scores and aligns lists of sentences with an export of `export_ctranslate2`.
+
+    Needs `ctranslate2` and `sentencepiece` (`pip install 'keras-transformer-garden[ctranslate2]'`).
+    The methods `translate`, `translate_nbest`, `score`, `align` and `check_lengths` are those of
+    `Translator`; `sample` is missing. Threads may share a translator.
+
+    Greedy translations, log-probabilities and alignments are the `Translator`'s in float32, up to
+    rounding. Beam search is CTranslate2's, which differs:
+
+    - The length penalty is always `"power"`: it divides by `|Y|^alpha`, the `Translator`'s by
+      default by `((5 + |Y|) / 6)^alpha`, both with EOS in `|Y|`. They are equal at `alpha=0` only.
+      So are the scores of `translate_nbest`.
+    - The search stops sooner: at `alpha=0` when the leading candidate ends, otherwise when
+      `beam_size` hypotheses have ended.
+    - The score of a translation with a prefix leaves out the prefix's log-probability.
+
+    Args:
+        directory: directory that `export_ctranslate2` wrote.
+        num_threads: number of threads that compute; defaults to the number of cores, at most 4.
+        batch_size: maximum number of sentences in a batch.
+        long_sentences: what to do with a sentence that is too long, as in `Translator`.
+        source_language, target_language: codes of languages, as in `Translator`.
+        **options: fields of `SearchOptions`, as in `Translator`; `ending`, `renormalize` and
+            `num_results` must be their defaults.
+
+    Raises:
+        ValueError: an argument breaks its rule.
+        UserInputError: `ctranslate2` is not installed, or the directory holds no export, or one
+            with missing or damaged files.
+
+    Example:
+
+    ```python
+    translator = CTranslate2Translator("saved_models/en_de_ctranslate2", beam_size=4)
+    translator.translate(["A small house.", ""])  # ["Ein kleines Haus.", ""]
+    ```
+
+    Reference:
+        CTranslate2's translator: https://opennmt.net/CTranslate2/python/ctranslate2.Translator.html
+    """
+
+    @takes_search_options()
+    def __init__(
+        self,
+        directory: PathLike,
+        *,
+        num_threads: int | None = None,
+        batch_size: int = 32,
+        long_sentences: LongSentences = "refuse",
+        source_language: str = "en",
+        target_language: str | None = None,
+        **options: Unpack[SearchKeywords],
+    ) -> None:
+        num_threads = cpu_threads(num_threads)
+        search_options = SearchOptions(**options)
+        _check_fixed(search_options)
+        engine = engine_class()
+        files = CTranslate2Directory(directory)
+        card = files.read_card()
+        super().__init__(
+            *files.load_tokenizers(card),
+            search_options,
+            batch_size=batch_size,
+            long_sentences=long_sentences,
+            source_language=source_language,
+            target_language=target_language,
+        )
+        self.max_length = card.options.max_positions
+        self._generator = CTranslate2Generator(
+            _opened(engine, files, num_threads),
+            files.read_tokens(card),
+            card.options.max_positions,
+            self,
+        )
+
+
+class CTranslate2Generator:
+    """Runs an engine on rows of ids without BOS and EOS, as `RowGenerator` runs a model.
+
+    Args:
+        engine: the `ctranslate2.Translator`.
+        tokens: the engine's names of the tokens of source and target by id.
+        max_length: the engine's number of positions.
+        translator: has the search options, the batch size and the tokenizer.
+    """
+
+    def __init__(
+        self,
+        engine: "ctranslate2.Translator",
+        tokens: tuple[Sequence[str], Sequence[str]],
+        max_length: int,
+        translator: SentenceTranslator,
+    ) -> None:
+        self._engine = engine
+        self._source_tokens, self._target_tokens = tokens
+        self._ids = {token: i for i, token in enumerate(self._target_tokens)}
+        self._options = translator.search_options
+        self._batch_size = translator.batch_size
+        self._max_length = max_length
+        special = translator.tokenizer.special_tokens
+        padding = range(translator.tokenizer.vocabulary_size, len(self._target_tokens))
+        self._never = [[self._target_tokens[i]] for i in (special.pad, special.bos, *padding)]
+
+    def search(
+        self, rows: Rows, prefix_rows: Rows, num_results: int, progress: bool = False
+    ) -> Iterator[tuple[int, list[list[int]], list[float]]]:
+        """Yield `(index, ids, scores)` of each row with tokens: its outputs, best first."""
+        limits = [self._limit(*pair) for pair in zip(rows, prefix_rows, strict=True)]
+        for indices in self._batches(rows, progress, leave_out_empty=True):
+
+            def search(
+                some: Sequence[int], limit: int
+            ) -> Sequence["ctranslate2.TranslationResult"]:
+                return self._translate(
+                    [rows[i] for i in some],
+                    [prefix_rows[i] for i in some],
+                    limit,
+                    num_hypotheses=num_results,
+                    return_scores=True,
+                )
+
+            found = search(indices, max(limits[i] for i in indices))
+            for i, result in zip(indices, found, strict=True):
+                # One limit holds for a call: what goes beyond its own is searched with that.
+                if max(map(len, result.hypotheses)) > limits[i]:
+                    (result,) = search([i], limits[i])
+                yield i, *self._outputs(result)
+
+    def score(
+        self, source_rows: Rows, target_rows: Rows, progress: bool = False
+    ) -> Iterator[tuple[int, float]]:
+        """Yield `(index, log_prob)` of each pair of rows, EOS included."""
+        for indices in self._batches(_longer(source_rows, target_rows), progress):
+            found = self._engine.score_batch(
+                self._sources(source_rows[i] for i in indices),
+                self._targets(target_rows[i] for i in indices),
+                max_input_length=0,
+            )
+            for i, result in zip(indices, found, strict=True):
+                yield i, float(sum(result.log_probs))
+
+    def alignment(
+        self, source_rows: Rows, target_rows: Rows, progress: bool = False
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield `(index, weights)` of each pair: float32 (target tokens, source tokens and EOS)."""
+        for indices in self._batches(_longer(source_rows, target_rows), progress):
+            found = self._translate(
+                [source_rows[i] for i in indices],
+                [target_rows[i] for i in indices],
+                limit=1 + max(len(target_rows[i]) for i in indices),
+                beam_size=1,
+                return_attention=True,
+            )
+            for i, result in zip(indices, found, strict=True):
+                shape = len(target_rows[i]), len(source_rows[i])
+                rows = result.attention[0][: shape[0]] if shape[0] and shape[1] else np.zeros(shape)
+                weights = np.reshape(np.asarray(rows, "float32"), shape)
+                of_eos = np.maximum(1 - weights.sum(axis=1, keepdims=True), 0)  # it is left out
+                yield i, np.concatenate([weights, of_eos], axis=1)
+
+    def _translate(
+        self, rows: Rows, prefix_rows: Rows, limit: int, **options: Any
+    ) -> Sequence["ctranslate2.TranslationResult"]:
+        """The engine's results for a batch of rows, with at most `limit` tokens each."""
+        search = self._options
+        return self._engine.translate_batch(
+            self._sources(rows),
+            self._targets(prefix_rows) if any(prefix_rows) else None,
+            **{
+                "beam_size": search.beam_size,
+                "length_penalty": search.alpha,
+                "no_repeat_ngram_size": search.no_repeat_ngram,
+                "suppress_sequences": self._never,
+                "max_input_length": 0,
+                "max_decoding_length": limit,
+                "min_decoding_length": min(search.min_length, limit),
+                **options,
+            },
+        )
+
+    def _outputs(
+        self, result: "ctranslate2.TranslationResult"
+    ) -> tuple[list[list[int]], list[float]]:
+        """The ids and the scores of the outputs with a finite score; UserInputError without any."""
+        pairs = zip(result.hypotheses, result.scores, strict=True)
+        finite = [(tokens, score) for tokens, score in pairs if np.isfinite(score)]
+        if not finite:
+            raise UserInputError(f"The {SCORES_NOT_FINITE}")
+        ids = [[self._ids[token] for token in tokens] for tokens, _ in finite]
+        return ids, [score for _, score in finite]
+
+    def _limit(self, row: Sequence[int], prefix_row: Sequence[int]) -> int:
+        """Maximum number of output tokens of a row."""
+        limit = max(len(row) + self._options.extra_length, len(prefix_row))
+        return min(limit, self._max_length - 1)  # a place is left for BOS
+
+    def _batches(
+        self, rows: Rows, progress: bool, leave_out_empty: bool = False
+    ) -> Iterator[list[int]]:
+        """Indices of rows in batches of similar lengths."""
+        indices = [i for i, row in enumerate(rows) if row or not leave_out_empty]
+        lengths = [1 + len(row) for row in rows]
+        return batches_by_length(indices, lengths, self._batch_size, progress)
+
+    def _sources(self, rows: Iterable[Sequence[int]]) -> list[list[str]]:
+        return [[self._source_tokens[i] for i in row] for row in rows]
+
+    def _targets(self, rows: Iterable[Sequence[int]]) -> list[list[str]]:
+        return [[self._target_tokens[i] for i in row] for row in rows]
+
+
+def _check_fixed(options: SearchOptions) -> None:
+    """Refuse what the engine would ignore."""
+    for name in FIXED_OPTIONS:
+        value, default = getattr(options, name), getattr(TRANSLATION, name)
+        if value != default:
+            raise UserInputError(
+                f"`{name}` must be {default!r} with CTranslate2, which has its own. "
+                f"Received: {name}={value!r}"
+            )
+
+
+def _longer(source_rows: Rows, target_rows: Rows) -> list[Sequence[int]]:
+    """The longer row of each pair."""
+    return [max(pair, key=len) for pair in zip(source_rows, target_rows, strict=True)]
+
+
+def _opened(
+    engine: type["ctranslate2.Translator"],
+    files: CTranslate2Directory,
+    num_threads: int,
+) -> "ctranslate2.Translator":
+    """The engine, on the CPU."""
+    try:
+        return engine(str(files.path), device="cpu", intra_threads=num_threads)
+    except (RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise CannotOpenExport(f"CTranslate2 cannot open {files.path}: {reason}") from error
+
+
+def engine_class() -> type["ctranslate2.Translator"]:
+    """The class of the engine; a UserInputError where it is not installed."""
+    try:
+        from ctranslate2 import Translator
+    except ImportError as error:
+        raise UserInputError(
+            f"CTranslate2 is not installed: {pip_install('ctranslate2')}"
+        ) from error
+    return Translator

@@ -1,0 +1,180 @@
+"""A translator as a model directory of CTranslate2, a fast engine for CPU and GPU in C++."""
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from keras_transformer.argument_checks import check_one_of
+from keras_transformer.distribution import pip_install
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.checksum_list import write_checksums
+from keras_transformer.files.whole_directories import write_new_directory
+from keras_transformer.formats.export_contract import (
+    CTRANSLATE2_KIND,
+    CTRANSLATE2_PRECISIONS,
+    CTranslate2Precision,
+)
+from keras_transformer.formats.model_card import write_model_card
+from keras_transformer.formats.residual_scales import ResidualScales
+from keras_transformer.inference.translator import Translator
+from keras_transformer.layers.positions import PositionsInAttention
+from keras_transformer.models import Transformer
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.tokenizer_files import save_tokenizers
+from keras_transformer.types import PathLike
+
+if TYPE_CHECKING:
+    from ctranslate2.specs.transformer_spec import TransformerSpec
+
+# CTranslate2 looks positions up in a table; this is its size for models without a limit.
+NUM_POSITIONS = 2048
+
+
+def export_ctranslate2(
+    translator: Translator, directory: PathLike, *, precision: CTranslate2Precision = "float32"
+) -> Path:
+    """Write a translator's model for CTranslate2, with its tokenizers and a model card.
+
+    `ctranslate2.Translator(directory)` reads it. It translates lists of SentencePiece pieces of
+    `tokenizer.model`, without end of sentence. The search and its limits are options of
+    CTranslate2's calls: see docs/ctranslate2.md.
+
+    Args:
+        translator: a translator of one model, on any backend.
+        directory: directory to write; it must not exist, or be empty and not the current one.
+        precision: number format of the weights. `"int8"` and `"int16"` store matrices and
+            embeddings as integers, with one scale per row (`"int8"`) or per matrix (`"int16"`).
+
+    Returns:
+        The path of the directory.
+
+    Raises:
+        ValueError: `precision` is unknown.
+        UserInputError: CTranslate2 cannot represent the model, `ctranslate2` is not installed, or
+            the directory is not empty.
+
+    Example:
+
+    ```python
+    translator = Translator.load("runs/en_de")
+    export_ctranslate2(translator, "ctranslate2/en_de", precision="int8")
+    ```
+
+    Reference: https://opennmt.net/CTranslate2/
+    """
+    check_one_of("precision", precision, CTRANSLATE2_PRECISIONS)
+    if importlib.util.find_spec("ctranslate2") is None:
+        raise UserInputError(
+            f"The export needs the package ctranslate2: {pip_install('ctranslate2')}"
+        )
+    model = _exportable_layers(translator)
+    from keras_transformer.formats.ctranslate2.spec import transformer_spec
+
+    def write(path: Path) -> None:
+        spec = transformer_spec(model, NUM_POSITIONS, _without_probability(translator, model))
+        _add_vocabularies(spec, translator, model)
+        spec.validate()
+        spec.optimize(precision)
+        spec.save(str(path))
+        save_tokenizers(path, translator.source_tokenizer, translator.tokenizer)
+        write_model_card(
+            path,
+            translator,
+            kind=CTRANSLATE2_KIND,
+            options={"max_positions": model.max_length or NUM_POSITIONS},
+            precision=precision,
+        )
+        write_checksums(path)
+
+    return write_new_directory(directory, write)
+
+
+def _without_probability(translator: Translator, model: Transformer) -> list[int]:
+    """The tokens that a translator's options leave out of the probabilities."""
+    if not translator.search_options.renormalize:
+        return []
+    special, size = translator.tokenizer.special_tokens, translator.tokenizer.vocabulary_size
+    return sorted({special.pad, special.bos, *range(size, model.vocabulary_size)})
+
+
+def _exportable_layers(translator: Translator) -> Transformer:
+    """The layers of the only model; UserInputError if CTranslate2 cannot compute it."""
+    if len(translator.models) > 1:
+        raise UserInputError(
+            "CTranslate2 has no ensembles: export one model, or the average of checkpoints. "
+            f"Received: {len(translator.models)} models"
+        )
+    model = translator.models[0]
+    from keras_transformer.formats.ctranslate2.spec import ACTIVATIONS, activation_name
+
+    embedding = model.target_embedding
+    if embedding.kind.reads_tokens:
+        raise UserInputError(
+            "CTranslate2 has no positions that depend on the tokens. "
+            f"Received: positions={embedding.positions!r}"
+        )
+    if isinstance(embedding.kind, PositionsInAttention) and embedding.positions != "rotary":
+        raise UserInputError(
+            "Of positions that act inside attention, CTranslate2 has rotary ones alone here. "
+            f"Received: positions={embedding.positions!r}"
+        )
+    activation = activation_name(model)
+    if activation not in ACTIVATIONS:
+        raise UserInputError(
+            f"CTranslate2 has the activations {', '.join(ACTIVATIONS)}. "
+            f"Received: activation={activation!r}"
+        )
+    attention = model.encoder_layers[0].attention
+    for layer in (*model.encoder_layers, *model.decoder_layers):
+        if layer.attention_window is not None:
+            raise UserInputError(
+                "CTranslate2 has no restricted self-attention in such models: `attention_window` "
+                f"must be None. Received: attention_window={layer.attention_window}"
+            )
+    ResidualScales(model, "CTranslate2")  # refuses what it cannot make plain
+    if attention.key_dim != attention.value_dim:
+        raise UserInputError(
+            "CTranslate2 needs heads whose `key_dim` and `value_dim` are equal. "
+            f"Received: key_dim={attention.key_dim}, value_dim={attention.value_dim}"
+        )
+    return model
+
+
+def _add_vocabularies(spec: "TransformerSpec", translator: Translator, model: Transformer) -> None:
+    """Set the tokens of both sides in the order of their ids, and the special ones."""
+    tokens = translator.tokenizer.special_tokens
+    special = translator.tokenizer.pieces([tokens.bos, tokens.eos, tokens.unk])
+    spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = special
+    spec.config.decoder_start_token = spec.config.bos_token
+    spec.register_source_vocabulary(
+        _vocabulary(translator.source_tokenizer, model.source_vocabulary_size, special)
+    )
+    spec.register_target_vocabulary(
+        _vocabulary(translator.tokenizer, model.vocabulary_size, special)
+    )
+
+
+def _vocabulary(tokenizer: SentencePieceTokenizer, size: int, special: Sequence[str]) -> list[str]:
+    """The names of a side's tokens by id, padding included.
+
+    `special` names BOS, EOS and the unknown token: CTranslate2 has one set for both sides.
+    """
+    names = tokenizer.pieces(range(tokenizer.vocabulary_size))
+    tokens = tokenizer.special_tokens
+    for place, name in zip((tokens.bos, tokens.eos, tokens.unk), special, strict=True):
+        names[place] = name
+    for name in special:
+        if names.count(name) > 1:
+            raise UserInputError(
+                "CTranslate2 needs the target's special tokens to be no other tokens of the "
+                f"source. Received: {name}"
+            )
+    taken = set(names)
+    number = 0
+    while len(names) < size:
+        name = f"<padding_{number}>"
+        number += 1
+        if name not in taken:
+            names.append(name)
+    return names

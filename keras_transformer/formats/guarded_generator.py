@@ -1,0 +1,161 @@
+"""What an exported graph computes from ids: searches and scores that are safe for any input.
+
+Plain functions of tensors, made of `keras.ops` with static ranks: they run in a SavedModel and in a
+LiteRT model.
+
+Axes in the shape comments:
+    batch    sentences
+    length   tokens of the longest input
+    source   min(length + 1, `max_source_length`), EOS counted
+    n        translations of a sentence, best first
+    output   tokens of an output and its EOS
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from keras import ops
+
+from keras_transformer.formats.export_contract import NO_SCORE
+from keras_transformer.models import Transformer
+from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.search_options import SearchOptions
+from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.types import Tensor
+
+
+class GuardedGenerator:
+    """A `SequenceGenerator` for unchecked inputs, with fixed search options.
+
+    Ids outside the vocabulary are read as the unknown token. Sources that are too long are cut and
+    still end with EOS; a source without tokens has the empty translation, with score 0. Each row's
+    result is independent of the other rows. Several models are an ensemble.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Transformer],
+        source_tokenizer: SentencePieceTokenizer,
+        tokenizer: SentencePieceTokenizer,
+        options: SearchOptions,
+    ) -> None:
+        self.options = options
+        self.source_tokens = source_tokenizer.special_tokens
+        self.tokens = tokenizer.special_tokens
+        self._source_vocabulary_size = source_tokenizer.vocabulary_size
+        self._vocabulary_size = tokenizer.vocabulary_size
+        self._generator = SequenceGenerator(models, self.tokens, self._vocabulary_size)
+        self.model = self._generator.model
+
+    def source(self, input_ids: Tensor, input_lengths: Tensor, even_empty: bool = False) -> Tensor:
+        """The encoder's input.
+
+        Args:
+            input_ids: int32 (batch, length), tokens; EOS at the end of a row is optional. Ids
+                beyond a row's length are ignored.
+            input_lengths: int32 (batch,), number of tokens of each row.
+            even_empty: whether a row without tokens becomes EOS instead of padding only.
+
+        Returns:
+            int32 (batch, source): tokens, EOS, padding.
+        """
+        return self._ended(
+            input_ids,
+            input_lengths,
+            self.source_tokens,
+            self._source_vocabulary_size,
+            self.options.max_source_length,
+            even_empty,
+        )
+
+    def search(
+        self, input_ids: Tensor, input_lengths: Tensor, num_results: int = 1
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The best translations of each source.
+
+        Args:
+            input_ids, input_lengths: as in `source`.
+            num_results: at most the beam size.
+
+        Returns:
+            output_ids: int32 (batch, num_results, output), tokens without EOS, then padding.
+            output_lengths: int32 (batch, num_results), number of tokens.
+            scores: float32 (batch, num_results), log-probabilities divided by the length penalty;
+                `NO_SCORE`, with 0 tokens, where the search found fewer hypotheses.
+        """
+        source_ids = self.source(input_ids, input_lengths)
+        options = dataclasses.replace(self.options, num_results=num_results)
+        ids, scores = self._generator.search(source_ids, options=options)
+        is_empty = ops.all(source_ids == self.source_tokens.pad, axis=1)  # (batch,)
+        is_empty = ops.expand_dims(is_empty, 1)  # (batch, 1)
+        scores = ops.maximum(scores, NO_SCORE)  # (batch, n)
+        first = ops.expand_dims(ops.arange(num_results) == 0, 0)  # (1, n)
+        scores = ops.where(is_empty, ops.where(first, 0.0, NO_SCORE), scores)
+        is_token = ops.logical_and(ids != self.tokens.eos, ids != self.tokens.pad)
+        is_token = ops.logical_and(is_token, ops.expand_dims(ops.logical_not(is_empty), 2))
+        ids = ops.where(is_token, ids, self.tokens.pad)  # (batch, n, output)
+        return ids, ops.sum(ops.cast(is_token, "int32"), axis=2), scores
+
+    def score(
+        self, input_ids: Tensor, input_lengths: Tensor, target_ids: Tensor, target_lengths: Tensor
+    ) -> Tensor:
+        """Natural-log probability of given translations, EOS included.
+
+        Args:
+            input_ids, input_lengths: as in `source`.
+            target_ids, target_lengths: the same for the translations.
+
+        Returns:
+            float32 (batch,); `NO_SCORE` for a translation with more tokens than any output of the
+            search: `max_source_length` plus `extra_length`, or the model's positions.
+        """
+        source_ids = self.source(input_ids, input_lengths, even_empty=True)
+        most = self.options.max_source_length + self.options.extra_length
+        if self.model.max_length is not None:
+            most = min(most, self.model.max_length)
+        labels = self._ended(  # (batch, target), tokens and EOS
+            target_ids, target_lengths, self.tokens, self._vocabulary_size, most, True
+        )
+        bos = ops.full_like(labels[:, :1], self.tokens.bos)
+        inputs = ops.where(labels == self.tokens.eos, self.tokens.pad, labels)
+        inputs = ops.concatenate([bos, inputs[:, :-1]], axis=1)  # (batch, target)
+        log_probs = self._generator.score(source_ids, inputs, labels, self.options.renormalize)
+        num_tokens = _num_tokens(target_ids, target_lengths, self.tokens.eos)[:, 0]  # (batch,)
+        return ops.where(num_tokens < most, log_probs, NO_SCORE)
+
+    def _ended(
+        self,
+        ids: Tensor,
+        lengths: Tensor,
+        special_tokens: SpecialTokens,
+        vocabulary_size: int,
+        most: int,
+        even_empty: bool,
+    ) -> Tensor:
+        """Rows of tokens, EOS and padding, at most `most` long; empty ones as `source` says."""
+        lengths = ops.minimum(_num_tokens(ids, lengths, special_tokens.eos), most - 1)
+        ids = ops.pad(ids, [[0, 0], [0, 1]])  # room for EOS
+        positions = _positions(ids)
+        is_piece = ops.logical_and(ids >= 0, ids < vocabulary_size)
+        for special in (special_tokens.pad, special_tokens.bos, special_tokens.eos):
+            is_piece = ops.logical_and(is_piece, ids != special)
+        ids = ops.where(is_piece, ids, special_tokens.unk)
+        is_last = positions == lengths
+        if not even_empty:
+            is_last = ops.logical_and(is_last, lengths > 0)
+        rest = ops.where(is_last, special_tokens.eos, special_tokens.pad)
+        return ops.where(positions < lengths, ids, rest)[:, :most]
+
+
+def _num_tokens(ids: Tensor, lengths: Tensor, eos: int) -> Tensor:
+    """Number of tokens of each row, int32 (batch, 1), without an EOS at its end."""
+    lengths = ops.expand_dims(ops.cast(lengths, "int32"), 1)  # (batch, 1)
+    lengths = ops.clip(lengths, 0, ops.shape(ids)[1])
+    is_end = ops.logical_and(_positions(ids) == lengths - 1, ids == eos)
+    return lengths - ops.sum(ops.cast(is_end, "int32"), axis=1, keepdims=True)
+
+
+def _positions(ids: Tensor) -> Tensor:
+    """0, 1, 2, ... of the columns, int32 (1, length)."""
+    return ops.expand_dims(ops.arange(ops.shape(ids)[1], dtype="int32"), 0)

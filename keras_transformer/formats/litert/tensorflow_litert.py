@@ -1,0 +1,147 @@
+"""The signatures of a LiteRT model as TensorFlow functions, and their conversion."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from keras_transformer.decoding.hypothesis_arrays import reorder
+from keras_transformer.decoding.next_tokens import OutputRules
+from keras_transformer.formats.export_contract import NO_SCORE
+from keras_transformer.formats.guarded_generator import GuardedGenerator
+from keras_transformer.formats.litert.layout import TRANSLATE_IDS
+from keras_transformer.types import PathLike
+
+ConcreteFunction: TypeAlias = tf.types.experimental.ConcreteFunction
+
+
+def signatures(generator: GuardedGenerator, vocabulary_size: int) -> dict[str, ConcreteFunction]:
+    """The signatures of a LiteRT model by name; the vocabulary's size is without padding."""
+    steps = StepSignatures(generator, vocabulary_size)
+    return {
+        TRANSLATE_IDS: _translate_ids(generator),
+        "encode": steps.encode,
+        "step": steps.step,
+    }
+
+
+def convert_signatures(
+    functions: Mapping[str, ConcreteFunction],
+    variables: Sequence[tf.Variable],
+    precision: str,
+    directory: PathLike,
+) -> bytes:
+    """A LiteRT model of functions that share their variables.
+
+    Leaves a SavedModel with all weights in `directory`, which must be empty.
+    """
+    module = tf.Module()
+    module.weights = variables
+    # The converter takes several signatures from a SavedModel only.
+    tf.saved_model.save(module, directory, signatures=functions)
+    converter = tf.lite.TFLiteConverter.from_saved_model(directory, signature_keys=list(functions))
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    if precision != "float32":
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if precision == "float16":
+        converter.target_spec.supported_types = [tf.float16]
+    return converter.convert()
+
+
+def _translate_ids(generator: GuardedGenerator) -> ConcreteFunction:
+    """The whole search: the best translation of each row of ids."""
+
+    def translate_ids(input_ids, input_lengths):
+        ids, lengths, scores = generator.search(input_ids, input_lengths)
+        return {
+            "output_ids": ids[:, 0],
+            "output_lengths": lengths[:, 0],
+            "scores": scores[:, 0],
+        }
+
+    return _concrete(translate_ids, _source_inputs())
+
+
+class StepSignatures:
+    """The two functions that an app needs for a search of its own, as concrete functions.
+
+    `encode` takes
+    - `input_ids`, int32 (batch, length), and `input_lengths`, int32 (batch,), as in
+      `GuardedGenerator.source`;
+    - `beam_size`, int32 scalar: number of hypotheses of a sentence;
+    - `cache_length`, int32 scalar: maximum number of tokens of a hypothesis, counting BOS.
+    It returns the state: `memory_0`, `memory_1`, ..., which stay the same, and `cache_0`,
+    `cache_1`, ..., which `step` replaces.
+
+    `step` takes the state by the same names, and
+    - `tokens`, int32 (batch, beam_size): the last token of each hypothesis, BOS at first;
+    - `parents`, int32 (batch, beam_size): the hypothesis of the previous step, counted from 0, that
+      each one continues; 0 in greedy search;
+    - `index`, int32 scalar: the position of `tokens`, counted from 0, less than `cache_length`.
+    It returns the new `cache_...` and `log_probs`, float32 (batch, beam_size, vocabulary_size): the
+    natural-log probability of each next token, `NO_SCORE` if it may not be produced.
+
+    Args:
+        generator, vocabulary_size: as in `signatures`.
+    """
+
+    def __init__(self, generator: GuardedGenerator, vocabulary_size: int) -> None:
+        self._generator = generator
+        self._model = generator.model
+        self._vocabulary_size = vocabulary_size
+        lengths = [tf.TensorSpec([], tf.int32, name) for name in ("beam_size", "cache_length")]
+        inputs = [*_source_inputs(), *lengths]
+        self._memory, self._cache = _concrete(self._start, inputs).structured_outputs
+        self.encode = _concrete(self._encode, inputs)
+        self.step = _concrete(self._step, self._step_inputs())
+
+    def _start(self, input_ids, input_lengths, beam_size, cache_length):
+        source_ids = self._generator.source(input_ids, input_lengths, even_empty=True)
+        return self._model.start(source_ids, beam_size=beam_size, length=cache_length)
+
+    def _encode(self, *inputs):
+        memory, cache = self._start(*inputs)
+        return _named("memory", memory) | _named("cache", cache)
+
+    def _step(self, tokens, parents, index, *state):
+        num_memory = len(keras.tree.flatten(self._memory))
+        memory = keras.tree.pack_sequence_as(self._memory, list(state[:num_memory]))
+        cache = keras.tree.pack_sequence_as(self._cache, list(state[num_memory:]))
+        cache = reorder(cache, parents)
+        logits, cache = self._model.step(tokens, index, memory, cache)
+        return {"log_probs": self._log_probs(logits)} | _named("cache", cache)
+
+    def _log_probs(self, logits):
+        """Log-probabilities of the tokens; one that may not be produced is never the largest."""
+        log_probs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
+        rules = OutputRules(None, self._generator.tokens, self._vocabulary_size)
+        is_output = rules.is_output(ops.arange(self._vocabulary_size, dtype="int32"))
+        return ops.where(is_output, log_probs[..., : self._vocabulary_size], NO_SCORE)
+
+    def _step_inputs(self):
+        state = _named("memory", self._memory) | _named("cache", self._cache)
+        return [
+            tf.TensorSpec([None, None], tf.int32, "tokens"),
+            tf.TensorSpec([None, None], tf.int32, "parents"),
+            tf.TensorSpec([], tf.int32, "index"),
+            *(tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in state.items()),
+        ]
+
+
+def _source_inputs() -> list[tf.TensorSpec]:
+    return [
+        tf.TensorSpec([None, None], tf.int32, "input_ids"),
+        tf.TensorSpec([None], tf.int32, "input_lengths"),
+    ]
+
+
+def _concrete(function: Callable[..., Any], inputs: Sequence[tf.TensorSpec]) -> ConcreteFunction:
+    """A function traced for the tensors that `inputs` describes; autograph would change nothing."""
+    return tf.function(function, autograph=False).get_concrete_function(*inputs)
+
+
+def _named(name: str, nest: Any) -> dict[str, tf.Tensor]:
+    """The tensors of a nest as a dict: name_0, name_1, ..."""
+    return {f"{name}_{number}": value for number, value in enumerate(keras.tree.flatten(nest))}

@@ -1,0 +1,134 @@
+"""A translator as a LiteRT model (formerly TensorFlow Lite): ids in, ids out, on small machines."""
+
+import dataclasses
+import tempfile
+from pathlib import Path
+from typing import Any, Unpack
+
+from keras_transformer.argument_checks import check_one_of
+from keras_transformer.files.checksum_list import write_checksums
+from keras_transformer.files.whole_directories import write_new_directory
+from keras_transformer.formats.export_contract import (
+    LITERT_KIND,
+    LITERT_PRECISIONS,
+    NO_SCORE,
+    LiteRTPrecision,
+)
+from keras_transformer.formats.exported_search import exported_search
+from keras_transformer.formats.guarded_generator import GuardedGenerator
+from keras_transformer.formats.litert.layout import LiteRTDirectory
+from keras_transformer.formats.low_precision import with_precision
+from keras_transformer.formats.model_card import write_model_card
+from keras_transformer.formats.required_backend import check_tensorflow_backend
+from keras_transformer.inference.translator import Translator
+from keras_transformer.search_options import (
+    SearchKeywords,
+    SearchOptions,
+    takes_search_options,
+)
+from keras_transformer.types import PathLike
+
+
+@takes_search_options(None)
+def export_litert(
+    translator: Translator,
+    directory: PathLike,
+    *,
+    precision: LiteRTPrecision = "float32",
+    **options: Unpack[SearchKeywords],
+) -> Path:
+    """Write a translator as a LiteRT model with its tokenizer and settings.
+
+    The file `model.tflite` has three signatures that share their weights. They consist of LiteRT's
+    built-in operations, and the sizes of their inputs may change from call to call:
+
+    - `translate_ids`: `input_ids`, int32 (batch, length) without EOS, and `input_lengths`, int32
+      (batch,), to `output_ids`, int32 (batch, output), `output_lengths`, int32 (batch,), and
+      `scores`, float32 (batch,). It contains the whole search, and accepts any input as
+      `GuardedGenerator` does.
+    - `encode` and `step`, for apps with a search of their own: see `StepSignatures`.
+
+    Args:
+        translator: a translator of one model or an ensemble.
+        directory: directory to write; it must not exist, or be empty and not the current one.
+        precision: number format of the weights. `"float16"` halves the file and computes in
+            float32; `"int8"` (dynamic range) reduces it to about a third, and its large matrix
+            products run in 8-bit integers.
+        **options: fields of `SearchOptions` except `num_results`, for `translate_ids`. They default
+            to the translator's, and `max_source_length` to 256.
+
+    Returns:
+        The path of the directory, which appears whole or not at all.
+
+    Raises:
+        ValueError: an argument breaks its rule.
+        UserInputError: the directory is not empty, the current one or a mount point, or Keras runs
+            on a backend other than TensorFlow.
+        CannotWrite: the disk is full, or the operating system reports another error.
+
+    Example:
+
+    ```python
+    translator = Translator.load("runs/en_de")
+    export_litert(translator, "saved_models/en_de_litert")
+    ```
+
+    Reference:
+        LiteRT signatures: https://www.tensorflow.org/lite/guide/signatures
+    """
+    check_tensorflow_backend("A LiteRT model")
+    check_one_of("precision", precision, LITERT_PRECISIONS)
+    search = exported_search(translator, num_results=1, **options)
+
+    def write(path: Path) -> None:
+        from keras_transformer.files.tensorflow_write_errors import tensorflow_writing
+
+        with tensorflow_writing(directory):
+            model_bytes = _convert(translator, search, precision, path)
+        LiteRTDirectory(path).write(
+            model_bytes,
+            translator.source_tokenizer,
+            translator.tokenizer,
+            _settings(translator, search, precision),
+        )
+        write_model_card(
+            path,
+            translator,
+            kind=LITERT_KIND,
+            options=dataclasses.asdict(search),
+            precision=precision,
+        )
+        write_checksums(path)
+
+    return write_new_directory(directory, write)
+
+
+def _settings(translator: Translator, options: SearchOptions, precision: str) -> dict[str, Any]:
+    """The content of `translation.json` besides the vocabularies."""
+    search = dataclasses.asdict(options)
+    del search["num_results"]  # the signature has one
+    return {
+        "precision": precision,
+        "limits": {
+            "max_source_length": search.pop("max_source_length"),
+            "extra_length": search.pop("extra_length"),
+            "max_length": translator.max_length,
+        },
+        "search": search,
+        "no_score": NO_SCORE,
+    }
+
+
+def _convert(
+    translator: Translator, options: SearchOptions, precision: str, directory: Path
+) -> bytes:
+    """The LiteRT model; intermediate files are in `directory` meanwhile."""
+    from keras_transformer.formats.litert.tensorflow_litert import convert_signatures, signatures
+
+    models = [with_precision(model, "float32") for model in translator.models]
+    generator = GuardedGenerator(models, translator.source_tokenizer, translator.tokenizer, options)
+    variables = [variable.value for model in models for variable in model.variables]
+    functions = signatures(generator, translator.tokenizer.vocabulary_size)
+    # Not in the system's temporary directory: that disk may be small, and a kill leaves it there.
+    with tempfile.TemporaryDirectory(dir=directory) as saved_model:
+        return convert_signatures(functions, variables, precision, saved_model)

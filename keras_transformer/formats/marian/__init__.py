@@ -1,0 +1,1 @@
+"""Models of Marian, in Hugging Face's form and in Marian's own."""

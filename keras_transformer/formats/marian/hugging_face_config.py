@@ -1,0 +1,198 @@
+"""The configuration of a Marian model in a folder of Hugging Face."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.json_files import read_record, to_record
+from keras_transformer.files.standard_streams import tell
+from keras_transformer.formats.marian.architecture import (
+    ALWAYS,
+    Architecture,
+    activation,
+    imported_search,
+    refuse,
+)
+
+
+class GenerationConfig(msgspec.Struct, kw_only=True):
+    """The part of generation_config.json that counts here; older folders have it in config.json.
+
+    The defaults are those of `GenerationConfig` in Transformers.
+    """
+
+    num_beams: int = 1
+    length_penalty: float = 1.0
+    renormalize_logits: bool | None = None
+    min_length: int = 0
+    no_repeat_ngram_size: int = 0
+    repetition_penalty: float = 1.0
+    early_stopping: bool | str = False
+    num_beam_groups: int = 1
+    do_sample: bool = False
+    bad_words_ids: list[list[int]] | None = None
+
+
+class HuggingFaceConfig(GenerationConfig, kw_only=True):
+    """config.json of a Hugging Face folder; the defaults are those of `MarianConfig`."""
+
+    model_type: str
+    pad_token_id: int = 58100
+    eos_token_id: int = 0
+    decoder_start_token_id: int = 58100
+    vocab_size: int = 58101
+    decoder_vocab_size: int | None = None
+    d_model: int = 1024
+    encoder_layers: int = 12
+    decoder_layers: int = 12
+    encoder_attention_heads: int = 16
+    decoder_attention_heads: int = 16
+    encoder_ffn_dim: int = 4096
+    decoder_ffn_dim: int = 4096
+    activation_function: str = "gelu"
+    dropout: float = 0.1
+    max_position_embeddings: int = 1024
+    scale_embedding: bool = False
+    share_encoder_decoder_embeddings: bool = True
+    tie_word_embeddings: bool = True
+    static_position_embeddings: bool = True
+    normalize_before: bool = False
+    normalize_embedding: bool = False
+    add_final_layer_norm: bool = False
+
+
+def read_hugging_face(directory: Path) -> Architecture:
+    """The architecture in config.json, with the search in generation_config.json if it is there.
+
+    Raises:
+        UserInputError: a file is damaged, or the model is no Marian model or one with an option
+            that this package lacks.
+    """
+    config, origins = _read_configs(directory)
+    path = directory / "config.json"
+    _require(
+        path,
+        config,
+        scale_embedding=True,
+        static_position_embeddings=True,
+        normalize_before=False,
+        normalize_embedding=False,
+        add_final_layer_norm=False,
+        decoder_attention_heads=config.encoder_attention_heads,
+        decoder_ffn_dim=config.encoder_ffn_dim,
+    )
+    if config.decoder_start_token_id == config.eos_token_id:
+        refuse(path, "decoder_start_token_id", "another id", config.decoder_start_token_id)
+    _tell_left_out(config, origins)
+    is_shared = config.share_encoder_decoder_embeddings
+    # `MarianMTModel` ignores the size of a target's vocabulary where both sides share one table.
+    target_size = (not is_shared and config.decoder_vocab_size) or config.vocab_size
+    return Architecture(
+        options={
+            "vocabulary_size": target_size,
+            "source_vocabulary_size": None if is_shared else config.vocab_size,
+            "num_encoder_layers": config.encoder_layers,
+            "num_decoder_layers": config.decoder_layers,
+            "hidden_dim": config.d_model,
+            "intermediate_dim": config.encoder_ffn_dim,
+            "num_heads": config.encoder_attention_heads,
+            "dropout": config.dropout,
+            "activation": activation(path, "activation_function", config.activation_function),
+            "tie_weights": config.tie_word_embeddings,
+            "padding_id": config.pad_token_id,
+            **ALWAYS,
+        },
+        pad=config.pad_token_id,
+        start=config.decoder_start_token_id,
+        eos=config.eos_token_id,
+        source_eos=config.eos_token_id,
+        source_rows=config.vocab_size,
+        target_rows=target_size,
+        banned=config.bad_words_ids or [],
+        banned_path=origins["bad_words_ids"],
+        search=imported_search(
+            origins,
+            beam_size=("num_beams", config.num_beams),
+            alpha=("length_penalty", config.length_penalty),
+            renormalize=("renormalize_logits", _renormalizes(directory, config)),
+            ending=(
+                "early_stopping",
+                "any" if config.early_stopping == "never" else "transformers",
+            ),
+            # Theirs counts the decoder's first input.
+            min_length=("min_length", max(0, config.min_length - 1)),
+            no_repeat_ngram=("no_repeat_ngram_size", config.no_repeat_ngram_size),
+            max_source_length=("max_position_embeddings", config.max_position_embeddings),
+        ),
+    )
+
+
+def _renormalizes(directory: Path, config: HuggingFaceConfig) -> bool:
+    """Whether banned tokens have no share of the probability.
+
+    Where nothing says so: in folders older than generation_config.json, which may be
+    older than the option, as in Marian.
+    """
+    if config.renormalize_logits is None:
+        return not (directory / "generation_config.json").exists()
+    return config.renormalize_logits
+
+
+def _tell_left_out(config: HuggingFaceConfig, origins: Mapping[str, Path]) -> None:
+    """Name on stderr what our search has no counterpart of."""
+    for name, ours in (
+        ("early_stopping", (False, "never")),
+        ("repetition_penalty", (1.0,)),
+        ("num_beam_groups", (1,)),
+        ("do_sample", (False,)),
+    ):
+        value = getattr(config, name)
+        if value not in ours:
+            tell(
+                f"warning: {origins[name]}: this package's search has no counterpart of "
+                f"{name}={repr(value)[:100]}: the run does without."
+            )
+
+
+def _read_configs(directory: Path) -> tuple[HuggingFaceConfig, dict[str, Path]]:
+    """The values of both files, of which generation_config.json outranks the other, and origins.
+
+    Returns:
+        The values, and the file that each is from by its name.
+    """
+    path = directory / "config.json"
+    values = _without_none(read_record(path, dict[str, Any]))
+    search_path = directory / "generation_config.json"
+    generation: dict[str, Any] = {}
+    if search_path.exists():
+        generation = _without_none(read_record(search_path, dict[str, Any]))
+        to_record(search_path, generation, GenerationConfig)
+        generation = {
+            name: value
+            for name, value in generation.items()
+            if name in GenerationConfig.__struct_fields__
+        }
+        # `generate` then takes these alone, and its defaults for the others.
+        others = {k: v for k, v in values.items() if k not in GenerationConfig.__struct_fields__}
+        values = others | generation
+    origins = dict.fromkeys(HuggingFaceConfig.__struct_fields__, path)
+    origins |= dict.fromkeys(generation, search_path)
+    if values.get("model_type") != "marian":
+        raise UserInputError(
+            f"{path} must be of a Marian model, such as OPUS-MT's. Received: "
+            f"model_type={str(values.get('model_type'))[:100]!r}"
+        )
+    return to_record(path, values, HuggingFaceConfig), origins
+
+
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _require(path: Path, config: HuggingFaceConfig, **expected: Any) -> None:
+    for name, value in expected.items():
+        if getattr(config, name) != value:
+            refuse(path, name, repr(value), getattr(config, name))

@@ -1,0 +1,232 @@
+"""A Marian model on disk, in Hugging Face's form or in Marian's own."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.json_files import read_record
+from keras_transformer.files.tensor_files import open_tensors
+from keras_transformer.formats.marian.architecture import Architecture
+from keras_transformer.formats.marian.hugging_face_config import read_hugging_face
+from keras_transformer.formats.marian.native_config import read_native
+from keras_transformer.formats.marian.vocabulary import (
+    make_tokenizer,
+    read_vocabulary,
+    with_padding,
+)
+from keras_transformer.formats.marian.yaml_texts import MOST_BYTES, parse_yaml, read_yaml
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.types import PathLike
+
+MODEL_YML = "special:model.yml"
+_DECODER = "decoder.yml"
+_OLD_WEIGHTS = "pytorch_model.bin"
+
+
+@dataclasses.dataclass(frozen=True)
+class MarianFolder:
+    """What a folder holds, without its tensors.
+
+    Attributes:
+        path: the folder.
+        architecture: the `Architecture`.
+        tensors_path: the file of the tensors.
+        source_tokenizer, tokenizer: the tokenizers of both sides.
+        is_native: whether the tensors have Marian's own names.
+    """
+
+    path: Path
+    architecture: Architecture
+    tensors_path: Path
+    source_tokenizer: SentencePieceTokenizer
+    tokenizer: SentencePieceTokenizer
+    is_native: bool
+
+
+def open_marian(directory: PathLike) -> MarianFolder:
+    """Read all but the tensors of a folder.
+
+    Args:
+        directory: a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin,
+            source.spm, target.spm, vocab.json), or one of Marian (model.npz, decoder.yml,
+            vocab.yml, source.spm, target.spm).
+
+    Raises:
+        UserInputError: a file is missing or damaged, or the model has an option that this package
+            lacks.
+    """
+    path = Path(directory)
+    if path.is_file():
+        raise UserInputError(f"{path} is a file: unpack it, and name the folder with the model.")
+    if not path.is_dir():
+        raise UserInputError(f"There is no folder {path} with a model of Marian.")
+    if (path / "config.json").exists():
+        return _open_hugging_face(path)
+    if any(path.glob("*.npz")) or (path / _DECODER).exists():
+        return _open_native(path)
+    for file in path.glob("*.bin"):
+        if file.name != _OLD_WEIGHTS:
+            _refuse_binary(file)
+    raise UserInputError(
+        f"The folder {path} holds no model of Marian: neither config.json nor decoder.yml and a "
+        "model.npz."
+    )
+
+
+def _open_hugging_face(path: Path) -> MarianFolder:
+    architecture = read_hugging_face(path)
+    tensors = [path / name for name in ("model.safetensors", _OLD_WEIGHTS)]
+    found = next((file for file in tensors if file.exists()), None)
+    if found is None:
+        raise UserInputError(f"The folder {path} lacks model.safetensors or {_OLD_WEIGHTS}.")
+    source_path = path / "vocab.json"
+    target_path = path / "target_vocab.json"  # of a target with a vocabulary of its own
+    if not target_path.exists():
+        target_path = source_path
+    pieces = read_record(source_path, dict[str, int])
+    target_pieces = read_record(target_path, dict[str, int])
+    folder = _with_tokenizers(
+        path, architecture, found, (source_path, pieces), (target_path, target_pieces)
+    )
+    _check_banned(architecture, folder.tokenizer.vocabulary_size)
+    return folder
+
+
+def _check_banned(architecture: Architecture, num_pieces: int) -> None:
+    """Require that the search bans only what ours never gives."""
+    padding = range(num_pieces, architecture.options["vocabulary_size"])
+    never = {architecture.pad, architecture.start, *padding}
+    if any(len(ids) != 1 or ids[0] not in never for ids in architecture.banned):
+        raise UserInputError(
+            f"The model of {architecture.banned_path} cannot be imported: `bad_words_ids` must be "
+            f"among {[[number] for number in sorted(never)]}. "
+            f"Received: bad_words_ids={repr(architecture.banned)[:100]}"
+        )
+
+
+def _open_native(path: Path) -> MarianFolder:
+    decoder_path = path / _DECODER
+    decoder = read_yaml(decoder_path) if decoder_path.exists() else {}
+    if not (path / "source.spm").exists() and any(path.glob("*.bpe")):
+        raise UserInputError(
+            f"The model of {path} is not supported: its text is segmented by BPE ("
+            f"{min(path.glob('*.bpe')).name}). Models with source.spm and target.spm are."
+        )
+    model = _find_model(path, decoder)
+    source_path, target_path = _find_vocabularies(path, decoder)
+    source_pieces, pieces = read_vocabulary(source_path), read_vocabulary(target_path)
+    architecture = read_native(model, _read_model_yml(model), decoder, source_pieces, pieces)
+    return _with_tokenizers(
+        path,
+        architecture,
+        model,
+        (source_path, with_padding(source_pieces, architecture.pad)),
+        (target_path, with_padding(pieces, architecture.pad)),
+        is_native=True,
+    )
+
+
+def _with_tokenizers(
+    path: Path,
+    architecture: Architecture,
+    tensors_path: Path,
+    source: tuple[Path, Mapping[str, int]],
+    target: tuple[Path, Mapping[str, int]],
+    *,
+    is_native: bool = False,
+) -> MarianFolder:
+    """The folder with the tokenizers of both sides, whose vocabularies have a file and ids."""
+    size = architecture.options["vocabulary_size"]
+    source_size = architecture.options["source_vocabulary_size"] or size
+    source_tokenizer = make_tokenizer(
+        path / "source.spm", *source, source_size, architecture, architecture.source_eos
+    )
+    tokenizer = make_tokenizer(path / "target.spm", *target, size, architecture, architecture.eos)
+    return MarianFolder(path, architecture, tensors_path, source_tokenizer, tokenizer, is_native)
+
+
+def _find_model(path: Path, decoder: Mapping[str, Any]) -> Path:
+    """The file of the tensors."""
+    named = _named(path, decoder, "models")
+    if len(named) > 1:
+        raise UserInputError(
+            f"The model of {path / _DECODER} cannot be imported: `models` must be one file, not "
+            f"an ensemble. Received: {len(named)} files"
+        )
+    if not named:
+        named = sorted(path.glob("*.npz"))
+        if len(named) != 1:
+            raise _ambiguous(path, "model.npz", named)
+    (model,) = named
+    _refuse_binary(model)
+    if model.suffix != ".npz":
+        raise UserInputError(
+            f"The model of {path / _DECODER} cannot be imported: `models` must be a .npz file. "
+            f"Received: {model.name}"
+        )
+    return model
+
+
+def _refuse_binary(model: Path) -> None:
+    if model.suffix == ".bin":
+        raise UserInputError(
+            f"The model {model} is not supported: it has Marian's binary format. model.npz is."
+        )
+
+
+def _find_vocabularies(path: Path, decoder: Mapping[str, Any]) -> tuple[Path, Path]:
+    """The files of the source's and of the target's vocabulary, which may be one."""
+    named = _named(path, decoder, "vocabs")
+    if len(named) > 2:
+        raise UserInputError(
+            f"The model of {path / _DECODER} cannot be imported: `vocabs` must be a file for the "
+            f"source and one for the target. Received: {len(named)} files"
+        )
+    if named:
+        return named[0], named[-1]
+    found: list[Path] = []
+    for ending in ("vocab.yml", "vocab"):  # a list of pieces is the newer form
+        found = sorted(path.glob(f"*{ending}"))
+        if len(found) == 1:
+            return found[0], found[0]
+        source, target = (list(path.glob(f"*{side}.{ending}")) for side in ("src", "trg"))
+        if len(found) == 2 and len(source) == len(target) == 1:
+            return source[0], target[0]
+        if found:
+            break
+    raise _ambiguous(path, "vocab.yml, or one src.vocab.yml and one trg.vocab.yml", found)
+
+
+def _named(path: Path, decoder: Mapping[str, Any], key: str) -> list[Path]:
+    """The files that decoder.yml names; none if it says nothing."""
+    names = decoder.get(key, [])
+    names = [names] if isinstance(names, str) else names
+    if not isinstance(names, list) or not all(
+        isinstance(name, str) and name and name.isprintable() for name in names
+    ):
+        raise UserInputError(f"{path / _DECODER} is damaged: `{key}` must name files.")
+    # Models are moved: the name counts, not the folder.
+    return [path / Path(name).name for name in names]
+
+
+def _ambiguous(path: Path, usual: str, found: list[Path]) -> UserInputError:
+    names = ", ".join(file.name for file in found) or "none"
+    return UserInputError(f"The folder {path} must have one file {usual}. Received: {names}")
+
+
+def _read_model_yml(model: Path) -> dict[str, Any]:
+    """Marian's configuration, which it keeps as the bytes of a tensor."""
+    with open_tensors(model) as tensors:
+        if MODEL_YML not in tensors.names:
+            raise UserInputError(f"The file {model} lacks Marian's configuration, {MODEL_YML}.")
+        shape, dtype = tensors.shape(MODEL_YML), tensors.dtype(MODEL_YML)
+        if math.prod(shape) > MOST_BYTES or dtype not in ("int8", "uint8"):
+            raise UserInputError(
+                f"Marian's configuration in {model}, {MODEL_YML}, must be a text of at most "
+                f"{MOST_BYTES:,} bytes. Received: shape={shape}, dtype={dtype}"
+            )
+        content = tensors.read(MODEL_YML).astype("uint8").tobytes().rstrip(b"\0")
+    return parse_yaml(model, content)

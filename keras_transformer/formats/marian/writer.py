@@ -1,0 +1,205 @@
+"""A translator as a folder for Hugging Face's `MarianMTModel` and `MarianTokenizer`."""
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_transformer.distribution import pip_install
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.checksum_list import write_checksums
+from keras_transformer.files.whole_directories import write_new_directory
+from keras_transformer.files.whole_files import write_bytes, write_json
+from keras_transformer.formats.marian.architecture import ACTIVATIONS
+from keras_transformer.formats.marian.tensors import LOGITS_BIAS, entries
+from keras_transformer.formats.residual_scales import ResidualScales
+from keras_transformer.inference.translator import Translator
+from keras_transformer.models import Transformer
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.piece_vocabulary import PieceVocabulary
+from keras_transformer.types import PathLike
+
+
+def export_marian(translator: Translator, directory: PathLike) -> Path:
+    """Write a translator's model for `transformers.MarianMTModel`, with its tokenizers.
+
+    The logits are equal, except that `MarianMTModel` always has 1e-5 as the epsilon of its layer
+    normalizations. Its `generate` divides a score by the length to the power of `alpha`, and ends
+    in its own way: the search is the same with `length_penalty="power", ending="transformers"`, but
+    sources and outputs there have as many tokens as the longest source here, 512 to 4,096.
+
+    Args:
+        translator: a translator of one model, on any backend.
+        directory: directory to write; it must not exist, or be empty.
+
+    Returns:
+        The path of the directory.
+
+    Raises:
+        UserInputError: Marian has no counterpart of an option of the model, the package
+            safetensors is missing, or the directory is not empty.
+
+    Example:
+
+    ```python
+    export_marian(Translator.load("runs/en_de"), "marian/en_de")
+    model = transformers.MarianMTModel.from_pretrained("marian/en_de")
+    ```
+    """
+    if importlib.util.find_spec("safetensors") is None:
+        raise UserInputError(f"The export needs the package safetensors: {pip_install('interop')}")
+    model = _exportable_layers(translator)
+
+    def write(path: Path) -> None:
+        from safetensors.numpy import save
+
+        # Transformers reads only files with this mark.
+        write_bytes(path / "model.safetensors", save(_tensors(model), {"format": "pt"}))
+        write_json(path / "config.json", _config(translator, model))
+        write_json(path / "generation_config.json", _generation(translator, model))
+        _write_tokenizers(path, translator)
+        write_checksums(path)
+
+    return write_new_directory(directory, write)
+
+
+def _exportable_layers(translator: Translator) -> Transformer:
+    """The layers of the only model; UserInputError where Marian has no counterpart."""
+    if len(translator.models) > 1:
+        raise UserInputError(
+            f"Marian's folder has one model. Received: an ensemble of {len(translator.models)}"
+        )
+    model = translator.models[0]
+    first, embedding = model.encoder_layers[0], model.target_embedding
+    attention = first.attention
+    activation = keras.activations.serialize(first.activation)
+    width = attention.num_heads * attention.key_dim
+    for name, value, allowed in (
+        ("positions", embedding.positions, ["sinusoidal"]),
+        ("normalize_first", first.normalize_first, [False]),
+        ("final_norm", model.encoder_norm is not None, [False]),
+        ("attention_window", first.attention_window, [None]),
+        ("activation", activation, sorted(ACTIVATIONS)),
+        ("value_dim", attention.value_dim, [attention.key_dim]),
+        ("num_heads x key_dim", width, [model.hidden_dim]),
+        ("hidden_dim % 2", model.hidden_dim % 2, [0]),
+    ):
+        if value not in allowed:
+            raise UserInputError(
+                f"Marian's models have no counterpart of `{name}={value!r}`: it must be "
+                f"{' or '.join(map(repr, allowed))}."
+            )
+    ResidualScales(model, "Marian")  # refuses what it cannot make plain
+    return model
+
+
+def _tensors(model: Transformer) -> dict[str, np.ndarray]:
+    """The tensors by Hugging Face's names, with zeros for biases that the model lacks."""
+    tensors: dict[str, np.ndarray] = {}
+    scales = ResidualScales(model, "Marian")
+    for entry in entries(model):
+        value = keras.ops.convert_to_numpy(keras.ops.cast(entry.variable, "float32"))
+        value = scales.plain(entry.variable, value)
+        tensors.update(zip(entry.parts, entry.theirs(value), strict=True))
+    for name in list(tensors):
+        bias = name.removesuffix("weight") + "bias"
+        if name.endswith("_proj.weight") and bias not in tensors:
+            tensors[bias] = np.zeros(len(tensors[name]), "float32")
+    tensors.setdefault(LOGITS_BIAS, np.zeros((1, model.vocabulary_size), "float32"))
+    return tensors
+
+
+def _positions(translator: Translator) -> int:
+    """Positions of the table that `MarianMTModel` has: the most tokens of a source or an output."""
+    return min(max(translator.max_source_length, 512), 4096)
+
+
+def _config(translator: Translator, model: Transformer) -> dict[str, Any]:
+    first, tokens = model.encoder_layers[0], translator.tokenizer.special_tokens
+    activation = keras.activations.serialize(first.activation)
+    heads, inner_dim = first.num_heads, first.intermediate_dim
+    return {
+        "model_type": "marian",
+        "architectures": ["MarianMTModel"],
+        "vocab_size": model.source_vocabulary_size,
+        "decoder_vocab_size": model.vocabulary_size,
+        "d_model": model.hidden_dim,
+        "encoder_layers": len(model.encoder_layers),
+        "decoder_layers": len(model.decoder_layers),
+        "encoder_attention_heads": heads,
+        "decoder_attention_heads": heads,
+        "encoder_ffn_dim": inner_dim,
+        "decoder_ffn_dim": inner_dim,
+        "activation_function": {"silu": "swish"}.get(activation, activation),
+        "dropout": first.dropout,
+        "max_position_embeddings": _positions(translator),
+        "scale_embedding": True,
+        "static_position_embeddings": True,
+        "normalize_before": False,
+        "normalize_embedding": False,
+        "add_final_layer_norm": False,
+        "share_encoder_decoder_embeddings": model.source_embedding is model.target_embedding,
+        "tie_word_embeddings": model.target_embedding.tie_weights,
+        "pad_token_id": tokens.pad,
+        "bos_token_id": tokens.bos,
+        "eos_token_id": tokens.eos,
+        "decoder_start_token_id": tokens.bos,
+        "forced_eos_token_id": tokens.eos,
+        "is_encoder_decoder": True,
+        "dtype": "float32",
+    }
+
+
+def _generation(translator: Translator, model: Transformer) -> dict[str, Any]:
+    tokens = translator.tokenizer.special_tokens
+    # A padded vocabulary has rows that no piece uses.
+    never = {tokens.pad, tokens.bos}
+    never |= {*range(translator.tokenizer.vocabulary_size, model.vocabulary_size)}
+    return {
+        "num_beams": translator.beam_size,
+        "length_penalty": translator.alpha,
+        "early_stopping": False if translator.ending == "transformers" else "never",
+        "max_length": _positions(translator),
+        "min_length": translator.min_length + 1,  # with the decoder's first input
+        "no_repeat_ngram_size": translator.no_repeat_ngram,
+        "renormalize_logits": translator.search_options.renormalize,
+        "bad_words_ids": [[number] for number in sorted(never)],
+        "pad_token_id": tokens.pad,
+        "bos_token_id": tokens.bos,
+        "eos_token_id": tokens.eos,
+        "decoder_start_token_id": tokens.bos,
+        "forced_eos_token_id": tokens.eos,
+    }
+
+
+def _write_tokenizers(path: Path, translator: Translator) -> None:
+    source, target = translator.source_tokenizer, translator.tokenizer
+    for tokenizer, name in ((source, "source.spm"), (target, "target.spm")):
+        write_bytes(path / name, PieceVocabulary.left_out(tokenizer.model_bytes))
+    pieces = _pieces(source), _pieces(target)
+    has_two = pieces[0] != pieces[1]
+    for vocabulary, name in zip(pieces, ("vocab.json", "target_vocab.json"), strict=True):
+        if name == "vocab.json" or has_two:
+            content = json.dumps(vocabulary, ensure_ascii=False)
+            write_bytes(path / name, content.encode())
+    special = target.pieces(
+        (target.special_tokens.pad, target.special_tokens.eos, target.special_tokens.unk)
+    )
+    write_json(
+        path / "tokenizer_config.json",
+        {
+            "tokenizer_class": "MarianTokenizer",
+            "separate_vocabs": has_two,
+            "model_max_length": _positions(translator),
+            **dict(zip(("pad_token", "eos_token", "unk_token"), special, strict=True)),
+        },
+    )
+
+
+def _pieces(tokenizer: SentencePieceTokenizer) -> dict[str, int]:
+    """The ids of a tokenizer's pieces."""
+    numbers = range(tokenizer.vocabulary_size)
+    return dict(zip(tokenizer.pieces(numbers), numbers, strict=True))

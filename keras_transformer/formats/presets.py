@@ -1,0 +1,239 @@
+"""Presets: a model with its tokenizers and its search, in the files of a run.
+
+A preset lies in a folder, in an archive, or under a name on the Hugging Face hub.
+"""
+
+import contextlib
+import stat
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import keras
+
+from keras_transformer.distribution import pip_install
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.whole_directories import check_new_directory, write_new_directory
+from keras_transformer.files.whole_files import whole_file
+from keras_transformer.runs.model_weights import save_weights
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.runs.safetensors_weights import save_safetensors
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER
+from keras_transformer.types import PathLike
+
+HUB = "hf://"
+ARCHIVE = ".zip"
+# What is taken of a hub's repository: no code, no weights of other frameworks, no subfolders.
+_PATTERNS = (
+    *("*.json", "*.spm", "*.npz", "*.yml", "*.vocab", TOKENIZER, SOURCE_TOKENIZER),
+    *("model.safetensors", "model.weights.h5"),
+)
+_SUBFOLDERS = "*/*"  # such as onnx
+_OLD_WEIGHTS = "pytorch_model.bin"
+_MOST_FILES = 1000
+_RECORD = "run.json"  # of a preset
+_FOREIGN = ("config.json", "decoder.yml", "*.npz")  # of a model of Marian
+_LOCAL_HEADER = 30  # bytes before an entry's name and its content, at least
+
+
+@contextlib.contextmanager
+def preset_folder(name: PathLike) -> Iterator[Path]:
+    """The folder of a preset, which an archive has only within this context.
+
+    Args:
+        name: path of a folder, path of a ".zip" archive, or "hf://NAME" for a repository of the
+            Hugging Face hub, which is downloaded once and kept in the hub's cache.
+
+    Raises:
+        UserInputError: it does not exist, cannot be downloaded, or is no archive of a preset.
+    """
+    text = str(name)
+    if text.startswith(HUB):
+        yield _download(text.removeprefix(HUB))
+        return
+    path = Path(name)
+    if path.is_dir():
+        yield path
+    elif path.is_file():
+        with tempfile.TemporaryDirectory() as folder:
+            _unpack(path, Path(folder))
+            with _naming(path, folder):
+                yield Path(folder)
+    else:
+        hint = f" A model of the Hugging Face hub is {HUB}{text}." if text.count("/") == 1 else ""
+        raise UserInputError(f"There is no preset {text}: no folder and no archive.{hint}")
+
+
+def _pack(folder: Path, archive: PathLike) -> None:
+    """Write the files of a folder as a ".zip" archive, whole or not at all."""
+    with whole_file(archive) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as made:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and not path.name.startswith("."):
+                made.write(path, path.relative_to(folder).as_posix())
+
+
+@contextlib.contextmanager
+def _naming(archive: Path, folder: str) -> Iterator[None]:
+    """Name the archive in errors, whose folder is gone when the user reads them."""
+    try:
+        yield
+    except UserInputError as error:
+        if folder not in str(error):
+            raise
+        raise UserInputError(str(error).replace(folder, str(archive))) from error
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    """Write the files of an archive, which may be hostile, into an empty folder."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            entries = [entry for entry in opened.infolist() if not entry.is_dir()]
+            _check_entries(archive, entries)
+            for entry in entries:
+                opened.extract(entry, folder)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, RuntimeError) as error:
+        if isinstance(error, UserInputError):
+            raise
+        raise UserInputError(f"{archive} is no archive of a preset, or damaged.") from error
+    except OSError as error:
+        raise UserInputError(f"Cannot unpack {archive}: {error.strerror or error}.") from error
+
+
+def _check_entries(archive: Path, entries: list[zipfile.ZipInfo]) -> None:
+    """Refuse an archive that is no preset's, or that would fill the disk or another folder."""
+    names = [entry.filename for entry in entries]
+    foreign = [name for name in names if any(PurePosixPath(name).match(p) for p in _FOREIGN)]
+    if _RECORD not in names and foreign:
+        raise UserInputError(
+            f"The archive {archive} is no preset, but has {foreign[0][:100]!r}: unpack it, and "
+            "name the folder with the model."
+        )
+    if len(entries) > _MOST_FILES:
+        raise UserInputError(f"The archive {archive} has more than {_MOST_FILES:,} files.")
+    end = 0
+    for entry in sorted(entries, key=lambda entry: entry.header_offset):
+        _check_entry(archive, entry)
+        if entry.header_offset < end:
+            raise UserInputError(
+                f"The archive {archive} is refused: {entry.filename[:100]!r} overlaps another file."
+            )
+        end = entry.header_offset + _LOCAL_HEADER + entry.file_size
+    if end > archive.stat().st_size:  # as they do not overlap, all files together are smaller
+        raise UserInputError(f"{archive} is no archive of a preset, or damaged: it ends early.")
+
+
+def _check_entry(archive: Path, entry: zipfile.ZipInfo) -> None:
+    """Refuse a file that would lie elsewhere, be a link, or be larger than in the archive."""
+    name = PurePosixPath(entry.filename)
+    is_link = stat.S_ISLNK(entry.external_attr >> 16)
+    is_outside = name.is_absolute() or ".." in name.parts or "\\" in entry.filename
+    is_stored = entry.compress_type == zipfile.ZIP_STORED and entry.file_size == entry.compress_size
+    if is_outside or is_link or not is_stored:
+        raise UserInputError(
+            f"The archive {archive} is refused: {entry.filename[:100]!r} is compressed, a link or "
+            "outside of it."
+        )
+
+
+def _download(name: str) -> Path:
+    """The folder in the hub's cache of a repository, downloaded if it is not there."""
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise UserInputError(
+            f"{HUB}{name} needs the package huggingface_hub: {pip_install('interop')}"
+        ) from error
+    repository, _, revision = name.partition("@")
+
+    def fetch(*patterns: str) -> Path:
+        return Path(
+            huggingface_hub.snapshot_download(
+                repository,
+                revision=revision or None,
+                allow_patterns=list(patterns),
+                ignore_patterns=[_SUBFOLDERS],
+            )
+        )
+
+    try:
+        folder = fetch(*_PATTERNS)
+        has_weights = (folder / "model.safetensors").exists()
+        if not has_weights and (folder / "config.json").exists():
+            folder = fetch(*_PATTERNS, _OLD_WEIGHTS)
+    except Exception as error:  # the hub's, its HTTP library's and the operating system's
+        reason = " ".join(str(error).split())[:200]
+        raise UserInputError(f"Cannot download {HUB}{name}: {reason}") from error
+    return folder
+
+
+def save_preset(
+    path: PathLike,
+    *,
+    model: keras.Model,
+    source_tokenizer: SentencePieceTokenizer,
+    tokenizer: SentencePieceTokenizer,
+    search: dict[str, Any],
+    settings: Mapping[str, object],
+    weights: str = "keras",
+    origin: PathLike | None = None,
+) -> Path:
+    """Write a preset, whole or not at all.
+
+    Args:
+        path: folder that must not exist or be empty, or a file with the ending ".zip" that must
+            not exist.
+        model: a functional model.
+        source_tokenizer, tokenizer: its tokenizers, one object or equal ones if they are shared.
+        search: fields of `SearchOptions`.
+        settings: names and values of the training's settings, those of the architecture at least.
+        weights: "keras" or "safetensors".
+        origin: where the model is from.
+
+    Returns:
+        The path.
+
+    Raises:
+        UserInputError: something is there, or the files cannot be written.
+    """
+    check_new_preset(path)
+
+    def write(folder: Path) -> None:
+        run = RunDirectory(folder)
+        has_two = source_tokenizer.fingerprint != tokenizer.fingerprint
+        run.start(
+            model=model,
+            tokenizer=tokenizer,
+            source_tokenizer=source_tokenizer if has_two else None,
+            settings=settings,
+            origin=origin,
+            search=search,
+        )
+        if weights == "safetensors":
+            save_safetensors(model, run.safetensors_path)
+        else:
+            save_weights(model, run.weights_path)
+
+    if Path(path).suffix != ARCHIVE:
+        return write_new_directory(path, write)
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder))
+        _pack(Path(folder), path)
+    return Path(path)
+
+
+def check_new_run(path: PathLike) -> None:
+    """Require a path that `save_preset` would write a run to, before what takes long."""
+    if Path(path).suffix == ARCHIVE:
+        raise UserInputError(f"A run is a folder, not an archive. Received: {path}")
+    check_new_directory(path)
+
+
+def check_new_preset(path: PathLike) -> None:
+    """Require a path that `save_preset` would write to, before what takes long."""
+    if Path(path).suffix != ARCHIVE:
+        check_new_directory(path)
+    elif Path(path).exists():
+        raise UserInputError(f"{path} exists: name another archive.")

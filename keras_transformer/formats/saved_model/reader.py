@@ -1,0 +1,133 @@
+"""Strings in, strings out, from a SavedModel in this process: without Keras or a server."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+
+from keras_transformer.distribution import pip_install
+from keras_transformer.errors import CannotOpenExport, SentenceTooLong, UserInputError
+from keras_transformer.files.checksum_list import check_files
+from keras_transformer.files.json_files import read_record
+from keras_transformer.formats.export_translator import ExportTranslator
+from keras_transformer.text.sentence_batches import batches_by_length, checked_strings
+from keras_transformer.text.sentence_encoding import CUT, length_fault, warn_of_length
+from keras_transformer.types import PathLike
+
+_ADVICE = "Export the model again."
+# Most characters of texts that are tokenized together, each counted as the longest.
+_MOST_CHARACTERS = 1 << 20
+
+
+class _Options(msgspec.Struct):
+    max_source_length: Annotated[int, msgspec.Meta(ge=2)]
+
+
+class _Card(msgspec.Struct):
+    """The part of `model_card.json` that a reader needs."""
+
+    options: _Options
+
+
+class SavedModelTranslator(ExportTranslator[str]):
+    """Translates lists of sentences with a model that `export_saved_model` wrote.
+
+    Needs `tensorflow` and `tensorflow-text`. The search is the export's. Sentences are sorted by
+    length, run in batches and returned in their original order. The translation of an empty
+    sentence is empty. Unpaired surrogates are read as U+FFFD.
+
+    Args:
+        directory: a version that `export_saved_model` wrote, such as `saved_models/en_de/1`, or the
+            directory of all, of which the latest is taken.
+        batch_size: maximum number of sentences in a batch.
+        long_sentences: what to do with a sentence that is too long: `"refuse"` raises
+            `SentenceTooLong`; `"cut"` drops its end.
+
+    Raises:
+        ValueError: an argument breaks its rule.
+        UserInputError: TensorFlow is not installed, or the directory holds no export, or one with
+            missing or damaged files.
+
+    Example:
+
+    ```python
+    translator = SavedModelTranslator("saved_models/en_de")
+    translator.translate(["A small house.", ""])  # ["Ein kleines Haus.", ""]
+    ```
+    """
+
+    def __init__(
+        self,
+        directory: PathLike,
+        *,
+        batch_size: int = 32,
+        long_sentences: Literal["refuse", "cut"] = "cut",
+    ) -> None:
+        super().__init__(batch_size, long_sentences)
+        path = latest_version(directory)
+        check_files(path)
+        self.options = read_record(path / "model_card.json", _Card, _ADVICE).options
+        self._signatures = _load(path).signatures
+
+    def _encode(
+        self, name: str, sentences: Iterable[str], long_sentences: Literal["refuse", "cut"]
+    ) -> tuple[list[str], list[int]]:
+        texts = checked_strings(name, sentences)
+        lengths = self._lengths(texts)
+        most = self.options.max_source_length
+        for index, (text, length) in enumerate(zip(texts, lengths, strict=True)):
+            if length + 1 > most:  # with the end of sentence
+                if long_sentences == "refuse":
+                    raise SentenceTooLong(name, index, length_fault(text, most))
+                warn_of_length(name, index, text, most, CUT)
+        return texts, lengths
+
+    def _lengths(self, texts: Sequence[str]) -> list[int]:
+        """The numbers of tokens of texts."""
+        lengths, characters = [0] * len(texts), [len(text) for text in texts]
+        batches = batches_by_length(range(len(texts)), characters, _MOST_CHARACTERS, full_length=1)
+        for indices in batches:
+            found = self._call("tokenize", [texts[i] for i in indices])["lengths"]
+            for i, length in zip(indices, found.tolist(), strict=True):
+                lengths[i] = length
+        return lengths
+
+    def _run(self, encoded: Sequence[str]) -> tuple[list[str], np.ndarray]:
+        outputs = self._call("translate", list(encoded))
+        return [text.decode("utf-8") for text in outputs["outputs"]], outputs["scores"]
+
+    def _call(self, signature: str, texts: list[str]) -> dict[str, np.ndarray]:
+        import tensorflow as tf
+
+        outputs = self._signatures[signature](inputs=tf.constant(texts))
+        return {name: value.numpy() for name, value in outputs.items()}
+
+
+def latest_version(directory: PathLike) -> Path:
+    """A version of a SavedModel by its path, or the latest in the directory of all."""
+    directory = Path(directory)
+    if (directory / "saved_model.pb").is_file():
+        return directory
+    paths = directory.iterdir() if directory.is_dir() else ()
+    versions = [path for path in paths if path.name.isascii() and path.name.isdigit()]
+    if not versions:
+        raise UserInputError(
+            f"{directory} holds no SavedModel. Make one with `keras-transformer export saved-model "
+            f"RUN {directory}`."
+        )
+    return max(versions, key=lambda path: int(path.name))
+
+
+def _load(path: Path) -> Any:
+    try:
+        import tensorflow as tf
+        import tensorflow_text  # noqa: F401  (the operations of the tokenizer)
+    except ImportError as error:
+        raise UserInputError(f"TensorFlow is not installed: {pip_install('tensorflow')}") from error
+    try:
+        return tf.saved_model.load(path)
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        reason = " ".join(str(error).split())
+        raise CannotOpenExport(f"{path} cannot be loaded: {reason}. {_ADVICE}") from error

@@ -1,0 +1,179 @@
+"""The signatures of an exported translator: strings in, strings out, as TensorFlow graphs.
+
+Axes in the shape comments are those of `guarded_generator.py`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_transformer.formats.guarded_generator import GuardedGenerator
+from keras_transformer.search_options import SearchOptions
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.text.tensorflow_sentencepiece import TensorFlowSentencePieceTokenizer
+
+# Maximum number of tokens of a row in each group but the last; most sentences are in the first.
+BOUNDS = (64, 128)
+
+Found = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # ids, lengths and scores
+_STRINGS = tf.TensorSpec([None], tf.string)
+_IDS = tf.TensorSpec([None, None], tf.int32)
+_LENGTHS = tf.TensorSpec([None], tf.int32)
+
+
+class TranslationSignatures(tf.Module):
+    """The weights, the vocabularies and the graphs of an exported translator.
+
+    Invalid UTF-8 is read as U+FFFD, the replacement character. For other unchecked inputs see
+    `GuardedGenerator`.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[keras.Model],
+        source_tokenizer: SentencePieceTokenizer,
+        tokenizer: SentencePieceTokenizer,
+        options: SearchOptions,
+    ) -> None:
+        super().__init__(name="translator")
+        self._generator = GuardedGenerator(models, source_tokenizer, tokenizer, options)
+        # `weights`, because `variables` would include the seeds of dropout.
+        self._weights = [weight.value for model in models for weight in model.weights]
+        self._tokenizer = TensorFlowSentencePieceTokenizer(tokenizer.model_bytes)
+        self._source_tokenizer = self._tokenizer
+        if source_tokenizer.fingerprint != tokenizer.fingerprint:
+            self._source_tokenizer = TensorFlowSentencePieceTokenizer(source_tokenizer.model_bytes)
+        # Several signatures share these graphs, so the export has each once.
+        self._search_best = self._search(num_results=1)
+        self._search_nbest = self._search_best
+        num_results = options.num_results or options.beam_size
+        if num_results > 1:
+            self._search_nbest = self._search(num_results)
+
+    def by_name(self) -> dict[str, Callable[..., Any]]:
+        """All signatures by name, for `tf.saved_model.save`."""
+        strings = {"inputs": _STRINGS}
+        ids = {"input_ids": _IDS, "input_lengths": _LENGTHS}
+        translate = _signature(self._translate, strings)
+        return {
+            "serving_default": translate,
+            "translate": translate,
+            "translate_nbest": _signature(self._translate_nbest, strings),
+            "translate_ids": _signature(self._translate_ids, ids),
+            "score": _signature(self._score, {"inputs": _STRINGS, "targets": _STRINGS}),
+            "tokenize": _signature(self._tokenize, strings),
+        }
+
+    def _translate(self, inputs):
+        ids, lengths, scores = self._search_best(*self._encode(inputs, self._source_tokenizer))
+        return {"outputs": self._decode(ids, lengths)[:, 0], "scores": scores[:, 0]}
+
+    def _translate_nbest(self, inputs):
+        ids, lengths, scores = self._search_nbest(*self._encode(inputs, self._source_tokenizer))
+        return {"outputs": self._decode(ids, lengths), "scores": scores}
+
+    def _translate_ids(self, input_ids, input_lengths):
+        ids, lengths, scores = self._search_best(input_ids, input_lengths)
+        return {"output_ids": ids[:, 0], "output_lengths": lengths[:, 0], "scores": scores[:, 0]}
+
+    def _score(self, inputs, targets):
+        source = self._encode(inputs, self._source_tokenizer)
+        target = self._encode(targets, self._tokenizer)
+        return {"log_probs": self._generator.score(*source, *target)}
+
+    def _tokenize(self, inputs):
+        ids, lengths = self._encode(inputs, self._source_tokenizer)
+        return {"ids": ids, "lengths": lengths}
+
+    def _search(self, num_results: int) -> Callable[..., Any]:
+        def search(input_ids, input_lengths):
+            return self._generator.search(input_ids, input_lengths, num_results)
+
+        # One graph for the groups of lengths and the signatures.
+        search = tf.function(search, input_signature=[_IDS, _LENGTHS], autograph=False)
+
+        def search_all(input_ids, input_lengths):
+            return search_by_length(search, input_ids, input_lengths, self._generator.tokens.pad)
+
+        return tf.function(search_all, input_signature=[_IDS, _LENGTHS], autograph=False)
+
+    def _encode(self, sentences, tokenizer):
+        """Ids (batch, length), padded and without EOS, and their number (batch,)."""
+        sentences = tf.strings.unicode_transcode(
+            sentences, input_encoding="UTF-8", output_encoding="UTF-8", errors="replace"
+        )
+        rows = tokenizer.tokenize(sentences)
+        lengths = tf.cast(rows.row_lengths(), tf.int32)
+        return rows.to_tensor(self._generator.source_tokens.pad), lengths
+
+    def _decode(self, ids, lengths):
+        """The strings (batch, n) of the first `lengths` (batch, n) of ids (batch, n, output)."""
+        batch_size, num_results, output_length = tf.unstack(tf.shape(ids))
+        rows = tf.reshape(ids, [batch_size * num_results, output_length])
+        rows = tf.RaggedTensor.from_tensor(rows, lengths=tf.reshape(lengths, [-1]))
+        return tf.reshape(self._tokenizer.detokenize(rows), [batch_size, ids.shape[1]])
+
+
+def _signature(
+    function: Callable[..., Any], inputs: Mapping[str, tf.TensorSpec]
+) -> Callable[..., Any]:
+    """A graph whose inputs have these names and shapes."""
+    specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in inputs.items()]
+    return tf.function(function, input_signature=specs, autograph=False)
+
+
+def search_by_length(
+    search: Callable[[tf.Tensor, tf.Tensor], Found],
+    input_ids: tf.Tensor,
+    input_lengths: tf.Tensor,
+    padding_id: int,
+) -> Found:
+    """Call `search` once for each group of lengths, so that short rows do not wait for long ones.
+
+    All rows of a batch are searched until the longest output ends, with caches sized for the
+    longest source. One long row among short ones would cost as much as a batch of long ones.
+
+    Args:
+        search: function of ids (batch, length) and lengths (batch,), any of them 0, to ids int32
+            (batch, n, output), lengths int32 (batch, n) and scores float32 (batch, n).
+        input_ids: int32 (batch, length).
+        input_lengths: int32 (batch,), number of tokens of each row.
+        padding_id: id that fills up the outputs.
+
+    Returns:
+        The results of `search` in the order of the rows.
+    """
+    lengths = tf.minimum(tf.maximum(input_lengths, 0), tf.shape(input_ids)[1])  # (batch,)
+    group = sum(tf.cast(lengths > bound, tf.int32) for bound in BOUNDS)  # (batch,)
+    rows, found = [], []
+    for number in range(len(BOUNDS) + 1):
+        rows.append(tf.cast(tf.where(tf.equal(group, number))[:, 0], tf.int32))
+        lengths_of_group = tf.gather(lengths, rows[-1])
+        longest = tf.maximum(tf.reduce_max(lengths_of_group), 0)
+        ids_of_group = tf.gather(input_ids, rows[-1])[:, :longest]
+        found.append(search(ids_of_group, lengths_of_group))
+    place = _inverse(tf.concat(rows, axis=0))  # (batch,)
+    ids, output_lengths, scores = zip(*found, strict=True)
+    ids = tf.concat(_equally_long(ids, padding_id), axis=0)
+    return tuple(
+        tf.gather(values, place)
+        for values in (ids, tf.concat(output_lengths, axis=0), tf.concat(scores, axis=0))
+    )
+
+
+def _equally_long(arrays: Sequence[tf.Tensor], padding_id: int) -> list[tf.Tensor]:
+    """Arrays (batch, n, output) padded to the longest of them."""
+    lengths = [tf.shape(array)[2] for array in arrays]
+    longest = tf.reduce_max(tf.stack(lengths))
+    return [
+        tf.pad(array, [[0, 0], [0, 0], [0, longest - length]], constant_values=padding_id)
+        for array, length in zip(arrays, lengths, strict=True)
+    ]
+
+
+def _inverse(permutation: tf.Tensor) -> tf.Tensor:
+    """The place of each of 0, 1, 2, ... in a permutation of them."""
+    number = tf.shape(permutation)
+    return tf.scatter_nd(permutation[:, tf.newaxis], tf.range(number[0]), number)

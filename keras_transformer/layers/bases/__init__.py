@@ -1,1 +1,0 @@
-"""Classes that the layers inherit from."""

@@ -1,0 +1,197 @@
+"""Attention of each position to a window around it, in blocks: pure functions.
+
+A block of queries attends to its own keys and to the nearest of the blocks beside it, so work and
+memory grow with the length times the window, and no matrix of all pairs is made.
+
+Axes: batch, heads, length, dim; blocks, block (a block's queries), span (the keys that they see).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from keras_transformer.layers.attention_masks import MASKED_LOGIT, all_of
+from keras_transformer.types import Tensor
+
+# Below those that are masked: a row whose window is all masked becomes uniform over its window.
+OUTSIDE_LOGIT = 2 * MASKED_LOGIT
+# Shorter blocks see fewer keys that their masks hide, but their products are too small for a CPU.
+LEAST_BLOCK = 64
+
+
+class Window(NamedTuple):
+    """How many positions before and after its own a position sees."""
+
+    before: int
+    after: int
+
+    @classmethod
+    def of(cls, size: int, *, is_causal: bool) -> "Window":
+        """The window of `size` positions, odd: its own in the middle, or at the end if causal."""
+        return cls(size - 1, 0) if is_causal else cls(size // 2, size // 2)
+
+    @property
+    def block(self) -> int:
+        """Length of a block, which sees no further than the blocks beside it."""
+        return max(self.before, self.after, LEAST_BLOCK)
+
+    def pays_in_blocks(self, length: Tensor) -> bool:
+        """Whether a sequence is longer than the span of a block, or of unknown length.
+
+        Args:
+            length: int or scalar tensor.
+        """
+        if not isinstance(length, int):  # on JAX in an export alone, which cannot cut such ones
+            return keras.backend.backend() == "tensorflow"
+        return length > self.before + self.block + self.after
+
+    def contains(self, targets: Tensor, sources: Tensor) -> Tensor:
+        """Which positions see which.
+
+        Args:
+            targets: integer tensor (target,), positions.
+            sources: integer tensor (source,), positions.
+
+        Returns:
+            Boolean tensor (target, source).
+        """
+        distances = ops.expand_dims(sources, 0) - ops.expand_dims(targets, 1)
+        return ops.logical_and(distances >= -self.before, distances <= self.after)
+
+    def band(self, length: Tensor) -> Tensor:
+        """The mask of a whole sequence, boolean (1, length, length)."""
+        positions = ops.arange(length)
+        return ops.expand_dims(self.contains(positions, positions), 0)
+
+
+def masked_logits(is_inside: Tensor) -> Tensor:
+    """What stands in place of masked logits: float32, lower where a window is left."""
+    inside, outside = (ops.cast(value, "float32") for value in (MASKED_LOGIT, OUTSIDE_LOGIT))
+    return ops.where(is_inside, inside, outside)
+
+
+def attend_in_blocks(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    window: Window,
+    source_mask: Tensor,
+    row_mask: Tensor,
+    attend: Callable[..., tuple[Tensor, Tensor]],
+    bias: Callable[[Tensor, Tensor], Tensor | None],
+) -> Tensor:
+    """Self-attention to a window.
+
+    Args:
+        query: tensor (batch, heads, length, dim).
+        key: tensor (batch, heads, length, dim).
+        value: tensor (batch, heads, length, value_dim).
+        window: the `Window`.
+        source_mask: boolean tensor (batch, heads or 1, 1, length), True = may be attended to, or
+            None.
+        row_mask: boolean tensor (batch, 1, length, 1), True = may attend, or None.
+        attend: callable `(query, key, value, mask, masked_logits, bias) -> (values, weights)`, all
+            with one more axis behind the heads, that of the blocks. The mask, boolean, broadcasts
+            to (batch, heads, blocks, block, span), and so do the logits of what is masked and the
+            bias, which may be None.
+        bias: callable `(targets, sources) -> bias`, float32 (heads, block, span) or None, what is
+            added to the logits of such positions, counted from a block's first; the distances count
+            alone.
+
+    Returns:
+        Tensor (batch, heads, length, value_dim).
+    """
+    blocks = _Blocks.of(ops.shape(query)[2], window)
+    is_inside = blocks.is_inside(window)
+    columns = rows = None
+    if source_mask is not None:  # (batch, heads or 1, blocks, 1, span)
+        spans = blocks.spans(ops.expand_dims(ops.squeeze(source_mask, 2), 3))
+        columns = ops.expand_dims(ops.squeeze(spans, 4), 3)
+    if row_mask is not None:  # (batch, 1, blocks, block, 1)
+        rows = blocks.split(row_mask)
+    added = bias(*blocks.positions())  # (heads, block, span)
+    values, _ = attend(
+        blocks.split(query),
+        blocks.spans(key),
+        blocks.spans(value),
+        all_of(is_inside, columns, rows),
+        masked_logits(is_inside),
+        None if added is None else ops.expand_dims(added, 1),
+    )
+    return blocks.join(values)
+
+
+class _Blocks(NamedTuple):
+    """A sequence cut into blocks; the numbers are ints, or scalar tensors of an unknown length."""
+
+    length: Any
+    block: Any  # length of a block
+    number: Any  # of blocks; the last one is filled up
+    before: Any  # keys that a block sees of the one before it
+    after: Any  # and of the one after it
+
+    @classmethod
+    def of(cls, length: Tensor, window: Window) -> "_Blocks":
+        """The blocks of a sequence; one no longer than a block is a block without neighbors."""
+        if isinstance(length, int):
+            block = window.block
+            return cls(length, block, -(-length // block), *window)
+        at_least_one = ops.maximum(length, 1)
+        block = ops.minimum(window.block, at_least_one)
+        number = (at_least_one + block - 1) // block
+        neighbors = ops.minimum(number - 1, 1)
+        before, after = (neighbors * ops.minimum(reach, block) for reach in window)
+        return cls(length, block, number, before, after)
+
+    def positions(self) -> tuple[Tensor, Tensor]:
+        """Those of a block's queries, (block,), and of its keys, (span,), from its first query."""
+        sources = ops.arange(self.before + self.block + self.after) - self.before
+        return ops.arange(self.block), sources
+
+    def is_inside(self, window: Window) -> Tensor:
+        """Where windows and the sequence are: boolean (blocks, block, span)."""
+        in_window = window.contains(*self.positions())  # (block, span)
+        starts = ops.expand_dims(ops.arange(self.number) * self.block, 1)
+        positions = starts + ops.expand_dims(self.positions()[1], 0)  # (blocks, span)
+        exists = ops.logical_and(positions >= 0, positions < self.length)
+        return ops.logical_and(in_window, ops.expand_dims(exists, 1))
+
+    def split(self, tensor: Tensor) -> Tensor:
+        """(batch, heads, length, dim) to (batch, heads, blocks, block, dim), filled up with 0."""
+        filled = _with_zeros(tensor, 0, self.number * self.block - self.length)
+        batch, heads, _, dim = ops.shape(tensor)
+        return ops.reshape(filled, (batch, heads, self.number, self.block, dim))
+
+    def spans(self, tensor: Tensor) -> Tensor:
+        """(batch, heads, length, dim) to (batch, heads, blocks, span, dim)."""
+        block, number = self.block, self.number
+        filled = _with_zeros(tensor, block, (number + 1) * block - self.length)
+        batch, heads, _, dim = ops.shape(tensor)
+        blocks = ops.reshape(filled, (batch, heads, number + 2, block, dim))
+        parts = [
+            # `blocks[...]` has a gradient that takes TensorFlow longer than all that is computed.
+            ops.slice(blocks, (0, 0, skipped, start, 0), (batch, heads, number, length, dim))
+            for skipped, start, length in (
+                (0, block - self.before, self.before),
+                (1, 0, block),
+                (2, 0, self.after),
+            )
+        ]
+        return ops.concatenate(parts, axis=3)
+
+    def join(self, blocks: Tensor) -> Tensor:
+        """(batch, heads, blocks, block, dim) to (batch, heads, length, dim)."""
+        batch, heads, _, _, dim = ops.shape(blocks)
+        joined = ops.reshape(blocks, (batch, heads, self.number * self.block, dim))
+        return ops.slice(joined, (0, 0, 0, 0), (batch, heads, self.length, dim))
+
+
+def _with_zeros(tensor: Tensor, before: Any, after: Any) -> Tensor:
+    """A tensor (batch, heads, length, dim) with so many positions of 0, or of False, around it."""
+    batch, heads, _, dim = ops.shape(tensor)
+    start, end = (
+        ops.zeros((batch, heads, number, dim), dtype=tensor.dtype) for number in (before, after)
+    )
+    return ops.concatenate([start, tensor, end], axis=2)

@@ -1,0 +1,140 @@
+"""One call of a training command: its settings, run directory and limits, and their flags."""
+
+import argparse
+import dataclasses
+import datetime
+import pathlib
+from typing import Any, Generic, TypeVar
+
+from keras_transformer.cli.program import positive_number
+from keras_transformer.errors import UserInputError
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
+from keras_transformer.training.training_settings import TrainingSettings
+from keras_transformer.types import PathLike
+
+SomeSettings = TypeVar("SomeSettings", bound=TrainingSettings, covariant=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingCommand(Generic[SomeSettings]):
+    """One call of a training command.
+
+    Args:
+        settings: the command's settings; the run directory keeps them.
+        run: the run directory.
+        overwrite: whether to replace an existing run directory.
+        resume: whether to resume the run in the directory; without one it begins.
+        minutes: stop after this many minutes of training.
+        origin: the run whose model and tokenizers the training starts from.
+        command: the user's command, ready to be pasted into a shell.
+    """
+
+    settings: SomeSettings
+    run: PathLike
+    overwrite: bool = False
+    resume: bool = False
+    minutes: float | None = None
+    origin: PathLike | None = None
+    command: str = ""
+
+    @classmethod
+    def from_arguments(
+        cls, arguments: argparse.Namespace, settings_class: type[SomeSettings], command: str
+    ) -> "TrainingCommand[SomeSettings]":
+        """The options in the namespace of a parser that `add_training_arguments` extended.
+
+        A training that resumes a run, or starts from one, has that run's settings, except those
+        that are given. One that starts from a run has that run's search, too.
+
+        Raises:
+            UserInputError: `--resume` without `--run`, a missing run, or wrong settings.
+        """
+        if arguments.resume and arguments.run == arguments.default_run:
+            raise UserInputError("--resume needs --run DIR, the run to go on with.")
+        origin, base = getattr(arguments, "from", None), None
+        if arguments.resume and RunDirectory(arguments.run).is_run():
+            base = settings_class.of_run(RunDirectory.open(arguments.run).settings())
+        elif origin:
+            run = RunDirectory.open(origin)
+            search: dict[str, Any] = {
+                k: v for k, v in run.search_defaults().items() if k in settings_class.defaults()
+            }
+            base = {**settings_class.of_run(run.settings()), **search}
+        return cls(
+            settings=settings_class.from_arguments(arguments, arguments.settings, base),
+            run=arguments.run,
+            overwrite=arguments.overwrite,
+            resume=arguments.resume,
+            minutes=arguments.minutes,
+            origin=origin,
+            command=command,
+        )
+
+    def training_options(self) -> TrainingOptions:
+        """The options of the `TrainingRun`."""
+        keywords: TrainingKeywords = {
+            **self.settings.training_options(),
+            "minutes": self.minutes,
+            "resume": self.resume,
+            "overwrite": self.overwrite,
+            "origin": self.origin,
+            "settings": self.settings.to_dict(),
+            "command": self.command,
+        }
+        return TrainingOptions(**keywords)
+
+
+def add_training_arguments(
+    parser: argparse.ArgumentParser,
+    settings_class: type[TrainingSettings],
+    runs: PathLike,
+    fine_tuning: bool = True,
+) -> None:
+    """Add the flags of a `TrainingCommand` and of the settings to a parser.
+
+    Args:
+        parser: the parser.
+        settings_class: class of the settings; every field becomes a flag.
+        runs: folder of the default run directory, which is named after the time.
+        fine_tuning: whether the training can start from another run.
+    """
+    default_run = pathlib.Path(runs, f"{datetime.datetime.now():%Y%m%d-%H%M%S}")
+    add = parser.add_argument
+    add(
+        "--run",
+        type=pathlib.Path,
+        default=default_run,
+        metavar="DIR",
+        help=f"run directory (default: {default_run.parent}/<date>-<time>)",
+    )
+    parser.set_defaults(default_run=default_run)
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--overwrite", action="store_true", help="replace an existing run")
+    either.add_argument(
+        "--resume",
+        action="store_true",
+        help="resume the run in DIR from its last checkpoint, with --deterministic to the last "
+        "bit; needs --run. Without a run in DIR the training begins",
+    )
+    add(
+        "--minutes",
+        type=positive_number,
+        metavar="M",
+        help="stop after M minutes of training, then finish as usual (default: train all steps); "
+        "with --resume, minutes of the whole training",
+    )
+    if fine_tuning:
+        add(
+            "--from",
+            type=pathlib.Path,
+            metavar="RUN",
+            help="start from the weights of another run, with its model, tokenizers and settings",
+        )
+    add(
+        "--settings",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="JSON or TOML file of settings, such as another run's settings.json; flags outrank it",
+    )
+    settings_class.add_arguments(parser)

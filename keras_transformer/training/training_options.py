@@ -1,0 +1,141 @@
+"""The options of a training in a run directory, as one record."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypedDict
+
+from keras_transformer.argument_checks import (
+    check_one_of,
+    check_positive_int,
+    check_positive_number,
+    python_number,
+)
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.training.devices.devices import Devices
+from keras_transformer.types import PathLike
+
+_COUNTS = ("steps", "save_every", "keep_last", "keep_best", "patience", "log_every")
+_MAY_BE_NONE = ("steps", "patience")
+
+
+class TrainingKeywords(TypedDict, total=False):
+    """Types of the fields of `TrainingOptions`, for functions that take them as `**options`."""
+
+    steps: int | None
+    minutes: float | None
+    save_every: int
+    keep_last: int
+    keep_best: int
+    monitor: str
+    mode: Literal["min", "max"]
+    patience: int | None
+    tensorboard: bool
+    layer_diagnostics: bool
+    log_every: int
+    show_progress: bool
+    resume: bool
+    overwrite: bool
+    origin: PathLike | None
+    check_origin: Callable[[RunDirectory], object] | None
+    needs_origin: bool
+    settings: dict[str, Any] | None
+    may_change: Sequence[str]
+    seed: int
+    deterministic: bool
+    replicas: int | None
+    devices: Devices | None
+    accumulate: int | Callable[[int], int]
+    device_tflops: float | None
+    probe: bool
+    command: str
+    results: Sequence[str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """When a training ends, what it keeps and logs, how it resumes, and what it runs on.
+
+    Args:
+        steps: updates after which to end.
+        minutes: minutes after which to end, those before a resume included. At least one of the
+            two limits is required.
+        save_every: updates between two validations and checkpoints.
+        keep_last: number of last checkpoints to keep.
+        keep_best: number of best checkpoints to keep as well.
+        monitor: name of the value that ranks checkpoints.
+        mode: which values of `monitor` are better.
+        patience: end after this many validations in a row without a better value.
+        tensorboard: whether to write event files into the run directory.
+        layer_diagnostics: whether to write layers.csv at each validation, see `LayerDiagnostics`.
+        log_every: updates between two rows of metrics.csv.
+        show_progress: whether to show the progress bar, and lines on model and devices.
+        resume: whether to resume the run in the directory; without one the training begins.
+        overwrite: whether to replace the run in the directory.
+        origin: path of a run to start from.
+        check_origin: called with the `RunDirectory` of `origin`; may raise to refuse it.
+        needs_origin: whether to refuse to begin without `origin`, as adapters (LoRA) are of use in
+            a trained model alone.
+        settings: the training's settings, JSON-compatible. They must stay the same on a resume.
+        may_change: names of settings that may differ on a resume.
+        seed: seed of the weights and the dropout.
+        deterministic: whether the losses of two trainings must be equal to the last bit.
+        replicas: devices of each machine, see `start_devices`. None: every GPU, or the CPU as one.
+        devices: the devices, if they have been started already.
+        accumulate: slices of a batch that each device computes one after another; or a function
+            that returns it for the number of devices of all machines.
+        device_tflops: TFLOP/s of one device. None: those of known devices.
+        probe: whether to try the largest batch first.
+        command: the command line that started the training, for the records of the run.
+        results: names of further files that its end writes into the run directory. As the final
+            weights, the scores and the search that was tuned for them, they are removed when the
+            training goes on.
+
+    Raises:
+        ValueError: both limits are missing, or an option breaks its rule.
+    """
+
+    steps: int | None = None
+    minutes: float | None = None
+    save_every: int = 1000
+    keep_last: int = 5
+    keep_best: int = 1
+    monitor: str = "val_perplexity"
+    mode: Literal["min", "max"] = "min"
+    patience: int | None = None
+    tensorboard: bool = True
+    layer_diagnostics: bool = False
+    log_every: int = 50
+    show_progress: bool = True
+    resume: bool = False
+    overwrite: bool = False
+    origin: PathLike | None = None
+    check_origin: Callable[[RunDirectory], object] | None = None
+    needs_origin: bool = False
+    settings: dict[str, Any] | None = None
+    may_change: Sequence[str] = ()
+    seed: int = 1
+    deterministic: bool = False
+    replicas: int | None = None
+    devices: Devices | None = None
+    accumulate: int | Callable[[int], int] = 1
+    device_tflops: float | None = None
+    probe: bool = True
+    command: str = ""
+    results: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.steps is None and self.minutes is None:
+            raise ValueError("One of `steps` and `minutes` must be given. Received: None for both")
+        for name in _COUNTS:
+            value = getattr(self, name)
+            if value is not None or name not in _MAY_BE_NONE:
+                check_positive_int(name, value)
+        if self.minutes is not None:
+            check_positive_number("minutes", self.minutes)
+        check_one_of("mode", self.mode, ("min", "max"))
+        for name in (*_COUNTS, "minutes"):
+            object.__setattr__(self, name, python_number(getattr(self, name)))
+
+    def slices(self, replicas: int) -> int:
+        """Slices of a batch on each of `replicas` devices."""
+        return self.accumulate(replicas) if callable(self.accumulate) else self.accumulate

@@ -1,0 +1,104 @@
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from keras_transformer.cli.program import (
+    CommandParser,
+    int_from_zero,
+    positive_int,
+    run_command,
+)
+from keras_transformer.errors import UserInputError
+
+
+def raiser(error):
+    def main():
+        raise error
+
+    return main
+
+
+def test_success_is_zero_and_silent(capsys):
+    assert run_command(lambda: None) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_user_error_is_one_line_and_two(capsys):
+    assert run_command(raiser(UserInputError("`steps` must be\n  positive"))) == 2
+    assert capsys.readouterr() == ("", "error: `steps` must be positive\n")
+
+
+def test_file_that_cannot_be_opened_is_named(capsys):
+    assert run_command(pathlib.Path("/no/such/file").read_text) == 2
+    assert capsys.readouterr().err == "error: No such file or directory: /no/such/file\n"
+
+
+def test_interrupt_is_130(capsys):
+    assert run_command(raiser(KeyboardInterrupt())) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_a_fault_of_the_program_keeps_its_traceback():
+    with pytest.raises(ZeroDivisionError):
+        run_command(lambda: 1 / 0)
+
+
+def test_reader_that_leaves_early_is_quiet():
+    script = (
+        "import sys\n"
+        "from keras_transformer.cli.program import run_command\n"
+        "def main():\n"
+        "    while True: print('line')\n"
+        "sys.exit(run_command(main))\n"
+    )
+    pipeline = f'"{sys.executable}" -c "$0" | head -n 1; exit "${{PIPESTATUS[0]}}"'
+    done = subprocess.run(["bash", "-c", pipeline, script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "line\n", "")
+
+
+@pytest.mark.parametrize(("type_", "least"), [(positive_int, 1), (int_from_zero, 0)])
+def test_integers_that_no_model_holds_are_refused(type_, least, capsys):
+    parser = CommandParser(prog="translate")
+    parser.add_argument("--min-length", type=type_)
+    for value in (least, 2**31 - 1):
+        assert parser.parse_args([f"--min-length={value}"]).min_length == value
+    for value in (least - 1, 2**31, 10**30):
+        with pytest.raises(SystemExit):
+            parser.parse_args([f"--min-length={value}"])
+        told = f"invalid integer from {least} to 2147483647 value: '{value}'"
+        assert told in capsys.readouterr().err
+
+
+def test_parser_error_is_one_line_and_two(capsys):
+    parser = CommandParser(prog="train")
+    parser.add_argument("--steps", type=int)
+    with pytest.raises(SystemExit) as caught:
+        parser.parse_args(["--steps", "many"])
+    assert caught.value.code == 2
+    message = "train: error: argument --steps: invalid int value: 'many' (see train --help)\n"
+    assert capsys.readouterr().err == message
+
+
+def test_parser_takes_underscores_and_no_abbreviations(capsys):
+    parser = CommandParser(prog="train")
+    parser.add_argument("--batch-tokens", type=int)
+    parser.add_argument("name")
+    values = parser.parse_args(["--batch_tokens=8", "a_b"])
+    assert (values.batch_tokens, values.name) == (8, "a_b")
+    assert parser.parse_args(["--batch_tokens=8", "--", "--a_b"]).name == "--a_b"
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--batch", "8", "a_b"])
+    assert "unrecognized arguments: --batch" in capsys.readouterr().err
+
+
+def test_a_memory_that_does_not_suffice_is_one_line(capsys):
+    class ResourceExhaustedError(Exception):
+        """Named as TensorFlow's."""
+
+    def main():
+        raise ResourceExhaustedError("OOM when allocating tensor\nwith shape[99]")
+
+    assert run_command(main) == 2
+    assert capsys.readouterr().err.startswith("error: The memory does not suffice: ")

@@ -1,0 +1,276 @@
+"""`keras-transformer translate --engine`: the translator's strings, an export made once."""
+
+import contextlib
+import json
+import shutil
+import sys
+
+import pytest
+
+from keras_transformer import cli
+from keras_transformer.cli.line_translator import LineOptions
+from keras_transformer.cli.named_models import NamedModels
+from keras_transformer.cli.run_exports import (
+    CTranslate2Export,
+    LiteRTExport,
+    SavedModelExport,
+    _Unusable,
+)
+from keras_transformer.cli.verbs.translate_command import ENGINES, MISSING
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.checksum_list import write_checksums
+from keras_transformer.files.file_lock import file_lock
+from keras_transformer.formats.litert.reader import LiteRTTranslator
+from keras_transformer.inference.translator import Translator
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.search_options import SearchOptions
+from tests.cli.fake_translator import FakeTranslator
+from tests.litert_exports import LIMITS, litert_export
+
+TEXT = "one two three four\n\nfive\n  \nthree three one\n"
+
+
+@pytest.fixture
+def run(trained_run, tmp_path):
+    """A copy of a trained run, without exports."""
+    return shutil.copytree(trained_run, tmp_path / "run")
+
+
+@pytest.fixture
+def translated(monkeypatch, capfd, tmp_path):
+    """Translate `TEXT` by the command; gives (exit code, lines on stdout, lines on stderr)."""
+    (tmp_path / "in.txt").write_text(TEXT)
+
+    def translate(run, engine, *flags, text=None):
+        path = tmp_path / "in.txt"
+        if text is not None:
+            path.write_text(text)
+        with open(path) as stdin, contextlib.ExitStack() as stack:
+            stack.callback(monkeypatch.undo)
+            monkeypatch.setattr(sys, "stdin", stdin)
+            code = cli.main(["translate", str(run), f"--engine={engine}", *flags])
+        shown = capfd.readouterr()
+        return code, shown.out.splitlines(), shown.err.splitlines()
+
+    return translate
+
+
+def times(directory):
+    """When the files of a directory were changed."""
+    return {path.name: path.stat().st_mtime_ns for path in directory.iterdir()}
+
+
+def test_ctranslate2_says_what_the_translator_says_from_one_export(run, translated):
+    path = run / "engines" / "ctranslate2-float32"
+    code, lines, told = translated(run, "ctranslate2", "--beam-size=1")
+    assert (code, lines) == (0, Translator.load(run, beam_size=1).translate(TEXT.splitlines()))
+    assert told == [f"Making {path} for `--engine ctranslate2`: it is missing."]
+    before = times(path)
+    assert translated(run, "ctranslate2", "--beam-size=4", "--alpha=0") == (0, lines, [])
+    assert translated(run, "ctranslate2", "--n-best=2", "--tab-prefix", text="five\t4\n")[0] == 0
+    assert times(path) == before
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_an_export_for_litert_is_of_one_search(trained_run, run, translated, monkeypatch, capfd):
+    shared = litert_export(trained_run, "float32")
+    monkeypatch.setattr(LiteRTExport, "export", lambda self, path: shutil.copytree(shared, path))
+    path = run / "engines" / "litert-float32"
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in LIMITS.items()]
+    told = f"Making {path} for `--engine litert`: it is "
+    expected = LiteRTTranslator(shared).translate(TEXT.splitlines())
+    capfd.readouterr()  # LiteRT tells how it computes
+    assert translated(run, "litert", *flags) == (0, expected, [told + "missing."])
+    before = times(path)
+    assert translated(run, "litert", *flags, "--batch-size=2") == (0, expected, [])
+    assert times(path) == before
+    code, lines, (refusal,) = translated(run, "litert", *flags, text="one " * 100)
+    assert (code, lines) == (2, [])
+    assert "Line 1 of standard input has more than 40 tokens" in refusal
+    code, _, lines = translated(run, "litert", *flags, "--beam-size=1")
+    assert lines[0] == told + "of another search."  # the fake export is of the same again
+
+
+@pytest.mark.tensorflow
+def test_a_saved_model_says_what_the_translator_says(run, translated):
+    path = run / "engines" / "saved-model-float32" / "1"
+    flags = ["--beam-size=2", "--extra-length=8", "--max-source-length=40"]
+    expected = Translator.load(run, beam_size=2, extra_length=8).translate(TEXT.splitlines())
+    long = "one " * 100 + "\n"
+    code, lines, (told, refusal) = translated(run, "saved-model", *flags, text=TEXT + long)
+    assert (code, lines) == (2, expected)
+    assert told == f"Making {path} for `--engine saved-model`: it is missing."
+    assert "Line 6 of standard input has more than 40 tokens" in refusal
+    flags += ["--batch-size=2", "--long-lines=cut"]
+    code, lines, (cut,) = translated(run, "saved-model", *flags, text=long + TEXT)
+    assert (code, lines[1:]) == (0, expected)
+    assert "Line 1 of standard input has more than 40 tokens" in cut
+    for flag in ("--n-best=2", "--target-language=deu", "--long-lines=split"):
+        assert translated(run, "saved-model", flag)[0] == 2
+
+
+def test_a_saved_model_of_few_positions_is_opened_again(trained_run, tmp_path, monkeypatch):
+    module = "keras_transformer.formats.saved_model.reader.SavedModelTranslator"
+    monkeypatch.setattr(module, lambda path, **options: path)
+    export = SavedModelExport(LineOptions(NamedModels([trained_run]), {}))
+    card = {"options": {**export.exported_search, "max_source_length": 40}, "max_length": 40}
+    (tmp_path / "model_card.json").write_text(json.dumps(card))
+    assert export.opened(tmp_path) == tmp_path
+    (tmp_path / "model_card.json").write_text(json.dumps({**card, "max_length": None}))
+    with pytest.raises(_Unusable, match="it is of another search"):
+        export.opened(tmp_path)
+
+
+@pytest.mark.slow(backend="tensorflow")
+def test_a_saved_model_is_of_one_search(run, translated):
+    path = run / "engines" / "saved-model-float32" / "1"
+    flags = ["--beam-size=2", "--extra-length=8", "--max-source-length=40"]
+    assert translated(run, "saved-model", *flags)[0] == 0
+    lines = translated(run, "saved-model", *flags, "--beam-size=1")[2]
+    assert lines == [f"Making {path} for `--engine saved-model`: it is of another search."]
+    (path / "saved_model.pb").write_bytes(b"damaged")
+    lines = translated(run, "saved-model", *flags, "--beam-size=1")[2]
+    assert lines == [f"Making {path} for `--engine saved-model`: it is damaged."]
+
+
+@pytest.mark.slow(backend="tensorflow")
+def test_litert_says_what_the_translator_says(run, translated):
+    for options in ({"beam_size": 2, "extra_length": 8}, {"beam_size": 1, "extra_length": 8}):
+        flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+        expected = Translator.load(run, **options).translate(TEXT.splitlines())
+        for number_of_lines in (1, 0):
+            code, lines, told = translated(run, "litert", *flags)
+            assert (code, lines) == (0, expected)
+            assert sum(line.startswith("Making ") for line in told) == number_of_lines
+
+
+def test_engines_have_the_search_that_the_run_was_tuned_to(run):
+    own = {"beam_size": 3, "alpha": 1.25, "extra_length": 8}
+    RunDirectory(run).write_search_defaults(own)
+    search = LineOptions(NamedModels([run]), {"no_repeat_ngram": 2}).full_search
+    assert search == SearchOptions(**own, no_repeat_ngram=2)
+
+
+def test_other_weights_and_damage_make_it_anew(run, translated):
+    path = run / "engines" / "ctranslate2-float32"
+    other = run / "checkpoints" / "step-00000080.weights.h5"
+    of_other = translated(run, "ctranslate2", f"--checkpoint={other}")[1]
+    code, lines, told = translated(run, "ctranslate2")
+    assert told == [f"Making {path} for `--engine ctranslate2`: it is of other weights."]
+    assert (code, lines != of_other) == (0, True)
+    for name in ("model.bin", "model_card.json", "SHA256SUMS", "tokenizer.model"):
+        (path / name).unlink()
+        told = [f"Making {path} for `--engine ctranslate2`: it is damaged."]
+        assert translated(run, "ctranslate2") == (0, lines, told)
+    (path / "model.bin").write_bytes(b"damaged")
+    assert translated(run, "ctranslate2") == (0, lines, told)
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_an_export_that_its_engine_refuses_is_made_anew(run, translated):
+    """As one of a version of CTranslate2 to come."""
+    path = run / "engines" / "ctranslate2-float32"
+    code, lines, _ = translated(run, "ctranslate2")
+    (path / "model.bin").write_bytes(b"\xff" * 99)
+    write_checksums(path)
+    told = [f"Making {path} for `--engine ctranslate2`: it cannot be opened."]
+    assert translated(run, "ctranslate2") == (code, lines, told)
+    assert translated(run, "ctranslate2") == (0, lines, [])
+
+
+def test_a_good_export_stays_whatever_else_is_wrong(run, translated, monkeypatch):
+    path = run / "engines" / "ctranslate2-float32"
+    assert translated(run, "ctranslate2")[0] == 0
+    before = times(path)
+    code, _, (refusal,) = translated(run, "ctranslate2", "--target-language=deuu")
+    assert (code, "`target_language` must be a code" in refusal) == (2, True)
+
+    def fail(self, path):
+        raise UserInputError("no room")
+
+    monkeypatch.setattr(CTranslate2Export, "export", fail)
+    other = run / "checkpoints" / "step-00000080.weights.h5"
+    code, _, told = translated(run, "ctranslate2", f"--checkpoint={other}")
+    assert (code, told[1:]) == (2, ["error: no room"])
+    assert times(path) == before
+    assert translated(run, "ctranslate2")[2] == []
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_what_a_runs_own_search_has_and_ctranslate2_lacks_is_left_out(run, translated, monkeypatch):
+    module = "keras_transformer.cli.line_translator.search_of"
+    own = {"beam_size": 2, "renormalize": True, "ending": "transformers", "num_results": 2}
+    monkeypatch.setattr(module, lambda given, run: own)
+    assert translated(run, "ctranslate2")[0] == 0
+
+
+def test_a_process_waits_for_one_that_makes_the_export(run, translated, monkeypatch):
+    (run / "engines").mkdir()
+    lock = run / "engines" / ".ctranslate2-float32.lock"
+    with contextlib.ExitStack() as other:
+        other.enter_context(file_lock(lock))
+        waited = []
+
+        def tell(message):
+            waited.append(message)
+            other.close()
+
+        monkeypatch.setattr("keras_transformer.cli.run_exports.tell", tell)
+        assert translated(run, "ctranslate2")[0] == 0
+    path = run / "engines" / "ctranslate2-float32"
+    assert waited[0] == f"Waiting for another process, which uses {path}."
+    assert waited[1:] == [f"Making {path} for `--engine ctranslate2`: it is missing."]
+
+
+def test_nothing_is_written_through_links(run, translated, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (run / "engines").symlink_to(tmp_path / "elsewhere")
+    code, _, told = translated(run, "ctranslate2")
+    assert (code, len(told)) == (2, 1)
+    assert "engines is a symbolic link" in told[0]
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("engine", "flags"),
+    [
+        ("ctranslate2", ["--sample"]),
+        ("ctranslate2", ["--length-penalty=power"]),
+        ("ctranslate2", ["--ending=transformers"]),
+        ("litert", ["--sample"]),
+        ("litert", ["--n-best=1"]),
+        ("litert", ["--tab-prefix"]),
+        ("litert", ["--long-lines split"]),
+    ],
+)
+def test_what_an_engine_lacks_is_one_line(command, engine, flags):
+    code, out, err = command("translate", "run", f"--engine={engine}", *flags[0].split())
+    flag = flags[0].partition("=")[0]
+    line = f"error: `{flag}` is not for `--engine {engine}`.\n"
+    assert (code, out, err.decode()) == (2, b"", line)
+    assert FakeTranslator.calls == []
+    assert set(MISSING) == set(ENGINES)
+
+
+def test_an_ensemble_is_for_the_own_engine(command):
+    for flags in (["one", "two"], ["one", "--checkpoint=a", "--checkpoint=b"]):
+        code, _, err = command("translate", *flags, "--engine=ctranslate2")
+        assert code == 2
+        assert err.decode() == (
+            "error: An ensemble is not for `--engine ctranslate2`: it takes one RUN and one "
+            "`--checkpoint`.\n"
+        )
+
+
+def test_a_missing_library_is_told_before_an_export_is_made(run, translated, monkeypatch):
+    for engine, module in (
+        ("ctranslate2", "ctranslate2"),
+        ("litert", "ai_edge_litert.interpreter"),
+    ):
+        monkeypatch.setitem(sys.modules, module, None)
+        code, _, told = translated(run, engine)
+        assert (code, len(told)) == (2, 1)
+        assert f"pip install 'keras-transformer-garden[{engine}]'" in told[0]
+    assert not (run / "engines").exists()

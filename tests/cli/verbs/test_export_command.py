@@ -1,0 +1,110 @@
+"""`keras-transformer export`: a run on disk to files that translate like it."""
+
+import json
+
+import pytest
+
+from keras_transformer import cli
+from keras_transformer.inference.translator import Translator
+
+pytestmark = pytest.mark.tensorflow
+SENTENCES = ["one two three four", "five five one two"]
+
+
+def export(capfd, *arguments):
+    """Run the command; the path it printed."""
+    code = cli.main(["export", *map(str, arguments)])
+    captured = capfd.readouterr()
+    assert code == 0, captured.err
+    return captured.out.removesuffix("\n")
+
+
+@pytest.mark.slow
+def test_a_saved_model_translates_with_the_options_of_the_command(trained_run, tmp_path, capfd):
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401
+
+    name = tmp_path / "digits"
+    options = ["--beam-size", "2", "--alpha", "0", "--num-results", "1", "--max-source-length", "9"]
+    path = export(capfd, "saved-model", trained_run, name, *options)
+    assert path == str(name / "1")
+    assert export(capfd, "saved-model", trained_run, name, "--beam-size", "1") == str(name / "2")
+    translator = Translator.load(trained_run, beam_size=2, alpha=0.0)
+    outputs = tf.saved_model.load(path).signatures["translate_nbest"](inputs=tf.constant(SENTENCES))
+    ((first, score), *_) = translator.translate_nbest(SENTENCES[:1], 1)[0]
+    assert outputs["outputs"].shape == (2, 1)
+    assert outputs["outputs"].numpy()[0, 0].decode() == first
+    assert outputs["scores"].numpy()[0, 0] == pytest.approx(score, abs=1e-5)
+    card = json.loads((name / "1" / "model_card.json").read_text("utf-8"))
+    assert card["options"] == {
+        "beam_size": 2, "alpha": 0.0, "num_results": 1, "max_source_length": 9,
+        "extra_length": 50, "min_length": 0, "no_repeat_ngram": 0,
+        "ending": "any", "length_penalty": "gnmt", "renormalize": False,
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_litert_model_translates(trained_run, tmp_path, capfd):
+    from keras_transformer.serving import LiteRTTranslator
+
+    options = ["--precision", "int8", "--beam-size", "1"]
+    path = export(capfd, "litert", trained_run, tmp_path / "digits", *options)
+    assert path == str(tmp_path / "digits")
+    expected = Translator.load(trained_run, beam_size=1).translate(SENTENCES)
+    assert LiteRTTranslator(path).translate(SENTENCES) == expected
+
+
+def test_a_ctranslate2_model_translates(trained_run, tmp_path, capfd):
+    import ctranslate2
+
+    path = export(capfd, "ctranslate2", trained_run, tmp_path / "digits")
+    translator = Translator.load(trained_run, beam_size=1)
+    pieces = [translator.tokenizer.pieces(ids) for ids in translator.tokenizer.encode(SENTENCES)]
+    engine = ctranslate2.Translator(path)
+    expected = translator.translate(SENTENCES)
+    for result, text in zip(engine.translate_batch(pieces, beam_size=1), expected, strict=True):
+        assert "".join(result.hypotheses[0]).replace("▁", " ").strip() == text
+
+
+@pytest.mark.parametrize("kind", ["saved-model", "litert", "ctranslate2"])
+def test_a_missing_run_is_one_line(kind, tmp_path, capfd):
+    assert cli.main(["export", kind, str(tmp_path / "run"), str(tmp_path / "out")]) == 2
+    assert capfd.readouterr().err == f"error: There is no run directory {tmp_path / 'run'}.\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("flag", ["--max-source-length=1", "--extra-length=2147483647"])
+def test_a_limit_that_cannot_be_is_one_line(flag, trained_run, tmp_path, capfd):
+    assert cli.main(["export", "saved-model", str(trained_run), str(tmp_path / "to"), flag]) == 2
+    error = capfd.readouterr().err
+    assert error.count("\n") == 1
+    assert flag[2:].partition("=")[0].replace("-", "_") in error
+    assert not (tmp_path / "to").exists()
+
+
+@pytest.mark.parametrize("kind", ["litert", "ctranslate2"])
+def test_a_directory_with_files_is_left_alone(kind, trained_run, tmp_path, capfd):
+    (tmp_path / "mine.txt").write_text("mine")
+    assert cli.main(["export", kind, str(trained_run), str(tmp_path)]) == 2
+    error = capfd.readouterr().err
+    assert error.count("\n") == 1
+    assert str(tmp_path) in error
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["saved-model"],
+        ["saved-model", "run"],
+        ["saved-model", "run", "to", "--precision", "int8"],
+        ["ctranslate2", "run", "to", "--beam-size", "2"],
+        ["litert", "run", "to", "--alpha", "-1"],
+    ],
+)
+def test_a_wrong_command_line_is_one_line(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["export", *arguments])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -1,0 +1,331 @@
+import gzip
+import hashlib
+import json
+import os
+import sys
+
+import pytest
+
+from keras_transformer import cli
+from keras_transformer.cli import model_arguments, search_arguments, text_streams
+from keras_transformer.cli.line_outputs import ResumableOutput
+from keras_transformer.cli.run_exports import CTranslate2Export
+from keras_transformer.errors import UserInputError
+from keras_transformer.files.file_lock import file_lock
+from tests.cli.fake_translator import FakeTranslator
+from tests.cli.test_text_streams import Terminal
+
+
+def test_lines_come_back_in_order_with_empty_lines(command):
+    text = "größe\n\nzwei\r\na\u2028b\x0bc\nlast".encode()
+    expected = "GRÖSSE\n\nZWEI\nA\u2028B\x0bC\nLAST\n".encode()
+    assert command("translate", "run", stdin=text) == (0, expected, b"")
+
+
+def test_no_lines_give_no_lines(command):
+    assert command("translate", "run") == (0, b"", b"")
+
+
+def test_flags_reach_the_translator(command):
+    flags = ["--checkpoint=best", "--beam-size=5", "--alpha=1", "--batch-size=7"]
+    flags += ["--extra-length=9", "--min-length=3", "--no-repeat-ngram=2", "--max-source-length=90"]
+    flags += ["--long-lines=split", "--source-language=de", "--target-language=fra"]
+    flags += ["--length-penalty=power"]
+    assert command("translate", "run", *flags)[0] == 0
+    assert FakeTranslator.loaded == {
+        "runs": ["run"],
+        "checkpoint": "best",
+        "beam_size": 5,
+        "alpha": 1.0,
+        "batch_size": 7,
+        "extra_length": 9,
+        "min_length": 3,
+        "no_repeat_ngram": 2,
+        "max_source_length": 90,
+        "long_sentences": "split",
+        "source_language": "de",
+        "target_language": "fra",
+        "length_penalty": "power",
+    }
+
+
+def test_a_source_language_is_for_lines_that_are_split(command):
+    for choice in ([], ["--long-lines=cut"]):
+        code, _, err = command("translate", "run", "--source-language=en", *choice)
+        assert (code, err) == (2, b"error: `--source-language` needs `--long-lines split`.\n")
+    assert command("translate", "run")[0] == 0
+    assert FakeTranslator.loaded["source_language"] == "en"
+
+
+def test_an_ensemble_is_several_runs_or_several_checkpoints(command):
+    command("translate", "one", "two")
+    assert (FakeTranslator.loaded["runs"], FakeTranslator.loaded["checkpoint"]) == (
+        ["one", "two"],
+        None,
+    )
+    command("translate", "one", "--checkpoint", "a", "--checkpoint", "b")
+    assert (FakeTranslator.loaded["runs"], FakeTranslator.loaded["checkpoint"]) == (
+        ["one"],
+        ["a", "b"],
+    )
+
+
+def test_n_best_lines_carry_the_index_over_chunks(command, monkeypatch):
+    monkeypatch.setattr(text_streams, "READ_BYTES", 2)
+    code, out, _ = command("translate", "run", "--n-best", "2", stdin=b"a\nb\n")
+    assert code == 0
+    assert out.decode().splitlines() == [
+        "0 ||| A ||| -0.500000",
+        "0 ||| a ||| -1.250000",
+        "1 ||| B ||| -0.500000",
+        "1 ||| b ||| -1.250000",
+    ]
+
+
+def test_samples_are_told_the_line_they_are_of(command, monkeypatch):
+    monkeypatch.setattr(text_streams, "READ_BYTES", 2)
+    flags = ["--sample", "--temperature=0.5", "--top-k=9", "--top-p=0.9", "--seed=4"]
+    code, out, _ = command("translate", "run", *flags, stdin=b"a\nb\n")
+    assert (code, out) == (0, b"a 0 0\nb 1 0\n")
+    options = {"temperature": 0.5, "top_k": 9, "top_p": 0.9, "seed": 4}
+    assert FakeTranslator.calls[0] == ("sample", ["a"], 1, options, None)
+
+
+def test_n_best_samples_are_not_held_to_the_beam(command):
+    _, out, _ = command("translate", "run", "--sample", "--n-best=5", stdin=b"a\n")
+    assert out.decode().splitlines()[4] == "0 ||| a 0 4 ||| -4.000000"
+    assert FakeTranslator.calls == [("sample", ["a"], 5, {}, None)]
+
+
+@pytest.mark.parametrize("flags", [[], ["--sample"], ["--n-best=1"]])
+def test_a_prefix_stands_behind_a_tab(command, flags):
+    command("translate", "run", "--tab-prefix", *flags, stdin=b"a\tx y\nb\nc\t\n")
+    assert FakeTranslator.calls[0][1] == ["a", "b", "c"]
+    assert FakeTranslator.calls[0][-1] == ["x y", "", ""]
+
+
+def test_a_tag_marks_lines_that_are_not_empty(command):
+    _, out, _ = command("translate", "run", "--tag", "<BT>", stdin=b"a\n\nb\n")
+    assert out == b"<BT> A\n\n<BT> B\n"
+
+
+def test_invalid_utf8_names_the_line_after_translating_those_before(command):
+    code, out, err = command("translate", "run", stdin=b"a\nb\nx\xffy\nc\n")
+    assert (code, out) == (2, b"A\nB\n")
+    assert err == b"error: Line 3 of standard input is not valid UTF-8 at byte 2\n"
+
+
+def test_missing_run_is_one_line(command):
+    expected = (2, b"", b"error: `missing` is no run directory\n")
+    assert command("translate", "missing", stdin=b"a\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (["--n-best=5"], "`--n-best` must be at most the beam size. Received: --n-best 5, --beam-"),
+        (["--n-best=2", "--beam-size=1"], "`--n-best` must be at most the beam size. Received: "),
+        (["--temperature=2"], "`--temperature` needs `--sample`."),
+        (["--top-k=2"], "`--top-k` needs `--sample`."),
+        (["--top-p=0.5"], "`--top-p` needs `--sample`."),
+        (["--seed=0"], "`--seed` needs `--sample`."),
+        (["--sample", "--beam-size=2"], "`--beam-size` is for searching"),
+        (["--sample", "--alpha=1"], "`--alpha` is for searching"),
+        (["--input=x"], "`--input` and `--output` must be given together."),
+        (["--output=x"], "`--input` and `--output` must be given together."),
+        (["--tag=<BT>", "--n-best=2"], "`--n-best` prints no plain lines for `--tag` to mark."),
+        (["--long-lines=split", "--n-best=2"], "`--n-best` goes with one translation of a whole"),
+        (["--long-lines=split", "--sample"], "`--sample` goes with one translation of a whole"),
+        (["--long-lines=split", "--tab-prefix"], "`--tab-prefix` goes with one translation of a"),
+        (["--tag", "a\nb"], r"`--tag` must be one line of text. Received: 'a\nb'"),
+        (["--tag", " "], "`--tag` must be one line of text. Received: ' '"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_one_line(command, flags, complaint):
+    code, out, err = command("translate", "run", *flags, stdin=b"a\n")
+    assert (code, out) == (2, b"")
+    assert err.decode().startswith(f"error: {complaint}")
+    assert err.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("flag", "complaint"),
+    [
+        ("--n-best=0", "invalid integer from 1 to 2147483647 value: '0'"),
+        ("--beam-size=0", "invalid integer from 1 to 2147483647 value: '0'"),
+        ("--batch-size=x", "invalid integer from 1 to 2147483647 value: 'x'"),
+        ("--alpha=-1", "invalid number from 0 value: '-1'"),
+        ("--alpha=nan", "invalid number from 0 value: 'nan'"),
+        ("--min-length=-1", "invalid integer from 0 to 2147483647 value: '-1'"),
+        ("--temperature=0", "invalid positive number value: '0'"),
+        ("--top-p=1.5", "invalid number above 0 and at most 1 value: '1.5'"),
+    ],
+)
+def test_a_flag_with_an_impossible_value_is_one_line(flag, complaint, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["translate", "run", flag])
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert complaint in error
+    assert error.count("\n") == 1
+
+
+class TestFiles:
+    """`--input` and `--output`."""
+
+    @pytest.fixture(autouse=True)
+    def pieces_of_two_lines(self, monkeypatch):
+        monkeypatch.setattr(model_arguments, "BATCHES_A_PIECE", 2)
+
+    def translate(self, command, path, *flags):
+        files = [f"--input={path / 'in.txt'}", f"--output={path / 'out.txt'}", "--batch-size=1"]
+        return command("translate", "run", *files, *flags)
+
+    def test_a_file_is_translated_in_pieces(self, command, tmp_path):
+        (tmp_path / "in.txt").write_text("a\n\nb\nc\nd\n")
+        assert self.translate(command, tmp_path, "--tag=<BT>") == (0, b"", b"")
+        assert (tmp_path / "out.txt").read_text() == "<BT> A\n\n<BT> B\n<BT> C\n<BT> D\n"
+        pieces = [call[1] for call in FakeTranslator.calls]
+        assert pieces == [["a", ""], ["b", "c"], ["d"]]
+        assert sorted(os.listdir(tmp_path)) == ["in.txt", "out.txt"]
+
+    @pytest.mark.parametrize(
+        ("flags", "begins"),
+        [
+            (["--beam-size=5", "--alpha=1.4"], "\rbeam 5, alpha 1.4:   0%|"),
+            (["--output=/dev/null"], "\rbeam 4, alpha 0.6:   0%|"),
+            (["--engine=ctranslate2"], "\rbeam 4, alpha 0.6 (power):   0%|"),
+            (["--sample"], "\r  0%|"),
+        ],
+    )
+    def test_the_bar_names_the_search(self, command, tmp_path, monkeypatch, flags, begins):
+        (tmp_path / "in.txt").write_text("a\n")
+        monkeypatch.setattr(sys, "stderr", Terminal())
+        load = FakeTranslator.load
+        monkeypatch.setattr(CTranslate2Export, "load", lambda self: load(self.models.runs))
+        assert self.translate(command, tmp_path, *flags)[0] == 0
+        assert sys.stderr.getvalue().startswith(begins)
+
+    def test_compressed_files(self, command, tmp_path):
+        with gzip.open(tmp_path / "in.gz", "wt", encoding="utf-8") as file:
+            file.write("ä\nb\n")
+        files = [f"--input={tmp_path / 'in.gz'}", f"--output={tmp_path / 'out.gz'}"]
+        assert command("translate", "run", *files)[0] == 0
+        with gzip.open(tmp_path / "out.gz", "rt", encoding="utf-8") as file:
+            assert file.read() == "Ä\nB\n"
+        assert sorted(os.listdir(tmp_path)) == ["in.gz", "out.gz"]
+
+    def interrupt(self, command, path, monkeypatch, *flags):
+        """Ctrl-C in the second piece of `a b c d e`."""
+        (path / "in.txt").write_text("a\nb\nc\nd\ne\n")
+
+        def translate(self, sentences, prefixes=None, real=FakeTranslator.translate):
+            if "c" in sentences:
+                raise KeyboardInterrupt
+            return real(self, sentences, prefixes)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(FakeTranslator, "translate", translate)
+            assert self.translate(command, path, *flags)[0] == 130
+        FakeTranslator.calls.clear()
+        assert not (path / "out.txt").exists()
+
+    def test_an_interrupted_translation_goes_on_behind_its_last_piece(
+        self, command, tmp_path, monkeypatch
+    ):
+        self.interrupt(command, tmp_path, monkeypatch)
+        with open(tmp_path / ".partial-out.txt", "a") as file:
+            file.write("half a li")  # as a killed process leaves it
+        code, _, err = self.translate(command, tmp_path)
+        assert code == 0
+        assert b"resuming after line 2 of 5" in err
+        assert [call[1] for call in FakeTranslator.calls] == [["c", "d"], ["e"]]
+        assert (tmp_path / "out.txt").read_text() == "A\nB\nC\nD\nE\n"
+        assert sorted(os.listdir(tmp_path)) == ["in.txt", "out.txt"]
+
+    def test_another_batch_size_goes_on(self, command, tmp_path, monkeypatch):
+        self.interrupt(command, tmp_path, monkeypatch)
+        assert self.translate(command, tmp_path, "--batch-size=3")[0] == 0
+        assert [call[1] for call in FakeTranslator.calls] == [["c", "d", "e"]]
+
+    def test_other_settings_do_not_go_on(self, command, tmp_path, monkeypatch):
+        self.interrupt(command, tmp_path, monkeypatch)
+        code, _, err = self.translate(command, tmp_path, "--tag=<BT>")
+        assert code == 2
+        assert b"was made with another `tag`. Give the same to go on, or remove it" in err
+        with monkeypatch.context() as patch:
+            patch.setattr(FakeTranslator, "weights", "of a longer training")
+            assert b"another `model_digests`" in self.translate(command, tmp_path)[2]
+        with monkeypatch.context() as patch:  # as `tune` leaves the run
+            patch.setattr(search_arguments, "search_of", lambda *_: {"alpha": 1.3})
+            assert b"another `alpha`" in self.translate(command, tmp_path)[2]
+        (tmp_path / "in.txt").write_text("x\nb\nc\nd\ne\n")  # as long as before
+        assert b"another `input_digest`" in self.translate(command, tmp_path)[2]
+        assert (tmp_path / ".partial-out.txt").read_text() == "A\nB\n"
+
+    def test_an_output_that_an_older_version_began_goes_on(self, command, tmp_path):
+        text = b"a\nb\nc\n"
+        (tmp_path / "in.txt").write_bytes(text)
+        (tmp_path / ".partial-out.txt").write_text("A\nB\n")
+        settings = {
+            "runs": ["run"], "checkpoint": None, "target_language": None, "alpha": 1.0,
+            "max_source_length": None, "engine": "own", "beam_size": None, "tag": "<BT>",
+            "length_penalty": None, "ending": None, "extra_length": None, "min_length": None,
+            "no_repeat_ngram": None, "n_best": None, "tab_prefix": False, "long_lines": "cut",
+            "source_language": "en", "sample": False, "temperature": None, "top_k": None,
+            "top_p": None, "seed": None, "column": None, "input": str(tmp_path / "in.txt"),
+            "input_digest": hashlib.sha256(text).hexdigest(),
+            "model_digests": [FakeTranslator.weights],
+        }  # fmt: skip
+        record = {"settings": settings, "lines_read": 2, "bytes": 4}
+        (tmp_path / ".partial-out.txt.json").write_text(json.dumps(record))
+        flags = ["--alpha=1", "--tag=<BT>", "--long-lines=cut"]
+        assert self.translate(command, tmp_path, *flags)[0] == 0
+        assert (tmp_path / "out.txt").read_text() == "A\nB\n<BT> C\n"
+
+    def test_two_processes_do_not_write_one_output(self, command, tmp_path):
+        (tmp_path / "in.txt").write_text("a\nb\n")
+        with file_lock(tmp_path / ".partial-out.txt.lock"):
+            code, _, err = self.translate(command, tmp_path)
+        assert (code, FakeTranslator.calls) == (2, [])
+        assert b"Another process is writing" in err
+        assert self.translate(command, tmp_path)[0] == 0
+        assert (tmp_path / "out.txt").read_text() == "A\nB\n"
+
+    def test_an_output_that_another_process_finished_is_kept(self, tmp_path):
+        output = ResumableOutput(tmp_path / "out.txt", {}, total=1)
+        (tmp_path / "out.txt").write_text("of the other\n")
+        with pytest.raises(UserInputError, match="It is not overwritten"), output:
+            pass
+        assert sorted(os.listdir(tmp_path)) == ["out.txt"]
+        assert (tmp_path / "out.txt").read_text() == "of the other\n"
+
+    def test_a_damaged_partial_output_is_one_line(self, command, tmp_path, monkeypatch):
+        self.interrupt(command, tmp_path, monkeypatch)
+        record = tmp_path / ".partial-out.txt.json"
+        content = json.loads(record.read_text())
+        broken = [{"bytes": 1000}, {"bytes": -1}, {"lines_read": 6}, {"lines_read": "2"}]
+        broken = [json.dumps(content | change) for change in [*broken, {"settings": []}]]
+        for text in ["{", "[]", "[" * 100_000, *broken]:
+            record.write_text(text)
+            code, _, err = self.translate(command, tmp_path)
+            assert code == 2
+            assert b"is damaged: " in err
+            assert b" Remove .partial-out.txt and .partial-out.txt.json to begin again." in err
+            assert err.count(b"\n") == 1
+
+    def test_an_output_is_never_overwritten(self, command, tmp_path):
+        (tmp_path / "in.txt").write_text("a\n")
+        (tmp_path / "out.txt").write_text("precious")
+        code, _, err = self.translate(command, tmp_path)
+        assert (code, FakeTranslator.calls) == (2, [])
+        assert b"out.txt exists. It is not overwritten." in err
+        assert (tmp_path / "out.txt").read_text() == "precious"
+
+    def test_files_that_cannot_be_are_one_line(self, command, tmp_path):
+        code, _, err = self.translate(command, tmp_path)
+        assert code == 2
+        assert b"in.txt" in err
+        (tmp_path / "in.txt").write_text("a\n")
+        flags = [f"--output={tmp_path / 'nowhere' / 'out.txt'}"]
+        assert b"must be in a folder that exists" in self.translate(command, tmp_path, *flags)[2]
