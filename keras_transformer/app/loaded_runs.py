@@ -139,7 +139,7 @@ def loaded_runs(paths: Sequence[PathLike], limits: AppLimits) -> Iterator[list[L
         The runs, with compiled searches.
 
     Raises:
-        UserInputError: a path is no run, or the files of a run are damaged.
+        UserInputError: a path is not a run directory, or its files are damaged.
     """
     directories = [RunDirectory.open(path) for path in paths]
     runs: list[LoadedRun] = []
