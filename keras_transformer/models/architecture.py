@@ -13,8 +13,7 @@ from typing import Any
 import keras
 
 from keras_transformer.models.model_layers import ModelLayers
-from keras_transformer.models.model_options import ModelOptions
-from keras_transformer.models.model_size import machine_memory
+from keras_transformer.models.model_options import ModelOptions, machine_memory
 from keras_transformer.models.transformer import Transformer
 
 # Beside the layers of this package: what its models name, and a few more of Keras's own. None of

@@ -9,7 +9,6 @@ from keras_transformer.models.model_options import (
     ModelOptions,
     TransformerKeywords,
 )
-from keras_transformer.models.model_size import check_fits
 from keras_transformer.models.transformer import Transformer
 
 
@@ -169,7 +168,7 @@ def check_model_fits(
         Received: 2,000
     """
     completed = _with_encoder(preset, **options)
-    check_fits(completed, copies)
+    completed.check_fits(copies)
     return completed
 
 

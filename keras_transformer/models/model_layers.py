@@ -1,5 +1,7 @@
 """The layers of a Transformer by their role: made of its options, or found in a graph."""
 
+import dataclasses
+import inspect
 import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -16,24 +18,15 @@ from keras_transformer.layers.positions import PositionsInAttention, positions_c
 from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.models.residual_connections import RESIDUAL_CONNECTIONS, residual_options
 
-# The options that a layer takes by the same name.
+# The options that layers take by the same name.
 _OF_BOTH = ("dropout", "dtype")
-_OF_LAYERS = (
-    "intermediate_dim",
-    "num_heads",
-    "key_dim",
-    "value_dim",
-    "attention_dropout",
-    "activation_dropout",
-    "activation",
-    "layer_norm_epsilon",
-    "kernel_initializer",
-    "bias_initializer",
-    "normalize_first",
-    "use_bias",
-    "attention_window",
-)
 _OF_EMBEDDINGS = ("hidden_dim", "positions", "max_length", "word_dropout")
+_OF_LAYERS = tuple(
+    field.name
+    for field in dataclasses.fields(ModelOptions)
+    if field.name in inspect.signature(TransformerEncoderLayer.__init__).parameters
+    and field.name not in (*_OF_BOTH, *_OF_EMBEDDINGS)
+)
 
 
 class ModelLayers(NamedTuple):

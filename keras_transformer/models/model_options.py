@@ -1,6 +1,7 @@
 """The options of a model: the one list of them, for functions, files and the command line."""
 
 import dataclasses
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Required, TypedDict
 
@@ -29,6 +30,9 @@ _COUNTS = (
     "num_heads",
     "max_length",
 )
+# A layer takes some tenths of a second to build, however small it is.
+MAX_LAYERS = 1000
+_BYTES = {"float64": 8, "float32": 4}  # of a weight; of other types 2
 _ACTIVATIONS = ("relu", "gelu", "swish")  # those that a setting can name
 _COUNTS_OR_NONE = ("key_dim", "value_dim", "source_vocabulary_size")
 _OF_THE_SOURCE = ("source_vocabulary_size", "source_word_starts")
@@ -189,6 +193,61 @@ class ModelOptions(Sizes):
                 config[name] = serialize(config[name])
         return {name: list(v) if isinstance(v, tuple) else v for name, v in config.items()}
 
+    def count_weights(self) -> int:
+        """Number of weights of the model, by arithmetic alone."""
+        hidden_dim, inner_dim = self.hidden_dim, self.intermediate_dim
+        key_dim, value_dim = self.key_dim or 0, self.value_dim or 0
+        attention = 2 * hidden_dim * self.num_heads * (key_dim + value_dim)
+        if self.use_bias:
+            attention += self.num_heads * (2 * key_dim + value_dim) + hidden_dim
+        norm = 2 * hidden_dim
+        layer = attention + 2 * hidden_dim * inner_dim + inner_dim + hidden_dim + 2 * norm
+        cross_attention = 0 if self.is_causal else attention + norm
+        num_norms = (1 if self.is_causal else 2) if self.final_norm else 0
+        return (
+            self.num_encoder_layers * layer
+            + self.num_decoder_layers * (layer + cross_attention)
+            + num_norms * norm
+            + self._count_embeddings()
+        )
+
+    def _count_embeddings(self) -> int:
+        kind = positions_class(self.positions)
+        tables = [(self.vocabulary_size, 1 if self.is_causal else 2)]
+        if self.source_vocabulary_size is not None:
+            tables = [(self.source_vocabulary_size, 1), (self.vocabulary_size, 1)]
+        total = sum(
+            size * self.hidden_dim + kind.count_weights(self.hidden_dim, self.max_length, number)
+            for size, number in tables
+        )
+        head = 0 if self.tie_weights else self.vocabulary_size * self.hidden_dim
+        return total + head + (self.vocabulary_size if self.use_logits_bias else 0)
+
+    def check_fits(self, copies: int = 1) -> None:
+        """Refuse a model whose weights are more than the memory of this machine.
+
+        Args:
+            copies: how often the weights are in memory: 4 times in a training with Adam.
+
+        Raises:
+            UserInputError: the memory does not suffice, or a stack has more than `MAX_LAYERS`.
+        """
+        layers = max(self.num_encoder_layers, self.num_decoder_layers)
+        if layers > MAX_LAYERS:
+            raise UserInputError(
+                f"A model must have at most {MAX_LAYERS:,} layers in a stack. Received: {layers:,}"
+            )
+        num_weights = self.count_weights()
+        variable_dtype = keras.dtype_policies.get(self.dtype).variable_dtype
+        needed = copies * num_weights * _BYTES.get(variable_dtype, 2)
+        if needed > machine_memory():
+            times = f", {copies} times in a training," if copies > 1 else ""
+            raise UserInputError(
+                f"The model is too large: its {num_weights:,} weights{times} take "
+                f"{needed / 1e9:,.1f} GB, and this machine has {machine_memory() / 1e9:,.1f} GB "
+                "of memory. Take a smaller vocabulary, fewer layers or narrower ones"
+            )
+
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
@@ -241,6 +300,11 @@ class ModelOptions(Sizes):
                     f"`padding_id` must be less than `{name}`. "
                     f"Received: padding_id={self.padding_id}, {name}={size}"
                 )
+
+
+def machine_memory() -> int:
+    """Bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 _SIZES = dataclasses.fields(Sizes)

@@ -14,7 +14,6 @@ from keras_transformer.layers.key_value_cache import unknown_zero
 from keras_transformer.models.decoder_cache import start_decoder_cache
 from keras_transformer.models.model_layers import ModelLayers, layer_states
 from keras_transformer.models.model_options import ModelOptions
-from keras_transformer.models.model_size import check_fits
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchKeywords, SearchOptions, takes_search_options
 from keras_transformer.special_tokens import SpecialTokens
@@ -120,7 +119,7 @@ class Transformer(keras.Model):
         # Layers
         layers = inputs
         if isinstance(inputs, ModelOptions):
-            check_fits(inputs)
+            inputs.check_fits()
             layers = ModelLayers.create(inputs, states)
             own["options"], name = inputs, inputs.name
         own.update(layers._asdict())

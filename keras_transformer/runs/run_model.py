@@ -22,7 +22,6 @@ from keras_transformer.models.architecture import (
     load_architecture,
 )
 from keras_transformer.models.model_layers import layer_states
-from keras_transformer.models.model_size import count_weights as count_model_weights
 from keras_transformer.runs.adapter_weights import base_of, holds_adapters, load_adapters
 from keras_transformer.runs.model_weights import count_weights, load_weights
 from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
@@ -107,7 +106,7 @@ def _make_model(
         if _is_functional(record):
             return load_architecture(record, num_weights, rates)
         options = _to_options(record, rates)
-        total = count_model_weights(options)
+        total = options.count_weights()
         if num_weights is not None and total != num_weights:
             raise ValueError(f"it has {total:,} weights, and {num_weights:,} are there")
         return Transformer(options)

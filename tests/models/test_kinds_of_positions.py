@@ -13,7 +13,6 @@ from keras_transformer.models import (
     build_transformer,
     check_model_fits,
 )
-from keras_transformer.models.model_size import count_weights
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 
@@ -81,7 +80,7 @@ def test_saved_and_reloaded_it_is_the_same(model, tmp_path):
 
 def test_its_weights_are_counted(model, kind):
     options = check_model_fits("tiny", vocabulary_size=12, positions=kind, **SIZES)
-    assert count_weights(options) == model.count_params()
+    assert options.count_weights() == model.count_params()
 
 
 @pytest.mark.parametrize("length", [3, pytest.param(None, marks=pytest.mark.tensorflow)])

@@ -10,7 +10,6 @@ from keras_transformer.formats.marian.tensors import copies, entries
 from keras_transformer.formats.marian.weights import MarianTensors
 from keras_transformer.formats.presets import check_new_run, save_preset
 from keras_transformer.models import Transformer, build_transformer, check_model_fits
-from keras_transformer.models.model_size import count_weights
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.types import PathLike
@@ -137,7 +136,7 @@ def _check_size(folder: MarianFolder, tensors: MarianTensors) -> None:
         source_vocabulary_size=None if is_shared else architecture.source_rows,
         padding_id=0,  # Marian's files have no row of padding
     )
-    wanted = count_weights(options)
+    wanted = options.count_weights()
     found = sum(math.prod(tensors.shape(name)) for name in tensors.names)
     found = min(found, tensors.path.stat().st_size // 2)  # tensors may share their numbers
     if wanted > 2 * found:
