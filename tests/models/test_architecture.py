@@ -8,7 +8,7 @@ import resource
 import keras
 import pytest
 
-from keras_transformer.models import build_transformer
+from keras_transformer.models import Transformer, build_transformer
 from keras_transformer.models.architecture import load_architecture
 
 SIZES = {"hidden_dim": 8, "num_heads": 2, "intermediate_dim": 16, "num_encoder_layers": 1}
@@ -46,6 +46,18 @@ def test_the_same_model_is_made(model, architecture):
     assert [weight.shape for weight in made.weights] == [weight.shape for weight in model.weights]
     assert architecture == before
     assert made(made.input).shape == model.output.shape
+
+
+def test_the_class_of_an_earlier_version_is_a_transformer(model, architecture):
+    names = {
+        "module": "keras_transformer.models.generation.generative_model",
+        "class_name": "GenerativeModel",
+        "registered_name": "keras_transformer>GenerativeModel",
+    }
+    of_run = load_architecture({**architecture, **names})
+    for made in (of_run, keras.saving.deserialize_keras_object({**architecture, **names})):
+        assert type(made) is Transformer
+        assert same_options(made, model)
 
 
 @pytest.mark.parametrize(
