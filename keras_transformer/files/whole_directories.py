@@ -29,7 +29,7 @@ def write_directory(
     Example:
         >>> parent = tempfile.mkdtemp()
         >>> def write(directory):
-        ...     write_text(directory / "README.md", "A model")
+        ...     (directory / "README.md").write_text("A model")
         >>> [path.name for path in write_directory(parent, lambda: "en_de", write).iterdir()]
         ['README.md']
     """

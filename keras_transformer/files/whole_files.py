@@ -35,6 +35,7 @@ def whole_file(
     planted link cannot redirect it. A link at `path` is replaced.
 
     Example:
+        >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "scores.json"
         >>> with whole_file(path) as file:
         ...     _ = file.write(b"{}")
