@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from keras_transformer.metrics import Perplexity as Perplexity
     from keras_transformer.metrics import TokenAccuracy as TokenAccuracy
     from keras_transformer.models import PRESETS as PRESETS
-    from keras_transformer.models import CausalStack as CausalStack
+    from keras_transformer.models import Transformer as Transformer
     from keras_transformer.models import build_language_model as build_language_model
     from keras_transformer.models import build_transformer as build_transformer
     from keras_transformer.models.sequence_generator import SequenceGenerator as SequenceGenerator
@@ -83,7 +83,6 @@ _HOMES = {
     "BatchPlan": "data",
     "BatchReader": "data",
     "CTranslate2Translator": "serving",
-    "CausalStack": "models",
     "LabelSmoothingCrossEntropy": "losses",
     "LiteRTTranslator": "serving",
     "MultiHeadAttention": "layers",
@@ -100,6 +99,7 @@ _HOMES = {
     "SpecialTokens": "special_tokens",
     "TokenAccuracy": "metrics",
     "TokenEmbedding": "layers",
+    "Transformer": "models",
     "TransformerDecoderLayer": "layers",
     "TransformerEncoderLayer": "layers",
     "TransformerSchedule": "schedules",

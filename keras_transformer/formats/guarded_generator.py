@@ -14,10 +14,10 @@ Axes in the shape comments:
 import dataclasses
 from collections.abc import Sequence
 
-import keras
 from keras import ops
 
 from keras_transformer.formats.export_contract import NO_SCORE
+from keras_transformer.models import Transformer
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
@@ -35,7 +35,7 @@ class GuardedGenerator:
 
     def __init__(
         self,
-        models: Sequence[keras.Model],
+        models: Sequence[Transformer],
         source_tokenizer: SentencePieceTokenizer,
         tokenizer: SentencePieceTokenizer,
         options: SearchOptions,
@@ -46,7 +46,7 @@ class GuardedGenerator:
         self._source_vocabulary_size = source_tokenizer.vocabulary_size
         self._vocabulary_size = tokenizer.vocabulary_size
         self._generator = SequenceGenerator(models, self.tokens, self._vocabulary_size)
-        self.layers = self._generator.layers
+        self.model = self._generator.model
 
     def source(self, input_ids: Tensor, input_lengths: Tensor, even_empty: bool = False) -> Tensor:
         """The encoder's input.
@@ -112,8 +112,8 @@ class GuardedGenerator:
         """
         source_ids = self.source(input_ids, input_lengths, even_empty=True)
         most = self.options.max_source_length + self.options.extra_length
-        if self.layers.max_length is not None:
-            most = min(most, self.layers.max_length)
+        if self.model.max_length is not None:
+            most = min(most, self.model.max_length)
         labels = self._ended(  # (batch, target), tokens and EOS
             target_ids, target_lengths, self.tokens, self._vocabulary_size, most, True
         )

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transformer.models import TransformerStacks
+from keras_transformer.models import Transformer
 
 
 def with_precision(model: keras.Model, precision: str) -> keras.Model:
@@ -17,12 +17,9 @@ def with_precision(model: keras.Model, precision: str) -> keras.Model:
         >>> {keras.backend.standardize_dtype(weight.dtype) for weight in model.weights}
         {'bfloat16'}
     """
-    if TransformerStacks.of(model).target_embedding.dtype_policy.name == precision:
+    transformer = Transformer.of(model)
+    if transformer.options.dtype == precision:
         return model
-
-    def copy(layer):
-        return type(layer).from_config({**layer.get_config(), "dtype": precision})
-
-    copied = keras.models.clone_model(model, clone_function=copy)
+    copied = Transformer.from_config({**transformer.get_config(), "dtype": precision})
     copied.set_weights(model.get_weights())
     return copied

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.models import TransformerStacks
+from keras_transformer.models import Transformer
 
 
 class ResidualScales:
@@ -16,21 +16,21 @@ class ResidualScales:
     less than 1e-6 of the outputs. In pre-norm, which has no normalization there, it does not hold.
 
     Args:
-        layers: the layers of the model.
+        model: the model.
         program: name of the program, for the error.
 
     Raises:
         UserInputError: the model has B2T connections, or scales in pre-norm.
     """
 
-    def __init__(self, layers: TransformerStacks, program: str) -> None:
-        first = layers.encoder_layers[0]
+    def __init__(self, model: Transformer, program: str) -> None:
+        first = model.encoder_layers[0]
         if first.b2t_connection:
             raise UserInputError(
                 f"{program} has plain residual connections alone, and those that become plain ones."
                 " Received: residual_connection='b2t'"
             )
-        self._scales = {id(weight): scale for weight, scale in _last_weights(layers)}
+        self._scales = {id(weight): scale for weight, scale in _last_weights(model)}
         if first.normalize_first and set(self._scales.values()) != {1.0}:
             raise UserInputError(
                 f"{program} has no scaled residual connections in pre-norm. "
@@ -43,9 +43,9 @@ class ResidualScales:
         return value if scale == 1 else value / np.asarray(scale, value.dtype)
 
 
-def _last_weights(layers: TransformerStacks) -> Iterator[tuple[object, float]]:
+def _last_weights(model: Transformer) -> Iterator[tuple[object, float]]:
     """The last matrix and bias of each sub-layer, with its scale."""
-    for layer in (*layers.encoder_layers, *layers.decoder_layers):
+    for layer in (*model.encoder_layers, *model.decoder_layers):
         contract = layer.feed_forward.contract
         yield from ((w, layer.feed_forward_block.scale) for w in (contract.kernel, contract.bias))
         for name in ("attention", "self_attention", "cross_attention"):

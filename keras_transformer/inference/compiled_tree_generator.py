@@ -34,13 +34,13 @@ class CompiledTreeGenerator:
                 f"Received: extra_length={options.extra_length}"
             )
         self.generator = SequenceGenerator(models, special_tokens, len(tree_tokens.opening))
-        self.max_length = self.generator.layers.max_length  # most positions, or None
+        self.max_length = self.generator.model.max_length  # most positions, or None
         self._options = options
         self._constraint = functools.partial(
             WellFormedTree,
             tree_tokens=tree_tokens,
             special_tokens=self.generator.special_tokens,
-            vocabulary_size=self.generator.layers.vocabulary_size,
+            vocabulary_size=self.generator.model.vocabulary_size,
         )
         self._call = CompiledCalls(models)
 

@@ -14,6 +14,7 @@ from keras_transformer.decoding.tree_constraint import TreeTokens
 from keras_transformer.errors import SCORES_NOT_FINITE, SentenceTooLong, UserInputError
 from keras_transformer.inference.compiled_tree_generator import CompiledTreeGenerator
 from keras_transformer.inference.graph_compilation import pad_ids
+from keras_transformer.models import Transformer
 from keras_transformer.parsing import Tree, linearize, repair, source_text
 from keras_transformer.parsing.leaf import WHITE_SPACE
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer, tree_tokens
@@ -108,9 +109,9 @@ class Parser(HasSearchOptions):
         self.tokenizer = tokenizer
         self.source_tokenizer = source_tokenizer
         self.batch_size = batch_size
-        self.model = model
+        self.model = Transformer.of(model)
         self._generator = CompiledTreeGenerator(
-            [model],
+            [self.model],
             tokenizer.special_tokens,
             TreeTokens.of(tokenizer.tokens),
             self.search_options,

@@ -10,7 +10,7 @@ from keras_transformer.argument_checks import check_non_negative_int
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
 from keras_transformer.inference.graph_compilation import CompiledCalls, pad_ids
 from keras_transformer.inference.simultaneous_calls import call_in_order, calls_at_once
-from keras_transformer.models import TransformerStacks
+from keras_transformer.models import Transformer
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
@@ -41,7 +41,7 @@ class RowGenerator:
 
     def __init__(
         self,
-        models: Sequence[keras.Model],
+        models: Sequence[Transformer],
         source_tokenizer: SentencePieceTokenizer,
         tokenizer: SentencePieceTokenizer,
         options: SearchOptions,
@@ -49,16 +49,20 @@ class RowGenerator:
     ) -> None:
         if not models:
             raise ValueError("`model` must be one model or several. Received: model=[]")
-        layers = TransformerStacks.of(models[0])
-        _check_fit("source", source_tokenizer, layers.source_vocabulary_size, layers)
-        _check_fit("target", tokenizer, layers.vocabulary_size, layers)
+        first = models[0]
+        if first.is_causal:
+            raise ValueError(
+                "`model` must come from `build_transformer`. Received: a language model"
+            )
+        _check_fit("source", source_tokenizer, first.source_vocabulary_size, first.padding_id)
+        _check_fit("target", tokenizer, first.vocabulary_size, first.padding_id)
         self._source_eos = source_tokenizer.special_tokens.eos
         self._tokens = tokenizer.special_tokens
         self._options = options
         self._batch_size = batch_size
         self._generator = SequenceGenerator(models, self._tokens, tokenizer.vocabulary_size)
         self._call = CompiledCalls(models)
-        self.max_length = self._generator.layers.max_length  # most positions, or None
+        self.max_length = self._generator.model.max_length  # most positions, or None
 
     def batches(self, rows: Rows) -> list[list[int]]:
         """The indices of the rows with tokens, batch by batch as a search takes them."""
@@ -218,7 +222,7 @@ def _check_fit(
     side: str,
     tokenizer: SentencePieceTokenizer,
     vocabulary_size: int,
-    layers: TransformerStacks,
+    padding_id: int | None,
 ) -> None:
     """Require a tokenizer with the model's ids; the model's vocabulary may be padded."""
     if not 0 <= vocabulary_size - tokenizer.vocabulary_size <= MOST_PADDING:
@@ -226,8 +230,8 @@ def _check_fit(
             f"The {side} tokenizer must have the model's vocabulary. Received: "
             f"{tokenizer.vocabulary_size} pieces, {vocabulary_size} {side} tokens of the model"
         )
-    if tokenizer.special_tokens.pad != layers.padding_id:
+    if tokenizer.special_tokens.pad != padding_id:
         raise UserInputError(
             f"The {side} tokenizer must have the model's padding id. Received: "
-            f"{tokenizer.special_tokens.pad}, {layers.padding_id} of the model"
+            f"{tokenizer.special_tokens.pad}, {padding_id} of the model"
         )

@@ -18,6 +18,7 @@ from keras_transformer.formats.presets import preset_folder, save_preset
 from keras_transformer.inference.ensemble_loading import Origin, load_ensemble
 from keras_transformer.inference.row_generator import RowGenerator, default_batch_size
 from keras_transformer.inference.sentence_translator import SentenceTranslator, joined
+from keras_transformer.models import Transformer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import (
     SearchKeywords,
@@ -113,9 +114,8 @@ class Translator(SentenceTranslator):
         )
         self.origins: list[Origin] = []
         self._settings: Mapping[str, object] = {}  # of the model's training, for presets
-        self.models: list[keras.Model] = (
-            list(model) if isinstance(model, (list, tuple)) else [model]
-        )
+        models = model if isinstance(model, (list, tuple)) else [model]
+        self.models = [Transformer.of(each) for each in models]
         self._generator = RowGenerator(
             self.models, self.source_tokenizer, tokenizer, self.search_options, batch_size
         )

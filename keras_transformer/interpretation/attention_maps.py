@@ -210,10 +210,10 @@ def text_attention_maps(
         >>> maps.kinds, maps.decoder.shape[:2], maps.target_tokens[0]
         (['decoder'], (1, 4), '<s>')
     """
-    from keras_transformer.models import CausalStack
+    from keras_transformer.models import Transformer
 
     (row,) = tokenizer.encode([text])
-    positions = CausalStack.of(model).max_length
+    positions = Transformer.of(model).max_length
     if positions is not None and len(row) >= positions:
         raise UserInputError(
             f"`text` must fit into the model's {positions} positions, BOS counted. "

@@ -7,8 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.inference.graph_compilation import pad_ids
-from keras_transformer.models import CausalStack, TransformerStacks, layer_names
-from keras_transformer.models.attention_scores import attention_scores
+from keras_transformer.models import Transformer
 from keras_transformer.types import Tensor
 
 
@@ -32,14 +31,13 @@ def recorded_attention(
         and of the attention to the encoder's output (layers, heads, T, S). Those that the model
         lacks are (0, 0, 0, 0).
     """
-    has_encoder = layer_names.SOURCE_MASK in {layer.name for layer in model.layers}
-    most = (TransformerStacks if has_encoder else CausalStack).of(model).max_length
+    transformer = Transformer.of(model)
 
     def padded(ids: Sequence[int]) -> Tensor:
-        return ops.convert_to_tensor(pad_ids([ids], padding_id, most))
+        return ops.convert_to_tensor(pad_ids([ids], padding_id, transformer.max_length))
 
     source = None if source_ids is None else padded(source_ids)
-    scores = attention_scores(model, source, padded(target_ids))
+    scores = transformer.attention_scores(source, padded(target_ids))
     sources = len(source_ids or ())
     return (
         _weights(scores.encoder, sources, sources),

@@ -3,14 +3,17 @@
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.errors import no_attribute
-from keras_transformer.models.causal_stack import CausalStack
+from keras_transformer.models import architecture as architecture  # the class of earlier files
 from keras_transformer.models.ensemble import TransformerEnsemble
-from keras_transformer.models.generation.generative_model import GenerativeModel
-from keras_transformer.models.language_model import build_language_model
 from keras_transformer.models.layout_map import layout_map
+from keras_transformer.models.model_building import (
+    build_language_model,
+    build_transformer,
+    check_model_fits,
+)
+from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.models.presets import PRESETS, Preset
-from keras_transformer.models.transformer import build_transformer, check_model_fits
-from keras_transformer.models.transformer_stacks import TransformerStacks
+from keras_transformer.models.transformer import Transformer
 from keras_transformer.models.vocabulary_padding import (
     padded_vocabulary_size,
     vocabulary_options,
@@ -18,11 +21,10 @@ from keras_transformer.models.vocabulary_padding import (
 
 __all__ = [
     "PRESETS",
-    "CausalStack",
-    "GenerativeModel",
+    "ModelOptions",
     "Preset",
+    "Transformer",
     "TransformerEnsemble",
-    "TransformerStacks",
     "build_language_model",
     "build_transformer",
     "check_model_fits",

@@ -1,14 +1,20 @@
-"""A model's architecture as data from anybody: what it may name, and how much memory it takes."""
+"""Functional models as data from anybody: what they may name, and how much memory they take.
+
+A `Transformer` is written as its options; models of one's own, and runs and `.keras` files of
+earlier versions, name every layer.
+"""
 
 import copy
 import math
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 
-from keras_transformer.models.generation.generative_model import GenerativeModel
-from keras_transformer.models.model_size import machine_memory
+from keras_transformer.models.model_layers import ModelLayers
+from keras_transformer.models.model_options import ModelOptions, machine_memory
+from keras_transformer.models.transformer import Transformer
 
 # Beside the layers of this package: what its models name, and a few more of Keras's own. None of
 # them runs code or reads files that an architecture names.
@@ -37,17 +43,34 @@ _CLASSES = {
     *(("keras.initializers", name) for name in _INITIALIZERS),
 }
 _PACKAGE = "keras_transformer>"
+_MODELS = ("Functional", "GenerativeModel")  # the second by earlier versions
 
 
-def load_architecture(architecture: Any, num_weights: int | None = None) -> GenerativeModel:
-    """Make a model of what `Model.to_json` wrote, with new weights.
+@keras.saving.register_keras_serializable("keras_transformer", name="GenerativeModel")
+class EarlierTransformer(Transformer):
+    """The class that `.keras` files of earlier versions name: they load as a `Transformer`."""
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        functional = keras.Model.from_config(config, custom_objects)
+        try:
+            return Transformer.of(functional)
+        except ValueError:  # made of other layers
+            return functional
+
+
+def load_architecture(
+    architecture: Any, num_weights: int | None = None, rates: Mapping[str, float] | None = None
+) -> keras.Model:
+    """Make a model of what `Model.to_json` wrote of a functional one, with new weights.
 
     Args:
         architecture: the value of that JSON.
         num_weights: number of its weights, if known.
+        rates: dropout rates that replace those of the layers.
 
     Returns:
-        A `GenerativeModel`, though the architecture may name Keras's `Functional`.
+        A `Transformer`, if its layers are those of one.
 
     Raises:
         ValueError: the architecture names a class that no model of this package has, it cannot be
@@ -55,7 +78,8 @@ def load_architecture(architecture: Any, num_weights: int | None = None) -> Gene
             All of that is checked before memory is allocated.
     """
     check_classes(architecture)
-    sizes = _without_values(architecture)
+    config = _as_new(architecture["config"], rates or {})
+    sizes, options = _without_values(config)
     needed = sum(num * itemsize for num, itemsize in sizes)
     if needed > machine_memory():
         raise ValueError(
@@ -65,16 +89,22 @@ def load_architecture(architecture: Any, num_weights: int | None = None) -> Gene
     total = sum(num for num, _ in sizes)
     if num_weights is not None and total != num_weights:
         raise ValueError(f"it has {total:,} weights, and {num_weights:,} are there")
-    return _make(architecture)
+    if options is None:
+        return _make(config)
+    return Transformer(ModelOptions(**{**vars(options), **(rates or {})}))
 
 
 def check_classes(architecture: Any) -> None:
-    """Require that each class which an architecture names is one that our models are made of.
+    """Require a functional model, of which each class is one that our models are made of.
 
     Raises:
         ValueError: it names another class, such as a function of the user's own.
     """
-    values = [architecture]
+    if not isinstance(architecture, dict) or not isinstance(architecture.get("config"), dict):
+        raise ValueError("it is no model")
+    if architecture.get("class_name") not in _MODELS:
+        raise ValueError(f"it names the class {architecture.get('class_name')!r}"[:200])
+    values: list[Any] = [architecture["config"]]
     while values:
         value = values.pop()
         if isinstance(value, list):
@@ -83,6 +113,18 @@ def check_classes(architecture: Any) -> None:
             values += value.values()
             if "class_name" in value and not _is_known(value):
                 raise ValueError(f"it names the class {value['class_name']!r}"[:200])
+
+
+def check_initializer(name: str, value: Any) -> None:
+    """Require Keras's name of an initializer of its own, or what Keras writes of one.
+
+    Raises:
+        ValueError: it is another class.
+    """
+    if isinstance(value, dict):
+        given = value.get("class_name")
+        if given not in _INITIALIZERS or not _is_known(value):
+            raise ValueError(f"`{name}` names the class {given!r}"[:200])
 
 
 def _is_known(entry: dict[str, Any]) -> bool:
@@ -101,15 +143,36 @@ def _is_known(entry: dict[str, Any]) -> bool:
     return all(name is None or isinstance(name, str) for name in names) and names in _CLASSES
 
 
-def _without_values(architecture: Any) -> list[tuple[int, int]]:
-    """Number of elements, and bytes of one, of each floating-point weight; none takes memory."""
+def _as_new(config: dict[str, Any], rates: Mapping[str, float]) -> dict[str, Any]:
+    """The configuration with other rates, and with layers that learn."""
+    try:
+        config = copy.deepcopy(config)
+        for layer in config["layers"]:
+            of_layer = layer["config"]
+            of_layer.update({name: rates[name] for name in rates if name in of_layer})
+            of_layer["trainable"] = True  # only the training itself had frozen layers
+    except (TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ValueError("it is no functional model") from error
+    return config
+
+
+def _without_values(
+    config: dict[str, Any],
+) -> tuple[list[tuple[int, int]], ModelOptions | None]:
+    """What a model is made of, before any of it takes memory.
+
+    Returns:
+        Number of elements, and bytes of one, of each floating-point weight; and its options, if it
+        is one that `Transformer` makes.
+    """
     found: list[Any] = []
 
     def make() -> None:
         try:
             with keras.StatelessScope(initialize_variables=False):
-                model = _make(architecture)
-            found.append([_size(variable) for variable in model.weights if _is_float(variable)])
+                model = _make(config)
+            sizes = [_size(variable) for variable in model.weights if _is_float(variable)]
+            found.append((sizes, _options(model)))
         except ValueError as error:
             found.append(error)
 
@@ -117,24 +180,27 @@ def _without_values(architecture: Any) -> list[tuple[int, int]]:
     thread = threading.Thread(target=make)
     thread.start()
     thread.join()
-    (sizes,) = found
-    if isinstance(sizes, ValueError):
-        raise sizes
-    return sizes
+    (sizes_and_options,) = found
+    if isinstance(sizes_and_options, ValueError):
+        raise sizes_and_options
+    return sizes_and_options
 
 
-def _make(architecture: Any) -> GenerativeModel:
+def _options(model: keras.Model) -> ModelOptions | None:
     try:
-        # Keras takes apart what it is given.
-        model = keras.saving.deserialize_keras_object(copy.deepcopy(architecture))
+        return ModelLayers.of(model).options(model.name)
+    except ValueError:  # a model of somebody's own
+        return None
+
+
+def _make(config: dict[str, Any]) -> keras.Model:
+    if not {"name", "input_layers", "output_layers"} <= config.keys():
+        raise ValueError("it is no functional model")
+    try:
+        return keras.Model.from_config(copy.deepcopy(config))  # Keras takes apart what it is given
     except Exception as error:  # Keras raises whatever its layers raise
         reason = " ".join(str(error).split())
         raise ValueError(f"Keras cannot make it: {reason[:200]}") from error
-    if not isinstance(model, keras.Model):
-        raise ValueError("it is no model")
-    if isinstance(model, GenerativeModel):
-        return model
-    return GenerativeModel(model.input, model.output, name=model.name)
 
 
 def _is_float(variable: Any) -> bool:

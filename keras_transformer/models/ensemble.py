@@ -2,18 +2,13 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import keras
 from keras import ops
 
-from keras_transformer.models import layer_names
-from keras_transformer.models.causal_stack import CausalStack
-from keras_transformer.models.decoder_stack import StepWeights
-from keras_transformer.models.transformer_stacks import TransformerStacks
 from keras_transformer.types import Tensor
 
-Member: TypeAlias = keras.Model | TransformerStacks | CausalStack
 MUST_AGREE = ("is_causal", "vocabulary_size", "source_vocabulary_size", "padding_id")
 
 
@@ -43,7 +38,7 @@ class TransformerEnsemble:
     """Decodes with the mean of its members' probabilities, in the place of one member.
 
     Args:
-        members: list of `TransformerStacks`, or list of `CausalStack`.
+        members: list of `Transformer`, all with an encoder or all without.
 
     Raises:
         ValueError: `members` is empty, or they differ in their vocabularies or padding ids.
@@ -51,13 +46,13 @@ class TransformerEnsemble:
     Example:
         >>> from keras_transformer.models import build_transformer
         >>> models = [build_transformer("tiny", vocabulary_size=20) for _ in range(2)]
-        >>> ensemble = TransformerEnsemble([TransformerStacks.of(model) for model in models])
+        >>> ensemble = TransformerEnsemble(models)
         >>> source_ids = ops.convert_to_tensor([[5, 6, 2]])
         >>> tuple(ensemble.logits(source_ids, ops.convert_to_tensor([[1, 7]])).shape)
         (1, 2, 20)
     """
 
-    members: Sequence[TransformerStacks | CausalStack]
+    members: Sequence[Any]
 
     def __post_init__(self) -> None:
         if not self.members:
@@ -66,6 +61,12 @@ class TransformerEnsemble:
             values = [getattr(member, name) for member in self.members]
             if len({value for value in values if value is not None}) > 1:
                 raise ValueError(f"`members` must have the same `{name}`. Received: {values}")
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """The variables of all members, each once."""
+        found = [variable for member in self.members for variable in member.variables]
+        return list({id(variable): variable for variable in found}.values())
 
     @property
     def is_causal(self) -> bool:
@@ -114,7 +115,7 @@ class TransformerEnsemble:
         memory_states, caches = zip(*started, strict=True)
         return memory_states, caches
 
-    def step_weights(self) -> list[StepWeights]:
+    def step_weights(self) -> list[Any]:
         """The members' `step_weights`."""
         return [member.step_weights() for member in self.members]
 
@@ -136,37 +137,3 @@ class TransformerEnsemble:
             logits.append(own_logits)
             caches.append(own_cache)
         return average_probabilities(logits), tuple(caches)
-
-
-def layers_of(
-    model: Member | Sequence[Member],
-) -> TransformerStacks | CausalStack | TransformerEnsemble:
-    """The layers of a model, or the ensemble of a list of models."""
-    if not isinstance(model, (list, tuple)):
-        return stacks_of(model)
-    members: Any = [stacks_of(member) for member in model]
-    return members[0] if len(members) == 1 else TransformerEnsemble(members)
-
-
-def variables_of(
-    layers: TransformerStacks | CausalStack | TransformerEnsemble,
-) -> list[keras.Variable]:
-    """The variables of all layers, each once."""
-    if isinstance(layers, TransformerEnsemble):
-        found = [variables_of(member) for member in layers.members]
-    else:
-        parts = [getattr(layers, field.name) for field in dataclasses.fields(layers)]
-        found = [part.variables for part in keras.tree.flatten(parts) if part is not None]
-    return list({id(variable): variable for part in found for variable in part}.values())
-
-
-def stacks_of(model: Member) -> TransformerStacks | CausalStack:
-    """The layers of one model.
-
-    Raises:
-        ValueError: the model is of another kind.
-    """
-    if isinstance(model, (TransformerStacks, CausalStack)):
-        return model
-    names = {layer.name for layer in model.layers}
-    return (TransformerStacks if layer_names.SOURCE_MASK in names else CausalStack).of(model)

@@ -1,8 +1,11 @@
-"""The options of a model: those that were given, its preset's and the defaults."""
+"""The options of a model: the one list of them, for functions, files and the command line."""
 
 import dataclasses
+import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Required, TypedDict
+
+import keras
 
 from keras_transformer.argument_checks import (
     check_bool,
@@ -16,51 +19,154 @@ from keras_transformer.argument_checks import (
 from keras_transformer.errors import UserInputError
 from keras_transformer.layers.positions import positions_class
 from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
-from keras_transformer.models.presets import PRESETS, Sizes, check_heads
+from keras_transformer.models.presets import PRESETS, Sizes, option
 from keras_transformer.models.residual_connections import RESIDUAL_CONNECTIONS
 
 _COUNTS = (
     "vocabulary_size",
-    "num_encoder_layers",
     "num_decoder_layers",
     "hidden_dim",
     "intermediate_dim",
     "num_heads",
     "max_length",
 )
+# A layer takes some tenths of a second to build, however small it is.
+MAX_LAYERS = 1000
+_BYTES = {"float64": 8, "float32": 4}  # of a weight; of other types 2
+_ACTIVATIONS = ("relu", "gelu", "swish")  # those that a setting can name
 _COUNTS_OR_NONE = ("key_dim", "value_dim", "source_vocabulary_size")
+_OF_THE_SOURCE = ("source_vocabulary_size", "source_word_starts")
+
+
+class ModelKeywords(TypedDict, total=False):
+    """Types of the options of every model, for functions that take them as `**options`."""
+
+    vocabulary_size: Required[int]
+    num_decoder_layers: int | None
+    hidden_dim: int | None
+    intermediate_dim: int | None
+    num_heads: int | None
+    key_dim: int | None
+    value_dim: int | None
+    dropout: float | None
+    positions: str | None
+    attention_dropout: float
+    activation_dropout: float
+    word_dropout: float
+    activation: str | Callable[..., Any] | None
+    layer_norm_epsilon: float
+    kernel_initializer: Any
+    bias_initializer: Any
+    normalize_first: bool
+    residual_connection: str
+    final_norm: bool | None
+    use_bias: bool
+    attention_window: int | None
+    tie_weights: bool
+    use_logits_bias: bool
+    max_length: int
+    dtype: Any
+
+
+class TransformerKeywords(ModelKeywords, total=False):
+    """Types of the options of a model with an encoder."""
+
+    num_encoder_layers: int | None
+    source_vocabulary_size: int | None
+    source_word_starts: Sequence[int] | None
+    target_word_starts: Sequence[int] | None
+    padding_id: int
+    name: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelOptions(Sizes):
-    """The arguments of `build_transformer`, which says what they mean; none is left open."""
+    """All that decides a `Transformer`: the arguments of `build_transformer`, none left open.
+
+    `build_transformer` says what they mean. In addition:
+
+    Args:
+        num_encoder_layers: 0 for a language model, which has no encoder and no source.
+        target_word_starts: of a language model, the ids that a word begins with.
+        padding_id: of a language model, the id that it masks; None: none.
+        key_dim, value_dim, final_norm, dtype: None is replaced by what it stands for.
+
+    Raises:
+        ValueError: a value breaks its rule.
+
+    Example:
+        >>> options = ModelOptions(vocabulary_size=100, hidden_dim=64, num_heads=4)
+        >>> options.key_dim, options.final_norm
+        (16, False)
+    """
 
     vocabulary_size: int
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
-    word_dropout: float = 0.0
-    activation: str | Callable[..., Any] | None = "relu"
-    layer_norm_epsilon: float = LAYER_NORM_EPSILON
+    use_bias: bool = option(False, "biases in the attention's projections: the paper has none")
+    attention_window: int | None = option(
+        None,
+        "positions that one sees in self-attention, an odd number, for long texts; none: all",
+        minimum=1,
+        below=2**31,
+    )
+    activation: str | Callable[..., Any] | None = option(  # noqa: RUF009  its default is a name
+        "relu", "of the feed-forward networks; none: relu, the paper's", choices=_ACTIVATIONS
+    )
+    attention_dropout: float = option(0.0, "the paper has none", minimum=0, below=1)
+    activation_dropout: float = option(
+        0.0, "behind the activation: the paper has none", minimum=0, below=1
+    )
+    word_dropout: float = option(
+        0.0, "tokens that lose their whole embedding: against overfitting", minimum=0, below=1
+    )
+    normalize_first: bool = option(
+        False, "pre-norm: steadier in deep stacks than the paper's order"
+    )
+    residual_connection: str = option(
+        "plain",
+        "post-norm that learns at once: deepnorm, encoder_deepnorm (for 512 and wider), b2t; none: "
+        "plain, the paper's",
+        choices=RESIDUAL_CONNECTIONS,
+    )
+    final_norm: bool | None = option(
+        None, "layer normalization at the end of each stack; none: with normalize-first only"
+    )
+    layer_norm_epsilon: float = option(
+        LAYER_NORM_EPSILON, "of every layer normalization; none: 1e-6", minimum=1e-12, below=1
+    )
+    tie_weights: bool = option(
+        True, "the logits use the matrix of the target's embeddings; none: they do, as the paper's"
+    )
+    use_logits_bias: bool = option(False, "a bias on the logits: the paper has none")
+    max_length: int = option(
+        1024, "number of learned positions: most tokens of a side; none: 1,024", minimum=1
+    )
     kernel_initializer: Any = "glorot_uniform"
     bias_initializer: Any = "zeros"
-    normalize_first: bool = False
-    residual_connection: str = "plain"
-    final_norm: bool | None = None
-    use_bias: bool = False
-    attention_window: int | None = None
-    tie_weights: bool = True
-    use_logits_bias: bool = False
-    max_length: int = 1024
     source_vocabulary_size: int | None = None
     source_word_starts: Sequence[int] | None = None
     target_word_starts: Sequence[int] | None = None
-    padding_id: int = 0
+    padding_id: int | None = 0
     dtype: Any = None
     name: str = "transformer"
 
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            self._set(field.name, python_number(getattr(self, field.name)))
+        self._check()
+        key_dim = self.hidden_dim // self.num_heads if self.key_dim is None else self.key_dim
+        positions_class(self.positions).check_heads(self.num_heads, key_dim)
+        self._complete("key_dim", key_dim)
+        self._complete("value_dim", key_dim)
+        self._complete("final_norm", self.normalize_first)
+        for name in ("source_word_starts", "target_word_starts"):
+            starts = getattr(self, name)
+            self._set(name, None if starts is None else tuple(int(token) for token in starts))
+        policy = keras.dtype_policies.get(self.dtype)
+        self._set("dtype", policy.name if type(policy) is keras.DTypePolicy else policy)
+
     @classmethod
-    def of(cls, preset: str, **given: Any) -> "ModelOptions":
-        """Complete and check options.
+    def of(cls, preset: str = "base", **given: Any) -> "ModelOptions":
+        """Options with a preset's sizes.
 
         Args:
             preset: name of a preset.
@@ -72,20 +178,87 @@ class ModelOptions(Sizes):
         check_one_of("preset", preset, PRESETS)
         sizes = {field.name: getattr(PRESETS[preset], field.name) for field in _SIZES}
         given = {name: v for name, v in given.items() if v is not None or name not in sizes}
-        options = cls(**{name: python_number(v) for name, v in {**sizes, **given}.items()})
-        options._check()
-        key_dim = _or(options.key_dim, options.hidden_dim // options.num_heads)
-        positions_class(options.positions).check_heads(options.num_heads, key_dim)
-        return dataclasses.replace(
-            options,
-            key_dim=key_dim,
-            value_dim=_or(options.value_dim, key_dim),
-            final_norm=_or(options.final_norm, options.normalize_first),
+        return cls(**{**sizes, **given})
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether it is a language model: a decoder alone."""
+        return not self.num_encoder_layers
+
+    def to_config(self) -> dict[str, Any]:
+        """The options as JSON takes them; they are the arguments of this class again."""
+        config = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        for name, serialize in _SERIALIZE.items():
+            if not isinstance(config[name], (str, dict, type(None))):
+                config[name] = serialize(config[name])
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in config.items()}
+
+    def count_weights(self) -> int:
+        """Number of weights of the model, by arithmetic alone."""
+        hidden_dim, inner_dim = self.hidden_dim, self.intermediate_dim
+        key_dim, value_dim = self.key_dim or 0, self.value_dim or 0
+        attention = 2 * hidden_dim * self.num_heads * (key_dim + value_dim)
+        if self.use_bias:
+            attention += self.num_heads * (2 * key_dim + value_dim) + hidden_dim
+        norm = 2 * hidden_dim
+        layer = attention + 2 * hidden_dim * inner_dim + inner_dim + hidden_dim + 2 * norm
+        cross_attention = 0 if self.is_causal else attention + norm
+        num_norms = (1 if self.is_causal else 2) if self.final_norm else 0
+        return (
+            self.num_encoder_layers * layer
+            + self.num_decoder_layers * (layer + cross_attention)
+            + num_norms * norm
+            + self._count_embeddings()
         )
+
+    def _count_embeddings(self) -> int:
+        kind = positions_class(self.positions)
+        tables = [(self.vocabulary_size, 1 if self.is_causal else 2)]
+        if self.source_vocabulary_size is not None:
+            tables = [(self.source_vocabulary_size, 1), (self.vocabulary_size, 1)]
+        total = sum(
+            size * self.hidden_dim + kind.count_weights(self.hidden_dim, self.max_length, number)
+            for size, number in tables
+        )
+        head = 0 if self.tie_weights else self.vocabulary_size * self.hidden_dim
+        return total + head + (self.vocabulary_size if self.use_logits_bias else 0)
+
+    def check_fits(self, copies: int = 1) -> None:
+        """Refuse a model whose weights are more than the memory of this machine.
+
+        Args:
+            copies: how often the weights are in memory: 4 times in a training with Adam.
+
+        Raises:
+            UserInputError: the memory does not suffice, or a stack has more than `MAX_LAYERS`.
+        """
+        layers = max(self.num_encoder_layers, self.num_decoder_layers)
+        if layers > MAX_LAYERS:
+            raise UserInputError(
+                f"A model must have at most {MAX_LAYERS:,} layers in a stack. Received: {layers:,}"
+            )
+        num_weights = self.count_weights()
+        variable_dtype = keras.dtype_policies.get(self.dtype).variable_dtype
+        needed = copies * num_weights * _BYTES.get(variable_dtype, 2)
+        if needed > machine_memory():
+            times = f", {copies} times in a training," if copies > 1 else ""
+            raise UserInputError(
+                f"The model is too large: its {num_weights:,} weights{times} take "
+                f"{needed / 1e9:,.1f} GB, and this machine has {machine_memory() / 1e9:,.1f} GB "
+                "of memory. Take a smaller vocabulary, fewer layers or narrower ones"
+            )
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _complete(self, name: str, default: Any) -> None:
+        if getattr(self, name) is None:
+            self._set(name, default)
 
     def _check(self) -> None:
         for name in _COUNTS:
             check_positive_int(name, getattr(self, name))
+        check_non_negative_int("num_encoder_layers", self.num_encoder_layers)
         for name in _COUNTS_OR_NONE:
             if getattr(self, name) is not None:
                 check_positive_int(name, getattr(self, name))
@@ -100,8 +273,23 @@ class ModelOptions(Sizes):
         check_positive_number("layer_norm_epsilon", self.layer_norm_epsilon)
         if self.final_norm is not None:
             check_bool("final_norm", self.final_norm)
-        check_heads(self.hidden_dim, self.num_heads, self.key_dim)
-        self._check_padding_id()
+        if self.hidden_dim % self.num_heads and self.key_dim is None:
+            raise UserInputError(
+                "`hidden_dim` must be a multiple of `num_heads`, unless `key_dim` is given. "
+                f"Received: hidden_dim={self.hidden_dim}, num_heads={self.num_heads}"
+            )
+        if self.is_causal:
+            self._check_no_source()
+        else:
+            self._check_padding_id()
+
+    def _check_no_source(self) -> None:
+        for name in _OF_THE_SOURCE:
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"`{name}` must be None without an encoder. "
+                    f"Received: {name}={getattr(self, name)}, num_encoder_layers=0"
+                )
 
     def _check_padding_id(self) -> None:
         check_non_negative_int("padding_id", self.padding_id)
@@ -114,8 +302,15 @@ class ModelOptions(Sizes):
                 )
 
 
+def machine_memory() -> int:
+    """Bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 _SIZES = dataclasses.fields(Sizes)
-
-
-def _or(value: Any, default: Any) -> Any:
-    return default if value is None else value
+_SERIALIZE = {
+    "activation": keras.activations.serialize,
+    "kernel_initializer": keras.initializers.serialize,
+    "bias_initializer": keras.initializers.serialize,
+    "dtype": keras.dtype_policies.serialize,
+}

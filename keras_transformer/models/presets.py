@@ -9,18 +9,29 @@ Reference: Vaswani et al. (2017), sections 5 and 6.2, Table 3.
 """
 
 import dataclasses
-from typing import Any
+from collections.abc import Collection
+from typing import Any, TypeVar
 
-from keras_transformer.errors import UserInputError
+from keras_transformer.layers.positions import POSITIONS
+
+_T = TypeVar("_T")
 
 
-def check_heads(hidden_dim: int, num_heads: int, key_dim: int | None = None) -> None:
-    """Require a `hidden_dim` that the heads share, unless the size of a head is given."""
-    if hidden_dim % num_heads and key_dim is None:
-        raise UserInputError(
-            "`hidden_dim` must be a multiple of `num_heads`, unless `key_dim` is given. "
-            f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"
-        )
+def option(
+    default: _T,
+    reason: str,
+    *,
+    choices: Collection[str] | None = None,
+    minimum: float | None = None,
+    below: float | None = None,
+) -> _T:
+    """A field that trainings have a setting and a flag for, by `settings.setting` with these rules.
+
+    A default that is neither None, False nor 0 is None there, which stands for it.
+    """
+    rules = {"reason": reason, "choices": choices, "minimum": minimum, "below": below}
+    given = {name: rule for name, rule in rules.items() if rule is not None}
+    return dataclasses.field(default=default, metadata=given)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,15 +49,31 @@ class Sizes:
         positions: kind of the positions: "sinusoidal", "learned", "words" or "rotary".
     """
 
-    num_encoder_layers: int = 6
-    num_decoder_layers: int = 6
-    hidden_dim: int = 512
-    intermediate_dim: int = 2048
-    num_heads: int = 8
-    key_dim: int | None = None
-    value_dim: int | None = None
-    dropout: float = 0.1
-    positions: str = "sinusoidal"
+    num_encoder_layers: int = option(6, "of the encoder's stack; none: num-layers", minimum=1)
+    num_decoder_layers: int = option(6, "of the decoder's stack; none: num-layers", minimum=1)
+    hidden_dim: int = option(512, "d_model; none: the preset's", minimum=2)
+    intermediate_dim: int = option(2048, "d_ff; none: the preset's", minimum=1)
+    num_heads: int = option(8, "attention heads; none: the preset's", minimum=1)
+    key_dim: int | None = option(
+        None,
+        "of a head's queries and keys; none: the preset's, or hidden-dim / num-heads",
+        minimum=1,
+    )
+    value_dim: int | None = option(
+        None, "of a head's values; none: the preset's, or key-dim", minimum=1
+    )
+    dropout: float = option(
+        0.1,
+        "rate on sub-layers and embeddings; none: the preset's; more for less text",
+        minimum=0,
+        below=1,
+    )
+    positions: str = option(
+        "sinusoidal",
+        "sinusoidal, rotary: any length; words: counted in words, for two vocabularies; none: the "
+        "preset's",
+        choices=tuple(POSITIONS),
+    )
 
 
 @dataclasses.dataclass(frozen=True)

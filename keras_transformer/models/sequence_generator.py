@@ -25,7 +25,7 @@ from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules
 from keras_transformer.errors import explains_search_keywords
 from keras_transformer.losses.cross_entropy import negative_log_likelihood
-from keras_transformer.models.ensemble import Member, layers_of, variables_of
+from keras_transformer.models.ensemble import TransformerEnsemble
 from keras_transformer.models.generation.compiled_calls import CompiledCalls
 from keras_transformer.models.generation.ids import checked_ids, in_graph
 from keras_transformer.models.generation.prompts import check_prompts
@@ -53,7 +53,7 @@ class SequenceGenerator:
 
     Args:
         model: a model from `build_transformer` or `build_language_model`, or one that was reloaded;
-            the `TransformerStacks` or the `CausalStack` of its layers; or a list of them, which
+            one of layers of your own, by `Transformer.from_layers`; or a list of them, which
             decode with the mean of their probabilities.
         special_tokens: the `SpecialTokens` of the tokenizer that the model was trained with; None:
             the default ids.
@@ -84,17 +84,18 @@ class SequenceGenerator:
 
     def __init__(
         self,
-        model: Member | Sequence[Member],
+        model: keras.Model | Sequence[keras.Model],
         special_tokens: SpecialTokens | None = None,
         vocabulary_size: int | None = None,
     ) -> None:
-        self.layers = layers_of(model)
         members = model if isinstance(model, (list, tuple)) else [model]
-        self._models = [member for member in members if isinstance(member, keras.Model)]
-        self._compiled = CompiledCalls(lambda: variables_of(self.layers))
+        self._members = [_as_transformer(member) for member in members]
+        is_one = len(self._members) == 1
+        self.model: Any = self._members[0] if is_one else TransformerEnsemble(self._members)
+        self._compiled = CompiledCalls(lambda: self.model.variables)
         self.special_tokens = special_tokens or SpecialTokens()
         self.vocabulary_size = python_number(vocabulary_size)
-        check_vocabulary(self.layers, self.special_tokens, vocabulary_size)
+        check_vocabulary(self.model, self.special_tokens, vocabulary_size)
 
     @explains_search_keywords
     def search(
@@ -330,8 +331,8 @@ class SequenceGenerator:
         Returns:
             float32 (batch,): the sum over all labels but padding, EOS included.
         """
-        labels = checked_ids("labels", labels, self.layers.vocabulary_size)
-        logits = self.layers.logits(*self._checked_pair(source_ids, target_ids))
+        labels = checked_ids("labels", labels, self.model.vocabulary_size)
+        logits = self.model.logits(*self._checked_pair(source_ids, target_ids))
         if renormalize:
             logits = self._of_outputs(logits)
         losses = negative_log_likelihood(labels, logits)
@@ -354,7 +355,7 @@ class SequenceGenerator:
         Raises:
             ValueError: the decoder has no such layer, or the model no encoder.
         """
-        return self.layers.cross_attention(*self._checked_pair(source_ids, target_ids), layer)
+        return self.model.cross_attention(*self._checked_pair(source_ids, target_ids), layer)
 
     def _start(
         self,
@@ -368,17 +369,17 @@ class SequenceGenerator:
         """What a search starts from: its step, and the state that the step takes and returns."""
         # XLA takes fixed shapes alone, and moves what does not change out of a loop by itself.
         is_tensorflow = keras.backend.backend() == "tensorflow"
-        memory_state, cache = self.layers.start(
+        memory_state, cache = self.model.start(
             ops.convert_to_tensor(source_ids),
             beam_size=num_hypotheses,
             length=None if is_tensorflow else max_length + 1,
             independent=independent,
         )
-        weights = self.layers.step_weights() if is_tensorflow else None
+        weights = self.model.step_weights() if is_tensorflow else None
 
         def step(tokens: Tensor, index: Tensor, state: Any) -> tuple[Tensor, Any]:
             cache, memory_state = state
-            logits, cache = self.layers.step(tokens, index, memory_state.values, cache, weights)
+            logits, cache = self.model.step(tokens, index, memory_state.values, cache, weights)
             if renormalize:
                 logits = self._of_outputs(logits)
             return logits, (cache, memory_state)
@@ -401,13 +402,13 @@ class SequenceGenerator:
         """The arguments that all searches share: what may be produced, and how much of it."""
         source_ids = ops.convert_to_tensor(source_ids)
         # What outputs begin with: a prompt is not read before them, as a source is.
-        beginnings = source_ids if self.layers.is_causal else prefix_ids
+        beginnings = source_ids if self.model.is_causal else prefix_ids
         batch_size, source_length = ops.shape(source_ids)
         max_length = source_length - self._num_ends + options.extra_length
         limits = self._source_limits(source_ids, options.extra_length)
         vocabulary: dict[str, Any] = {
             "special_tokens": self.special_tokens,
-            "vocabulary_size": self.layers.vocabulary_size,
+            "vocabulary_size": self.model.vocabulary_size,
         }
         by_options: list[Callable] = []  # constraints, those first that hold first
         if beginnings is not None:
@@ -419,7 +420,7 @@ class SequenceGenerator:
         if options.min_length:
             by_options.append(MinimumLength(options.min_length, **vocabulary))
         if options.no_repeat_ngram:
-            by_options.append(NoRepeatNgrams(options.no_repeat_ngram, self.layers.vocabulary_size))
+            by_options.append(NoRepeatNgrams(options.no_repeat_ngram, self.model.vocabulary_size))
         limits = self._within_positions(limits)
         return {
             "batch_size": batch_size,
@@ -433,26 +434,26 @@ class SequenceGenerator:
     @property
     def _num_ends(self) -> int:
         """How many EOS are at the end of a source; a prompt goes on."""
-        return 0 if self.layers.is_causal else 1
+        return 0 if self.model.is_causal else 1
 
     def _checked(
         self, source_ids: Tensor, prefix_ids: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """The ids that a search starts from, as of `checked_ids`."""
-        layers = self.layers
+        model = self.model
         if prefix_ids is not None:
-            prefix_ids = checked_ids("prefix_ids", prefix_ids, layers.vocabulary_size)
-        if layers.is_causal:
+            prefix_ids = checked_ids("prefix_ids", prefix_ids, model.vocabulary_size)
+        if model.is_causal:
             if prefix_ids is not None:
                 raise ValueError(
                     "`prefix_ids` must be None for a language model, whose outputs begin with the "
                     f"prompts. Received: prefix_ids of shape {tuple(prefix_ids.shape)}"
                 )
             source_ids = checked_ids("source_ids", source_ids)
-            num_tokens = self.vocabulary_size or layers.vocabulary_size
-            check_prompts(source_ids, self.special_tokens, num_tokens, layers.max_length)
+            num_tokens = self.vocabulary_size or model.vocabulary_size
+            check_prompts(source_ids, self.special_tokens, num_tokens, model.max_length)
             return source_ids, None
-        source_ids = checked_ids("source_ids", source_ids, layers.source_vocabulary_size)
+        source_ids = checked_ids("source_ids", source_ids, model.source_vocabulary_size)
         if source_ids.shape[1] == 0:
             raise ValueError(
                 "`source_ids` must have at least EOS in each row. "
@@ -465,9 +466,9 @@ class SequenceGenerator:
     ) -> tuple[Tensor | None, Tensor]:
         """Sources and targets as tensors."""
         if source_ids is not None:  # a model without encoder refuses any
-            source_ids = checked_ids("source_ids", source_ids, self.layers.source_vocabulary_size)
+            source_ids = checked_ids("source_ids", source_ids, self.model.source_vocabulary_size)
             source_ids = ops.convert_to_tensor(source_ids)
-        target_ids = checked_ids("target_ids", target_ids, self.layers.vocabulary_size)
+        target_ids = checked_ids("target_ids", target_ids, self.model.vocabulary_size)
         return source_ids, ops.convert_to_tensor(target_ids)
 
     def _run(
@@ -486,7 +487,7 @@ class SequenceGenerator:
         num_rows = len(given[0])
         if num_rows == 0:  # a row that is taken away again: shapes are right on every backend
             given = [np.zeros((1, *array.shape[1:]), array.dtype) for array in given]
-        run_eagerly = any(model.run_eagerly for model in self._models)
+        run_eagerly = any(model.run_eagerly for model in self._members)
         call = function if run_eagerly else functools.partial(self._compiled, function)
         return keras.tree.map_structure(lambda x: x[:num_rows], call(*given, **options))
 
@@ -498,10 +499,18 @@ class SequenceGenerator:
 
     def _within_positions(self, limits: Tensor) -> Tensor:
         """The limits (batch,), lowered to what the model has positions for."""
-        if self.layers.max_length is None:
+        if self.model.max_length is None:
             return limits
         # BOS takes the first of the learned positions, and EOS follows from the last one.
-        return ops.minimum(limits, self.layers.max_length - 1)
+        return ops.minimum(limits, self.model.max_length - 1)
+
+
+def _as_transformer(model: Any) -> Any:
+    """A model that takes steps; a functional one of its layers becomes a `Transformer`."""
+    if hasattr(model, "step_weights"):
+        return model
+    # By its name: its module imports this one.
+    return keras.saving.get_registered_object("keras_transformer>Transformer").of(model)
 
 
 def _larger(length: Any, other: Any) -> Any:

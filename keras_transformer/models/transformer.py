@@ -1,231 +1,535 @@
-"""The Transformer as a functional Keras model."""
+"""The Transformer: a functional Keras model that keeps its layers, and the one forward pass."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import contextlib
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Unpack
 
 import keras
+from keras import ops
 
-from keras_transformer.layers import (
-    PaddingMask,
-    PositionalEmbedding,
-    TransformerDecoderLayer,
-    TransformerEncoderLayer,
-)
-from keras_transformer.layers.positions import positions_class
-from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
-from keras_transformer.models import layer_names
-from keras_transformer.models.generation.generative_model import GenerativeModel
-from keras_transformer.models.layer_creation import (
-    create_embedding,
-    create_final_norm,
-    create_stack,
-)
+from keras_transformer.argument_checks import check_non_negative_int
+from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
+from keras_transformer.layers.key_value_cache import unknown_zero
+from keras_transformer.models.decoder_cache import start_decoder_cache
+from keras_transformer.models.model_layers import ModelLayers, layer_states
 from keras_transformer.models.model_options import ModelOptions
-from keras_transformer.models.model_size import check_fits, count_weights
-from keras_transformer.models.residual_connections import residual_options
-from keras_transformer.models.transformer_stacks import TransformerStacks
+from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.search_options import SearchKeywords, SearchOptions, takes_search_options
+from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import Tensor
 
 
-def build_transformer(
-    preset: str = "base",
-    *,
-    vocabulary_size: int,
-    num_encoder_layers: int | None = None,
-    num_decoder_layers: int | None = None,
-    hidden_dim: int | None = None,
-    intermediate_dim: int | None = None,
-    num_heads: int | None = None,
-    key_dim: int | None = None,
-    value_dim: int | None = None,
-    dropout: float | None = None,
-    positions: str | None = None,
-    attention_dropout: float = 0.0,
-    activation_dropout: float = 0.0,
-    word_dropout: float = 0.0,
-    activation: str | Callable[..., Any] | None = "relu",
-    layer_norm_epsilon: float = LAYER_NORM_EPSILON,
-    kernel_initializer: Any = "glorot_uniform",
-    bias_initializer: Any = "zeros",
-    normalize_first: bool = False,
-    residual_connection: str = "plain",
-    final_norm: bool | None = None,
-    use_bias: bool = False,
-    attention_window: int | None = None,
-    tie_weights: bool = True,
-    use_logits_bias: bool = False,
-    max_length: int = 1024,
-    source_vocabulary_size: int | None = None,
-    source_word_starts: Sequence[int] | None = None,
-    target_word_starts: Sequence[int] | None = None,
-    padding_id: int = 0,
-    dtype: Any = None,
-    name: str = "transformer",
-) -> GenerativeModel:
-    """Build a Transformer as a functional Keras model.
+class AttentionScores(NamedTuple):
+    """Attention weights before dropout, a float32 tensor for each layer.
 
     Args:
-        preset: name of a size: "tiny", "small", "base", "big" or a row of the paper's Table 3,
-            such as "C-N2"; `keras_transformer.models.PRESETS` has them all. It decides every
-            option below whose default is None, unless that says otherwise.
-        vocabulary_size: number of tokens, shared by source, target and output.
-        num_encoder_layers: number of encoder layers.
-        num_decoder_layers: number of decoder layers.
-        hidden_dim: size of the vectors between layers (the paper's d_model).
-        intermediate_dim: inner size of the feed-forward networks (d_ff).
-        num_heads: number of attention heads (h).
-        key_dim: size of a head's queries and keys (d_k); `hidden_dim / num_heads` if the preset has
-            none either.
-        value_dim: size of a head's values (d_v); `key_dim` if the preset has none either.
-            Rows B of the paper's Table 3 have 64.
-        dropout: rate of dropout on sub-layer outputs and on embeddings.
-        positions: kind of the positions, as of `PositionalEmbedding`.
-        attention_dropout: rate of dropout on the attention weights.
-        activation_dropout: rate of dropout behind the activation.
-        word_dropout: rate at which a token loses its whole embedding in training.
-        activation: activation of the feed-forward networks: a function, the name of one in
-            `keras.activations`, or None for none.
-        layer_norm_epsilon: epsilon of every layer normalization.
-        kernel_initializer: initializer of the kernels of attention and feed-forward networks.
-        bias_initializer: initializer of their biases.
-        normalize_first: whether layers normalize their inputs (pre-norm) instead of their outputs
-            (post-norm, the paper's).
-        residual_connection: form of the residual connections of post-norm: "plain", the paper's;
-            "deepnorm", with more weight on a layer's inputs and smaller initial weights;
-            "encoder_deepnorm", the same in the encoder alone; or "b2t", with the layer's inputs
-            added before its last normalization too. The paper's form leaves a young model on a
-            plateau, where the decoder does not attend to the source yet.
-        final_norm: whether each stack ends with a layer normalization. None: with pre-norm only.
-        use_bias: whether the projections of attention have biases.
-        attention_window: the paper's restricted self-attention: number of positions that a position
-            of either stack sees, itself counted, odd. In the decoder they end with its own. All of
-            the source is seen. None: no restriction.
-        tie_weights: whether the logits use the matrix of the target's embeddings; False gives them
-            a matrix of their own.
-        use_logits_bias: whether a bias is added to the logits.
-        max_length: number of learned positions.
-        source_vocabulary_size: number of source tokens, for a vocabulary of their own. None: source
-            and target share one.
-        source_word_starts: with `positions="words"` and separate vocabularies, the source ids that
-            a word begins with (see `PositionalEmbedding`).
-        target_word_starts: the same of the target.
-        padding_id: id that fills up source rows.
-        dtype: dtype policy of every layer, such as "mixed_bfloat16". None: Keras's own.
-        name: name of the model.
+        encoder: tensors (batch, num_heads, source_length, source_length), of the encoder's
+            self-attention; empty for a language model.
+        decoder: (batch, num_heads, target_length, target_length), of the decoder's.
+        cross: (batch, num_heads, target_length, source_length), of the attention to the encoder's
+            output; empty for a language model.
+    """
 
-    Returns:
-        A `GenerativeModel`: a functional `keras.Model` from `{"source_ids": (batch,
-        source_length), "target_ids": (batch, target_length)}`, int32, to float32 logits (batch,
-        target_length, vocabulary_size).
+    encoder: list[Tensor]
+    decoder: list[Tensor]
+    cross: list[Tensor]
+
+
+class StepWeights(NamedTuple):
+    """Matrices that every step of a loop multiplies by."""
+
+    cast: list[tuple[keras.Variable, Tensor]]  # variables, and their values in the compute dtype
+    output_matrix: Tensor  # (hidden_dim, vocabulary_size), laid out as the product reads it
+
+    def in_place(self) -> contextlib.AbstractContextManager[Any]:
+        """A context in which the variables have the values that were cast."""
+        if not self.cast:
+            return contextlib.nullcontext()
+        scope = keras.StatelessScope()
+        for update in self.cast:
+            scope.add_update(update)  # Keras casts a `state_mapping` to the variables' dtypes
+        return scope
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class Transformer(keras.Model):
+    """A Transformer, or without an encoder a language model, as a functional `keras.Model`.
+
+    `build_transformer` and `build_language_model` make one of a preset's sizes. As every functional
+    model it maps `{"source_ids": (batch, source_length), "target_ids": (batch, target_length)}`,
+    int32, or of a language model `{"token_ids": (batch, length)}`, to float32 logits (batch,
+    target_length, vocabulary_size); those at position i are for token i + 1. It is saved, loaded
+    and cloned as its options; frozen and quantized layers stay so.
+
+    Args:
+        inputs: the `ModelOptions`, or layers by their role. Or, as of any functional model, the
+            inputs of a graph of such layers, with its `outputs` and a name: so `of` and Keras make
+            models.
+        states: further arguments of layers, as `get_config` has them.
+
+    Attributes:
+        options: the `ModelOptions`.
+        target_embedding: `PositionalEmbedding` of the target and of the logits.
+        decoder_layers, decoder_norm: list of `TransformerDecoderLayer`, and the layer normalization
+            behind them or None.
+        source_mask, source_embedding: `PaddingMask` and `PositionalEmbedding` of the source, which
+            is `target_embedding` where the vocabulary is shared; None for a language model.
+        encoder_layers, encoder_norm: list of `TransformerEncoderLayer`, empty for a language model,
+            and the layer normalization behind them or None.
 
     Raises:
-        ValueError: an unknown preset, or a value that breaks its rule.
+        ValueError: the options do not go together.
         UserInputError: the weights are more than the memory of this machine.
 
     Example:
-        >>> model = build_transformer("tiny", vocabulary_size=100)
-        >>> model.count_params()
-        1331712
-        >>> ids, scores = model.generate([[7, 8, 2]], beam_size=2, extra_length=5)
-        >>> tuple(ids.shape)
-        (1, 2, 8)
-
-    Reference: Vaswani et al. (2017), section 3. Residual connections: Wang et al., "DeepNet:
-        Scaling Transformers to 1,000 Layers", 2022; Takase et al., "B2T Connection: Serving
-        Stability and Performance in Deep Transformers", 2023.
+        >>> from keras_transformer.models import ModelOptions
+        >>> model = Transformer(ModelOptions.of("tiny", vocabulary_size=20))
+        >>> model.options.hidden_dim, len(model.encoder_layers)
+        (128, 4)
+        >>> ids, scores = model.generate([[7, 8, 9, 2], [7, 8, 2, 0]], extra_length=5)
+        >>> tuple(ids.shape), tuple(scores.shape)
+        ((2, 4, 9), (2, 4))
     """
-    options = check_model_fits(**locals())  # every argument by its name
-    positions_class(options.positions).check_sides(
-        source_vocabulary_size, source_word_starts, target_word_starts
-    )
 
-    # Layers
-    layers = _create_layers(options)
+    source_mask: Any
+    source_embedding: Any
+    target_embedding: PositionalEmbedding
+    encoder_layers: Sequence[Any]
+    decoder_layers: Sequence[TransformerDecoderLayer]
+    encoder_norm: Any
+    decoder_norm: Any
+    _generator: SequenceGenerator | None = None
 
-    # Graph
-    source_ids = keras.Input((None,), dtype="int32", name="source_ids")
-    target_ids = keras.Input((None,), dtype="int32", name="target_ids")
-    memory, memory_mask = layers.encode(source_ids)
-    logits = layers.decode(target_ids, memory, memory_mask)
-    return GenerativeModel(
-        inputs={"source_ids": source_ids, "target_ids": target_ids}, outputs=logits, name=name
-    )
+    # `keras.models.clone_model` keeps the class of models whose arguments have these names alone.
+    def __init__(
+        self,
+        inputs: Any,
+        outputs: Any = None,
+        name: str | None = None,
+        *,
+        states: Mapping[str, dict[str, Any]] | None = None,
+    ) -> None:
+        own = self.__dict__  # past Keras, which finds the layers in the graph
+        if outputs is not None:
+            super().__init__(inputs=inputs, outputs=outputs, name=name)
+            own.update(ModelLayers.of(self)._asdict())
+            return
 
+        # Layers
+        layers = inputs
+        if isinstance(inputs, ModelOptions):
+            inputs.check_fits()
+            layers = ModelLayers.create(inputs, states)
+            own["options"], name = inputs, inputs.name
+        own.update(layers._asdict())
 
-def check_model_fits(preset: str = "base", *, copies: int = 1, **options: Any) -> ModelOptions:
-    """Refuse sizes that `build_transformer` would refuse, before anything is built.
+        # Graph
+        names = ["token_ids"] if self.is_causal else ["source_ids", "target_ids"]
+        ids = {each: keras.Input((None,), dtype="int32", name=each) for each in names}
+        logits = self.logits(ids.get("source_ids"), ids[names[-1]])
+        super().__init__(inputs=ids, outputs=logits, name=name)
 
-    Args:
-        preset, **options: as of `build_transformer`.
-        copies: how often the weights are to be in memory: 4 times in a training with Adam.
+    @classmethod
+    def of(cls, model: keras.Model) -> "Transformer":
+        """A functional model of such layers, under their names, as a `Transformer`.
 
-    Returns:
-        The `ModelOptions` of the model.
+        Args:
+            model: a `Transformer`, which is returned; or a model over its layers, such as one from
+                `training.training_model`, or from a file that names Keras's `Functional`.
 
-    Raises:
-        ValueError, UserInputError: as `build_transformer`.
+        Returns:
+            A `Transformer` with the layers, the graph and the weights of `model`.
 
-    Example:
-        >>> check_model_fits("base", vocabulary_size=32_000, num_encoder_layers=2000)
-        Traceback (most recent call last):
-        keras_transformer.errors.UserInputError: A model must have at most 1,000 layers in a stack.
-        Received: 2,000
-    """
-    completed = ModelOptions.of(preset, **options)
-    check_fits(completed, count_weights(completed), copies)
-    return completed
+        Raises:
+            ValueError: the model has other layers.
+        """
+        if isinstance(model, cls):
+            return model
+        return cls(model.input, model.output, name=model.name)
 
+    @classmethod
+    def from_layers(
+        cls,
+        target_embedding: PositionalEmbedding,
+        decoder_layers: Sequence[TransformerDecoderLayer],
+        decoder_norm: Any = None,
+        *,
+        name: str = "transformer",
+        **encoder: Any,
+    ) -> "Transformer":
+        """A model over layers of one's own, which it shares with the models that they are part of.
 
-def _create_layers(options: ModelOptions) -> TransformerStacks:
-    source_embedding, target_embedding = _create_embeddings(options)
-    of_encoder, of_decoder = residual_options(
-        options.residual_connection, options.num_encoder_layers, options.num_decoder_layers
-    )
-    return TransformerStacks(
-        source_mask=PaddingMask(padding_id=options.padding_id, name=layer_names.SOURCE_MASK),
-        source_embedding=source_embedding,
-        target_embedding=target_embedding,
-        encoder_layers=create_stack(
-            options,
-            TransformerEncoderLayer,
-            layer_names.ENCODER_LAYER,
-            options.num_encoder_layers,
-            of_encoder,
-        ),
-        decoder_layers=create_stack(
-            options,
-            TransformerDecoderLayer,
-            layer_names.DECODER_LAYER,
-            options.num_decoder_layers,
-            of_decoder,
-        ),
-        encoder_norm=create_final_norm(options, layer_names.ENCODER_NORM),
-        decoder_norm=create_final_norm(options, layer_names.DECODER_NORM),
-    )
+        Args:
+            target_embedding, decoder_layers, decoder_norm: as the attributes; without an encoder
+                the layers are called without memory.
+            name: name of the model.
+            **encoder: `source_mask`, `source_embedding`, `encoder_layers` and `encoder_norm`, as
+                the attributes; none for a language model.
 
+        Returns:
+            A `Transformer`, which generates. It has `options`, and can be saved, if its layers have
+            the same options.
 
-def _create_embeddings(options: ModelOptions) -> tuple[PositionalEmbedding, PositionalEmbedding]:
-    if options.source_vocabulary_size is None:
-        shared = create_embedding(
-            options,
-            options.vocabulary_size,
-            layer_names.SHARED_EMBEDDING,
-            num_tables=2,
-            tie_weights=options.tie_weights,
-            use_logits_bias=options.use_logits_bias,
+        Raises:
+            ValueError: the embedding, or a layer of the decoder, is of another class.
+
+        Example:
+            >>> embedding = PositionalEmbedding(vocabulary_size=10, hidden_dim=4)
+            >>> layer = TransformerDecoderLayer(intermediate_dim=8, num_heads=2)
+            >>> model = Transformer.from_layers(embedding, [layer])
+            >>> tuple(model({"token_ids": ops.convert_to_tensor([[1, 2, 3]])}).shape)
+            (1, 3, 10)
+        """
+        if not isinstance(target_embedding, PositionalEmbedding):
+            raise ValueError(
+                "`target_embedding` must be a `PositionalEmbedding`. "
+                f"Received: {target_embedding!r}"
+            )
+        others = [e for e in decoder_layers if not isinstance(e, TransformerDecoderLayer)]
+        if others or not decoder_layers:
+            raise ValueError(
+                "`decoder_layers` must be one or more `TransformerDecoderLayer`. "
+                f"Received: {decoder_layers}"
+            )
+        layers = ModelLayers(target_embedding, list(decoder_layers), decoder_norm, **encoder)
+        return cls(layers, name=name)
+
+    @functools.cached_property
+    def options(self) -> ModelOptions:
+        """What the model is made of; a ValueError if its layers have none in common."""
+        return self._layers_by_role().options(self.name)
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether it is a language model: a decoder alone."""
+        return self.source_mask is None
+
+    @property
+    def dtype_policy(self) -> keras.DTypePolicy:
+        """That of the layers: by it `compile` decides whether the loss is scaled."""
+        return self.target_embedding.dtype_policy
+
+    @property
+    def hidden_dim(self) -> int:
+        """The width of the model."""
+        return self.target_embedding.hidden_dim
+
+    @property
+    def padding_id(self) -> int | None:
+        """The id that fills up source rows; of a language model None if it does not know it."""
+        return self.target_embedding.mask_id if self.is_causal else self.source_mask.padding_id
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of target tokens, the size of the logits."""
+        return self.target_embedding.vocabulary_size
+
+    @property
+    def source_vocabulary_size(self) -> int:
+        """Number of tokens of sources, or of prompts."""
+        return (self.source_embedding or self.target_embedding).vocabulary_size
+
+    @property
+    def max_length(self) -> int | None:
+        """Maximum length of a sequence; None if it is unlimited."""
+        return self.target_embedding.kind.limit
+
+    def encode(self, source_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """The forward pass through the encoder.
+
+        Args:
+            source_ids: integer tensor (batch, source_length), padded.
+
+        Returns:
+            memory: tensor (batch, source_length, hidden_dim).
+            memory_mask: boolean tensor (batch, 1, source_length), True at real tokens.
+        """
+        return self._encode(source_ids)
+
+    def decode(
+        self, target_ids: Tensor, memory: Tensor | None = None, memory_mask: Tensor | None = None
+    ) -> Tensor:
+        """The forward pass through the decoder, over whole sequences.
+
+        Args:
+            target_ids: integer tensor (batch, target_length), starting with BOS.
+            memory, memory_mask: from `encode`; None for a language model.
+
+        Returns:
+            float32 logits (batch, target_length, vocabulary_size); those at position i are for
+            token i + 1.
+        """
+        return self._to_logits(self._hidden(target_ids, memory, memory_mask))
+
+    def logits(self, source_ids: Tensor | None, target_ids: Tensor) -> Tensor:
+        """As `decode`, from the ids of both sides; `source_ids` of a language model is None.
+
+        Raises:
+            ValueError: `source_ids` is given to a language model.
+        """
+        if not self.is_causal:
+            return self.decode(target_ids, *self.encode(source_ids))
+        if source_ids is not None:
+            raise ValueError(
+                "`source_ids` must be None for a model without encoder. "
+                f"Received: source_ids {_received(source_ids)}"
+            )
+        return self.decode(target_ids)
+
+    def cross_attention(
+        self, source_ids: Tensor, target_ids: Tensor, layer: int | None = None
+    ) -> Tensor:
+        """How much each position of the target attends to each of the source.
+
+        Args:
+            source_ids: integer tensor (batch, source_length), padded.
+            target_ids: integer tensor (batch, target_length), starting with BOS.
+            layer: number of the decoder layer, counted from 0; None: the last but one, or the only
+                one.
+
+        Returns:
+            float32 (batch, target_length, source_length), the mean over the heads; every row sums
+            to 1. The row at position i is for token i + 1, as the logits are.
+
+        Raises:
+            ValueError: the decoder has no such layer, or there is no encoder.
+
+        Reference: Garg et al., "Jointly Learning to Align and Translate with Transformer Models",
+        2019, section 3, for the last layer but one.
+        """
+        if self.is_causal:
+            raise ValueError(
+                "A model without encoder has no attention to a source. "
+                f"Received: source_ids {_received(source_ids)}"
+            )
+        num_layers = len(self.decoder_layers)
+        layer = max(num_layers - 2, 0) if layer is None else layer
+        check_non_negative_int("layer", layer)
+        if layer >= num_layers:
+            raise ValueError(
+                f"`layer` must be less than the decoder's {num_layers}. Received: layer={layer}"
+            )
+        memory, memory_mask = self.encode(source_ids)
+        hidden = self._hidden(target_ids, memory, memory_mask, num_layers=layer)
+        _, _, scores = self.decoder_layers[layer](
+            hidden, memory, memory_mask=memory_mask, return_attention_scores=True
         )
-        return shared, shared
-    source = create_embedding(
-        options,
-        options.source_vocabulary_size,
-        layer_names.SOURCE_EMBEDDING,
-        word_starts=options.source_word_starts,
-    )
-    target = create_embedding(
-        options,
-        options.vocabulary_size,
-        layer_names.TARGET_EMBEDDING,
-        word_starts=options.target_word_starts,
-        tie_weights=options.tie_weights,
-        use_logits_bias=options.use_logits_bias,
-    )
-    return source, target
+        return ops.mean(scores, axis=1)
+
+    def attention_scores(self, source_ids: Tensor | None, target_ids: Tensor) -> AttentionScores:
+        """The attention weights of a batch, from the forward pass that gives the logits.
+
+        Args:
+            source_ids: integer tensor (batch, source_length), padded; None for a language model.
+            target_ids: integer tensor (batch, target_length), starting with BOS.
+
+        Returns:
+            The `AttentionScores`.
+
+        Raises:
+            ValueError: the model has an encoder and lacks its source.
+        """
+        encoder: list[Any] = []
+        decoder: list[Any] = []
+        if self.is_causal:
+            self._hidden(target_ids, None, None, decoder)
+            return AttentionScores([], [scores for (scores,) in decoder], [])
+        if source_ids is None:
+            raise ValueError(
+                "`source_ids` must be given for a model with an encoder. Received: source_ids=None"
+            )
+        self._hidden(target_ids, *self._encode(source_ids, encoder), decoder)
+        own, cross = zip(*decoder, strict=True)
+        return AttentionScores([scores for (scores,) in encoder], list(own), list(cross))
+
+    def start(
+        self, source_ids: Tensor, *, beam_size: Any, length: Any, independent: bool = False
+    ) -> tuple[tuple[Any, ...], Any]:
+        """What stepwise decoding starts from, before the first token; the sources are encoded.
+
+        Args:
+            source_ids: integer tensor (batch, source_length), padded; of a language model the
+                prompts, of which the batch counts here.
+            beam_size: hypotheses a sentence, int or scalar tensor.
+            length: number of positions the cache has room for, int or scalar tensor; None: it
+                grows, see `layers.key_value_cache`.
+            independent: whether no hypothesis ever takes another's place, as in sampling.
+
+        Returns:
+            memory_state: what is fixed per sentence: the mask, and every layer's projected memory;
+                empty for a language model.
+            cache: what the embedding counts with, and the `DecoderCache`, both to reorder as the
+                hypotheses are.
+        """
+        memory_state: tuple[Any, ...] = ()
+        if not self.is_causal:
+            memory, memory_mask = self.encode(source_ids)
+            projected = [layer.project_memory(memory) for layer in self.decoder_layers]
+            memory_state = (memory_mask, projected)
+        batch_size, grows = ops.shape(source_ids)[0], length is None
+        counts = self.target_embedding.start_cache(batch_size, beam_size)
+        cache = start_decoder_cache(
+            self.decoder_layers,
+            batch_size,
+            beam_size,
+            unknown_zero(source_ids) if grows else length,
+            grows=grows,
+            independent=independent,
+        )
+        return memory_state, (counts, cache)
+
+    def step_weights(self) -> StepWeights:
+        """The matrices as `step` multiplies by them, to be made once before a loop of steps."""
+        cast = [
+            (variable, ops.cast(variable, layer.compute_dtype))
+            for layer in self.decoder_layers
+            for variable in layer.variables
+            if len(variable.shape) == 2
+            and keras.backend.is_float_dtype(variable.dtype)
+            and variable.dtype != layer.compute_dtype
+        ]
+        return StepWeights(cast, self.target_embedding.token_embedding.output_matrix())
+
+    def step(
+        self,
+        token_ids: Tensor,
+        index: Tensor,
+        memory_state: tuple[Any, ...],
+        cache: Any,
+        weights: StepWeights | None = None,
+    ) -> tuple[Tensor, Any]:
+        """One position of the decoder, for every hypothesis.
+
+        Args:
+            token_ids: integer tensor (batch, beam_size), the tokens at position `index`.
+            index: scalar integer tensor, counted from 0, where BOS is.
+            memory_state, cache: from `start` or from the step before.
+            weights: from `step_weights`, for a loop of many steps; None: made in this step.
+
+        Returns:
+            logits: float32 tensor (batch, beam_size, vocabulary_size), for position `index + 1`.
+            cache: the given one with this position written.
+        """
+        memory_mask, memories = memory_state or (None, [None] * len(self.decoder_layers))
+        counts, layer_caches = cache
+        hidden, counts = self.target_embedding.step(
+            token_ids, index, counts, table=self._target_table
+        )
+        layer_caches, mask = layer_caches.begin_step(ops.shape(token_ids), index)
+        rows = []
+        with weights.in_place() if weights else contextlib.nullcontext():
+            for layer, memory, row in zip(
+                self.decoder_layers, memories, layer_caches.rows(), strict=True
+            ):
+                hidden, row = layer.step(hidden, index, memory, memory_mask, row, mask)
+                rows.append(row)
+        matrix = weights.output_matrix if weights else None
+        return self._to_logits(hidden, matrix), (counts, layer_caches.with_rows(rows))
+
+    @takes_search_options()
+    def generate(
+        self,
+        source_ids: Tensor,
+        prefix_ids: Tensor | None = None,
+        *,
+        special_tokens: SpecialTokens | None = None,
+        vocabulary_size: int | None = None,
+        **options: Unpack[SearchKeywords],
+    ) -> tuple[Tensor, Tensor]:
+        """The best outputs of each source, or of each prompt of a language model.
+
+        The search compiles itself at its first call, as of `SequenceGenerator`, which has samples
+        and constraints too. The model keeps it as long as the special tokens stay the same.
+
+        Args:
+            source_ids: integer tensor (batch, source_length): tokens, EOS, padding. For a language
+                model the prompts: (batch, prompt_length), tokens and padding.
+            prefix_ids: integer tensor (batch, prefix_length), what the outputs begin with, and
+                padding; None: they begin freely. A language model takes none.
+            special_tokens: the `SpecialTokens` of the tokenizer that the model was trained with;
+                None: the default ids.
+            vocabulary_size: number of target tokens, if the model's vocabulary is padded.
+            **options: fields of `SearchOptions`: `beam_size`, `alpha`, `extra_length` and so on.
+                `max_source_length` plays no part.
+
+        Returns:
+            `(ids, scores)`, best first: int32 (batch, num_results, length) with EOS and padding;
+            float32 (batch, num_results). See `SequenceGenerator.search`.
+
+        Raises:
+            ValueError: as of `SequenceGenerator`.
+
+        Example:
+            >>> from keras_transformer.models import build_language_model
+            >>> model = build_language_model("tiny", vocabulary_size=20)
+            >>> ids, _ = model.generate([[7, 8, 9]], beam_size=1, extra_length=5)
+            >>> [int(token) for token in ids[0, 0, :3]]
+            [7, 8, 9]
+        """
+        tokens = special_tokens or SpecialTokens()
+        kept = self._generator
+        if kept is None or (kept.special_tokens, kept.vocabulary_size) != (tokens, vocabulary_size):
+            kept = self._generator = SequenceGenerator(self, tokens, vocabulary_size)
+        return kept.search(source_ids, prefix_ids, options=SearchOptions(**options))
+
+    def get_config(self) -> dict[str, Any]:
+        states = layer_states(self)
+        return {**self.options.to_config(), **({"layers": states} if states else {})}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "Transformer":
+        options = ModelOptions(**{name: v for name, v in config.items() if name != "layers"})
+        return cls(options, states=config.get("layers"))
+
+    def _layers_by_role(self) -> ModelLayers:
+        return ModelLayers(**{name: getattr(self, name) for name in ModelLayers._fields})
+
+    @property
+    def _target_table(self) -> int:
+        """The embedding's table of the target, the last one where the source has one too."""
+        return self.target_embedding.num_tables - 1
+
+    def _encode(self, source_ids: Tensor, scores: list[Any] | None = None) -> tuple[Tensor, Tensor]:
+        mask = self.source_mask(source_ids)
+        hidden = self.source_embedding(source_ids)
+        hidden = _through(self.encoder_layers, hidden, scores=scores, mask=mask)
+        return self.encoder_norm(hidden) if self.encoder_norm else hidden, mask
+
+    def _hidden(
+        self,
+        target_ids: Tensor,
+        memory: Tensor | None,
+        memory_mask: Tensor | None,
+        scores: list[Any] | None = None,
+        *,
+        num_layers: int | None = None,
+    ) -> Tensor:
+        """The output of the decoder's layers, or of the first so many."""
+        hidden = self.target_embedding(target_ids, table=self._target_table)
+        layers = self.decoder_layers[:num_layers]
+        return _through(layers, hidden, memory, scores=scores, memory_mask=memory_mask)
+
+    def _to_logits(self, hidden: Tensor, output_matrix: Tensor | None = None) -> Tensor:
+        if self.decoder_norm:
+            hidden = self.decoder_norm(hidden)
+        if output_matrix is None:
+            return self.target_embedding(hidden, reverse=True)
+        return self.target_embedding.token_embedding.logits(hidden, output_matrix)
+
+
+def _through(
+    layers: Sequence[Any], hidden: Tensor, *inputs: Any, scores: list[Any] | None, **masks: Any
+) -> Tensor:
+    """The output of layers, one after the other; each one's attention weights join `scores`."""
+    for layer in layers:
+        if scores is None:
+            hidden = layer(hidden, *inputs, **masks)
+        else:
+            hidden, *found = layer(hidden, *inputs, return_attention_scores=True, **masks)
+            scores.append(found)
+    return hidden
+
+
+def _received(ids: Tensor | None) -> str:
+    return "None" if ids is None else f"of shape {tuple(ops.convert_to_tensor(ids).shape)}"

@@ -5,10 +5,8 @@ Keras, which takes seconds, is imported with the model alone: engines read the o
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
@@ -30,8 +28,6 @@ from keras_transformer.types import PathLike
 if TYPE_CHECKING:
     import keras
 
-    from keras_transformer.models import GenerativeModel
-
 _Tokenizer = TypeVar("_Tokenizer", bound=SentencePieceTokenizer)
 
 
@@ -41,7 +37,7 @@ class RunDirectory:
     ```
     run.json              what the directory is: format, tokenizer fingerprint, package versions
     settings.json         settings of the recipe
-    model.json            the model's architecture, as Keras writes it
+    model.json            the model's options; a functional model of your own as Keras writes it
     tokenizer.model       the SentencePiece model
     source_tokenizer.model  the source's, if it has a vocabulary of its own
     model.weights.h5      the final weights: an average or the best, written at the end and removed
@@ -180,9 +176,9 @@ class RunDirectory:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         self.check_no_links()
-        architecture = json.loads(model.to_json())
-        architecture.pop("compile_config", None)  # the settings have what concerns the training
-        _warn_of_strangers(architecture)
+        from keras_transformer.runs.run_model import model_record
+
+        architecture = model_record(model)
         if self.record_path.is_file():
             os.replace(self.record_path, self.starting_path)  # not a run until all is written
         else:
@@ -374,13 +370,13 @@ class RunDirectory:
         tell(f"The run {self.path} did not reach its end: using {path.name}.")
         return path
 
-    def load_architecture(self, **rates: float) -> GenerativeModel:
+    def load_architecture(self, **rates: float) -> keras.Model:
         """Return the run's model with new weights; arguments as in `load_model`."""
         from keras_transformer.runs.run_model import load_run_model
 
         return load_run_model(self.model_path, self.checksums, None, rates)
 
-    def load_model(self, checkpoint: PathLike | None = None, **rates: float) -> GenerativeModel:
+    def load_model(self, checkpoint: PathLike | None = None, **rates: float) -> keras.Model:
         """Return the run's model with its weights.
 
         Args:
@@ -449,17 +445,3 @@ def _load_tokenizer(
     if tokenizer.fingerprint != fingerprint:
         raise UserInputError(f"The tokenizer {path} is not the one the model was trained with.")
     return tokenizer
-
-
-def _warn_of_strangers(architecture: Any) -> None:
-    """Warn of a model that cannot be loaded from its run."""
-    from keras_transformer.models.architecture import check_classes
-
-    try:
-        check_classes(architecture)
-    except ValueError as error:
-        warnings.warn(
-            f"The model cannot be loaded from its run: {error}, which is neither this package's "
-            "nor one that its models may have of Keras's.",
-            stacklevel=3,
-        )

@@ -1,14 +1,27 @@
-"""Making a run's model from its files, which are not trusted."""
+"""A run's model as a file, and made from its files, which are not trusted."""
 
+import dataclasses
+import functools
+import json
+import typing
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import keras
+import msgspec
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json
 from keras_transformer.files.weight_files import open_weights, weight_file
-from keras_transformer.layers import PositionalEmbedding
-from keras_transformer.models import GenerativeModel
-from keras_transformer.models.architecture import load_architecture
+from keras_transformer.models import ModelOptions, Transformer
+from keras_transformer.models.architecture import (
+    check_classes,
+    check_initializer,
+    load_architecture,
+)
+from keras_transformer.models.model_layers import layer_states
 from keras_transformer.runs.adapter_weights import base_of, holds_adapters, load_adapters
 from keras_transformer.runs.model_weights import count_weights, load_weights
 from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
@@ -22,11 +35,17 @@ _OTHER_WEIGHTS = (
     f"Take other weights with --checkpoint, or {ADVICE[0].lower()}{ADVICE[1:]} Where a program of "
     "yours wrote them, call `checksums.keep` of the `RunDirectory`."
 )
+_INITIALIZERS = ("kernel_initializer", "bias_initializer")
+_JSON_TYPES = {
+    "activation": str | None,
+    "dtype": str,
+    **dict.fromkeys(_INITIALIZERS, str | dict[str, Any]),
+}
 
 
 def load_run_model(
     path: Path, checksums: RunChecksums, weights: Path | None, rates: Mapping[str, float]
-) -> GenerativeModel:
+) -> keras.Model:
     """Make the model of a run's `model.json`, with the weights in a file or new ones."""
     if weights is None:
         return _make_model(path, checksums, rates)
@@ -48,23 +67,77 @@ def load_run_model(
     return model
 
 
+def model_record(model: keras.Model) -> Any:
+    """What `model.json` holds: a `Transformer`'s options, or a functional model as Keras writes it.
+
+    A model that cannot be loaded from its run is a warning.
+    """
+    try:
+        transformer = Transformer.of(model)
+        record = transformer.options.to_config()
+    except ValueError:  # a model of the user's own
+        record = json.loads(model.to_json())
+        record.pop("compile_config", None)  # the settings have what concerns the training
+    try:
+        if _is_functional(record):
+            check_classes(record)
+        else:
+            _to_options(record, {})
+            if any("quantized" in state for state in layer_states(model).values()):
+                raise ValueError("its layers are quantized")
+    except ValueError as error:
+        warnings.warn(
+            f"The model cannot be loaded from its run: {error}. It may name the classes of this "
+            "package and a few of Keras's own.",
+            stacklevel=4,
+        )
+    return record
+
+
 def _make_model(
     path: Path,
     checksums: RunChecksums,
     rates: Mapping[str, float],
     num_weights: int | None = None,
     weights: Path | None = None,
-) -> GenerativeModel:
-    architecture = parse_json(path, checksums.read(path), ADVICE)
+) -> keras.Model:
+    record = parse_json(path, checksums.read(path), ADVICE)
     try:
-        for layer in architecture["config"]["layers"]:
-            config = layer["config"]
-            if layer["class_name"] == PositionalEmbedding.__name__:
-                config.setdefault("word_dropout", 0.0)  # runs of older versions lack it
-            config.update({name: rates[name] for name in rates if name in config})
-            config["trainable"] = True  # only the training itself had frozen layers
-        architecture.pop("compile_config", None)
-        return load_architecture(architecture, num_weights)
+        if _is_functional(record):
+            return load_architecture(record, num_weights, rates)
+        options = _to_options(record, rates)
+        total = options.count_weights()
+        if num_weights is not None and total != num_weights:
+            raise ValueError(f"it has {total:,} weights, and {num_weights:,} are there")
+        return Transformer(options)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         fit = f" The weights {weights} do not fit it." if weights else ""
         raise UserInputError(f"Cannot read the model {path}: {error}.{fit}") from error
+
+
+def _is_functional(record: Any) -> bool:
+    """Whether a record names classes: a model of the user's own, or of an earlier version."""
+    return isinstance(record, dict) and ("class_name" in record or "config" in record)
+
+
+def _to_options(record: Any, rates: Mapping[str, float]) -> ModelOptions:
+    """The options in `model.json`, which may be anybody's, with other rates of dropout."""
+    try:
+        fields = msgspec.structs.asdict(msgspec.convert(record, _record_type()))
+    except (msgspec.ValidationError, OverflowError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    for name in _INITIALIZERS:
+        check_initializer(name, fields[name])
+    return ModelOptions(**{**fields, **rates})
+
+
+@functools.cache
+def _record_type() -> Any:
+    """`ModelOptions` as a record that refuses other fields, of types that JSON has."""
+    hints = {**typing.get_type_hints(ModelOptions), **_JSON_TYPES}
+    defaults = {field.name: field.default for field in dataclasses.fields(ModelOptions)}
+    fields = [
+        (name, hints[name]) if default is dataclasses.MISSING else (name, hints[name], default)
+        for name, default in defaults.items()
+    ]
+    return msgspec.defstruct("ModelRecord", fields, kw_only=True, forbid_unknown_fields=True)

@@ -8,7 +8,7 @@ import keras
 from keras_transformer.argument_checks import check_positive_int, check_positive_number
 from keras_transformer.errors import UserInputError
 from keras_transformer.layers.composite_layer import CompositeLayer
-from keras_transformer.models import TransformerStacks
+from keras_transformer.models import Transformer
 from keras_transformer.runs.adapter_weights import adapters_of, is_adapter
 
 PARTS = ("encoder", "decoder", "embeddings")
@@ -40,7 +40,7 @@ def freeze(model: keras.Model, patterns: Iterable[str]) -> list[str]:
         ['embedding', 'encoder_layer_1']
     """
     layers = {layer.name: layer for layer in model.layers if layer.weights}
-    parts = _parts(TransformerStacks.of(model))
+    parts = _parts(Transformer.of(model))
     frozen: set[str] = set()
     for pattern in patterns:
         found = parts[pattern] if pattern in PARTS else fnmatch.filter(layers, pattern)
@@ -120,12 +120,12 @@ def enable_lora(model: keras.Model, rank: int, lora_alpha: float | None = None) 
         weight.trainable = is_adapter(weight)
 
 
-def _parts(layers: TransformerStacks) -> dict[str, list[str]]:
+def _parts(model: Transformer) -> dict[str, list[str]]:
     """Names of the layers that each word stands for."""
-    embeddings = [layers.source_embedding, layers.target_embedding]
+    embeddings = [model.source_embedding, model.target_embedding]
     parts = {
-        "encoder": [*layers.encoder_layers, layers.encoder_norm],
-        "decoder": [*layers.decoder_layers, layers.decoder_norm],
+        "encoder": [*model.encoder_layers, model.encoder_norm],
+        "decoder": [*model.decoder_layers, model.decoder_norm],
         "embeddings": embeddings,
     }
     return {

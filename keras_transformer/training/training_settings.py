@@ -3,15 +3,14 @@
 import dataclasses
 import typing
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import keras
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.layers.positions import POSITIONS, Positions, positions_class
-from keras_transformer.models import PRESETS, TransformerStacks
+from keras_transformer.layers.positions import Positions, positions_class
+from keras_transformer.models import PRESETS, Transformer
 from keras_transformer.models.model_options import ModelOptions
-from keras_transformer.models.residual_connections import RESIDUAL_CONNECTIONS
 from keras_transformer.optimizers import transformer_optimizer
 from keras_transformer.optimizers.transformer_adam import OPTIMIZERS
 from keras_transformer.search_options import END_OF_ALPHA, TRANSLATION
@@ -19,7 +18,7 @@ from keras_transformer.settings import Settings, SettingValue, setting
 from keras_transformer.training.devices.device_precision import fastest_precision
 from keras_transformer.training.training_options import TrainingKeywords
 
-_ACTIVATIONS = ("relu", "gelu", "swish")
+_T = TypeVar("_T")
 _DROPOUT_RATES = ("dropout", "attention_dropout", "activation_dropout", "word_dropout")
 SEARCH_SETTINGS = "beam_size", "alpha", "extra_length"
 _PARTS_OF_A_STEP = "accumulate", "device_tokens"  # two ways to say how many
@@ -27,13 +26,34 @@ _PARTS_OF_A_STEP = "accumulate", "device_tokens"  # two ways to say how many
 MOST_SHAPES = 16
 
 
+def _with_model_options(cls: type[_T]) -> type[_T]:
+    """Add a field behind `num_layers` for each of `ModelOptions` that says a reason."""
+    hints = typing.get_type_hints(ModelOptions)
+    added: dict[str, Any] = {}
+    for field in dataclasses.fields(ModelOptions):
+        if field.metadata:
+            default = None if field.default else field.default
+            members = typing.get_args(hints[field.name]) or (hints[field.name],)
+            plain = next(each for each in (bool, int, float, str) if each in members)
+            added[field.name] = plain if default is not None else plain | None
+            setattr(cls, field.name, dataclasses.field(default=default, metadata=field.metadata))
+    own = list(cls.__annotations__.items())
+    place = 1 + [name for name, _ in own].index("num_layers")
+    cls.__annotations__ = dict([*own[:place], *added.items(), *own[place:]])
+    return cls
+
+
 @dataclasses.dataclass(frozen=True)
+@_with_model_options
 class TrainingSettings(Settings):
     """What can be set in every training; each reason is what `--help` shows.
 
     A recipe's settings derive from it, add their own fields, and state again those whose default or
     reason is another one. A step's batch, its loss and its update depend on none of `replicas`,
     `accumulate` and `device_tokens`.
+
+    The model's options are fields too: those of `ModelOptions` that say a reason. None stands for
+    the preset's value, or for a default that is on.
 
     Attributes:
         preset: name of the model's size, which decides settings of None; a subclass may make it a
@@ -65,74 +85,29 @@ class TrainingSettings(Settings):
 
     # Model
     num_layers: int | None = setting(None, "of each stack; none: the preset's", minimum=1)
-    num_encoder_layers: int | None = setting(
-        None, "of the encoder's stack; none: num-layers", minimum=1
-    )
-    num_decoder_layers: int | None = setting(
-        None, "of the decoder's stack; none: num-layers", minimum=1
-    )
-    hidden_dim: int | None = setting(None, "d_model; none: the preset's", minimum=2)
-    intermediate_dim: int | None = setting(None, "d_ff; none: the preset's", minimum=1)
-    num_heads: int | None = setting(None, "attention heads; none: the preset's", minimum=1)
-    key_dim: int | None = setting(
-        None,
-        "of a head's queries and keys; none: the preset's, or hidden-dim / num-heads",
-        minimum=1,
-    )
-    value_dim: int | None = setting(
-        None, "of a head's values; none: the preset's, or key-dim", minimum=1
-    )
-    use_bias: bool = setting(False, "biases in the attention's projections: the paper has none")
-    attention_window: int | None = setting(
-        None,
-        "positions that one sees in self-attention, an odd number, for long texts; none: all",
-        minimum=1,
-        below=2**31,
-    )
-    activation: str | None = setting(
-        None, "of the feed-forward networks; none: relu, the paper's", choices=_ACTIVATIONS
-    )
-    dropout: float | None = setting(
-        None,
-        "rate on sub-layers and embeddings; none: the preset's; more for less text",
-        minimum=0,
-        below=1,
-    )
-    attention_dropout: float = setting(0.0, "the paper has none", minimum=0, below=1)
-    activation_dropout: float = setting(
-        0.0, "behind the activation: the paper has none", minimum=0, below=1
-    )
-    word_dropout: float = setting(
-        0.0, "tokens that lose their whole embedding: against overfitting", minimum=0, below=1
-    )
-    normalize_first: bool = setting(
-        False, "pre-norm: steadier in deep stacks than the paper's order"
-    )
-    residual_connection: str | None = setting(
-        None,
-        "post-norm that learns at once: deepnorm, encoder_deepnorm (for 512 and wider), b2t; none: "
-        "plain, the paper's",
-        choices=RESIDUAL_CONNECTIONS,
-    )
-    final_norm: bool | None = setting(
-        None, "layer normalization at the end of each stack; none: with normalize-first only"
-    )
-    layer_norm_epsilon: float | None = setting(
-        None, "of every layer normalization; none: 1e-6", minimum=1e-12, below=1
-    )
-    tie_weights: bool | None = setting(
-        None, "the logits use the matrix of the target's embeddings; none: they do, as the paper's"
-    )
-    use_logits_bias: bool = setting(False, "a bias on the logits: the paper has none")
-    positions: str | None = setting(
-        None,
-        "sinusoidal, rotary: any length; words: counted in words, for two vocabularies; none: the "
-        "preset's",
-        choices=tuple(POSITIONS),
-    )
-    max_length: int | None = setting(
-        None, "number of learned positions: most tokens of a side; none: 1,024", minimum=1
-    )
+    if TYPE_CHECKING:  # at run time the options say the reasons and the rules
+        num_encoder_layers: int | None = None
+        num_decoder_layers: int | None = None
+        hidden_dim: int | None = None
+        intermediate_dim: int | None = None
+        num_heads: int | None = None
+        key_dim: int | None = None
+        value_dim: int | None = None
+        dropout: float | None = None
+        positions: str | None = None
+        use_bias: bool = False
+        attention_window: int | None = None
+        activation: str | None = None
+        attention_dropout: float = 0.0
+        activation_dropout: float = 0.0
+        word_dropout: float = 0.0
+        normalize_first: bool = False
+        residual_connection: str | None = None
+        final_norm: bool | None = None
+        layer_norm_epsilon: float | None = None
+        tie_weights: bool | None = None
+        use_logits_bias: bool = False
+        max_length: int | None = None
 
     # Training
     batch_tokens: int | None = setting(
@@ -331,9 +306,10 @@ class TrainingSettings(Settings):
 
     def make_optimizer(self, model: keras.Model) -> keras.optimizers.Optimizer:
         """The optimizer for a model of `build_transformer`, made in the devices' scope."""
-        stacks = TransformerStacks.of(model)
+        transformer = Transformer.of(model)
+        dtype = transformer.dtype_policy.compute_dtype
         return transformer_optimizer(
-            stacks.hidden_dim, dtype=stacks.compute_dtype, **self.optimizer_options()
+            transformer.hidden_dim, dtype=dtype, **self.optimizer_options()
         )
 
     def training_options(self) -> TrainingKeywords:

@@ -3,7 +3,6 @@
 import numpy as np
 from keras import ops
 
-from keras_transformer.models import CausalStack, TransformerStacks
 from tests.layers.numpy_layers import layer_norm, multi_head_attention, position
 
 
@@ -12,11 +11,10 @@ def attention_weights(model, source_ids, target_ids):
 
     The model has sinusoidal positions, no biases in its attention and ReLU.
     """
-    stacks = TransformerStacks.of(model)
-    memory = embed(stacks.source_embedding, source_ids)
+    memory = embed(model.source_embedding, source_ids)
     everything = np.ones((len(source_ids), len(source_ids)), bool)
     encoder = []
-    for layer in stacks.encoder_layers:
+    for layer in model.encoder_layers:
         kernels = fused_kernels(layer.attention)
 
         def attend(x, kernels=kernels, layer=layer):
@@ -25,25 +23,23 @@ def attention_weights(model, source_ids, target_ids):
         memory, weights = in_block(layer.attention_block, memory, attend)
         memory = feed(layer, memory)
         encoder.append(weights)
-    if stacks.encoder_norm:
-        memory = norm(stacks.encoder_norm, memory)
-    decoder, cross = decoder_weights(stacks, target_ids, memory)
+    if model.encoder_norm:
+        memory = norm(model.encoder_norm, memory)
+    decoder, cross = decoder_weights(model, target_ids, memory)
     return np.stack(encoder), np.stack(decoder), np.stack(cross)
 
 
 def language_model_weights(model, ids):
     """The weights (layers, heads, rows, columns) of a model without encoder."""
-    stack = CausalStack.of(model)
-    return np.stack(decoder_weights(stack, ids, None)[0])
+    return np.stack(decoder_weights(model, ids, None)[0])
 
 
-def decoder_weights(stacks, ids, memory):
+def decoder_weights(model, ids, memory):
     """Of every layer, the weights of the self-attention and of the attention to the memory."""
-    embedding = stacks.embedding if memory is None else stacks.target_embedding
-    hidden = embed(embedding, ids)
+    hidden = embed(model.target_embedding, ids)
     causal = np.tril(np.ones((len(ids), len(ids)), bool))
     own, cross = [], []
-    for layer in stacks.decoder_layers:
+    for layer in model.decoder_layers:
         kernels = fused_kernels(layer.self_attention)
 
         def attend(x, kernels=kernels, layer=layer):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.models import TransformerEnsemble, TransformerStacks, build_transformer
+from keras_transformer.models import TransformerEnsemble, build_transformer
 
 SOURCE_IDS = np.array([[5, 6, 7, 2], [8, 2, 0, 0]], "int32")
 TARGET_IDS = np.array([[1, 9, 5], [1, 6, 6]], "int32")
@@ -18,7 +18,7 @@ def build(seed, **overrides):
 
 
 def ensemble_of(*models):
-    return TransformerEnsemble([TransformerStacks.of(model) for model in models])
+    return TransformerEnsemble(models)
 
 
 def softmax(logits):
@@ -45,8 +45,7 @@ def test_probabilities_are_the_mean_of_the_members():
 
 def test_attention_is_the_mean_of_the_members():
     models = build(0), build(1, num_decoder_layers=1)
-    layers = [TransformerStacks.of(model) for model in models]
-    expected = [m.cross_attention(SOURCE_IDS, TARGET_IDS) for m in layers]
+    expected = [model.cross_attention(SOURCE_IDS, TARGET_IDS) for model in models]
     ensemble = ensemble_of(*models)
     actual = ensemble.cross_attention(SOURCE_IDS, TARGET_IDS)
     np.testing.assert_allclose(actual, np.mean(expected, axis=0), atol=1e-6)

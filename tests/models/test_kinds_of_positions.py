@@ -9,12 +9,10 @@ from keras_transformer import losses
 from keras_transformer.layers import positions
 from keras_transformer.layers.positions import Positions, register_positions
 from keras_transformer.models import (
-    TransformerStacks,
     build_language_model,
     build_transformer,
     check_model_fits,
 )
-from keras_transformer.models.model_size import count_weights
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 
@@ -82,18 +80,18 @@ def test_saved_and_reloaded_it_is_the_same(model, tmp_path):
 
 def test_its_weights_are_counted(model, kind):
     options = check_model_fits("tiny", vocabulary_size=12, positions=kind, **SIZES)
-    assert count_weights(options) == model.count_params()
+    assert options.count_weights() == model.count_params()
 
 
 @pytest.mark.parametrize("length", [3, pytest.param(None, marks=pytest.mark.tensorflow)])
 def test_steps_equal_a_call(model, length):
     """With a cache of a fixed length, and with one that grows."""
-    layers, expected = TransformerStacks.of(model), logits_of(model)
+    expected = logits_of(model)
     source_ids = ops.convert_to_tensor(SOURCE_IDS)
-    state, cache = layers.start(source_ids, beam_size=1, length=length)
+    state, cache = model.start(source_ids, beam_size=1, length=length)
     for index in range(3):
         tokens = ops.convert_to_tensor(TARGET_IDS[:, index : index + 1])
-        logits, cache = layers.step(tokens, index, state, cache)
+        logits, cache = model.step(tokens, index, state, cache)
         np.testing.assert_allclose(
             ops.convert_to_numpy(logits)[:, 0], expected[:, index], atol=1e-5
         )

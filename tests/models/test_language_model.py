@@ -13,7 +13,7 @@ from keras_transformer.layers import (
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
-from keras_transformer.models import CausalStack, build_language_model, build_transformer
+from keras_transformer.models import Transformer, build_language_model, build_transformer
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
@@ -74,11 +74,11 @@ def is_output(tokens):
 def test_steps_equal_the_model(overrides):
     model = build(**overrides)
     token_ids = np.random.default_rng(0).integers(4, VOCABULARY_SIZE, (3, 5)).astype("int32")
-    expected, layers = logits_of(model, token_ids), CausalStack.of(model)
-    state, cache = layers.start(token_ids, beam_size=2, length=6)
+    expected = logits_of(model, token_ids)
+    state, cache = model.start(token_ids, beam_size=2, length=6)
     for index in range(5):
         both = np.stack([token_ids[::-1, index], token_ids[:, index]], axis=1)
-        logits, cache = layers.step(ops.convert_to_tensor(both), index, state, cache)
+        logits, cache = model.step(ops.convert_to_tensor(both), index, state, cache)
         actual = ops.convert_to_numpy(logits)[:, 1]
         np.testing.assert_allclose(actual, expected[:, index], atol=1e-5)
 
@@ -263,7 +263,7 @@ def test_a_model_made_by_hand_generates():
     for layer in layers:
         hidden = layer(hidden)
     model = with_opinion(keras.Model(inputs, embedding(norm(hidden), reverse=True)))
-    generator = SequenceGenerator(CausalStack(embedding, layers, norm))
+    generator = SequenceGenerator(Transformer.from_layers(embedding, layers, norm))
     options = SearchOptions(alpha=0.0, beam_size=2, extra_length=3)
     ids, scores = to_numpy(generator.search(PROMPTS, options=options))
     for row in range(3):
@@ -274,15 +274,28 @@ def test_a_model_made_by_hand_generates():
         np.testing.assert_allclose(scores[row, 0], expected, atol=1e-3)
 
 
-def test_a_stack_of_other_layers_is_refused():
-    embedding, layer = PositionalEmbedding(12, 8), TransformerDecoderLayer(8, 2, name="mine")
-    with pytest.raises(ValueError, match="`embedding` must be a `PositionalEmbedding`.*Embedding"):
-        CausalStack(keras.layers.Embedding(12, 8), [layer])
+def test_layers_of_other_classes_are_refused():
+    embedding, layer = PositionalEmbedding(12, 8), TransformerDecoderLayer(8, 2)
+    with pytest.raises(ValueError, match="must be a `PositionalEmbedding`.*Embedding"):
+        Transformer.from_layers(keras.layers.Embedding(12, 8), [layer])
     for layers in ([], [layer, TransformerEncoderLayer(8, 2)]):
         with pytest.raises(ValueError, match=r"`decoder_layers` must be one or more .*: \["):
-            CausalStack(embedding, layers)
-    with pytest.raises(ValueError, match="`mine` must be called, or loaded, before it takes steps"):
-        SequenceGenerator(CausalStack(embedding, [layer])).search(PROMPTS)
+            Transformer.from_layers(embedding, layers)
+
+
+def test_a_model_of_ones_own_layers_is_saved_by_their_options(tmp_path):
+    embedding = PositionalEmbedding(12, 8, mask_id=0)
+    layers = [TransformerDecoderLayer(16, 2, dropout=0.0, name=f"mine_{i}") for i in "ab"]
+    model = with_opinion(Transformer.from_layers(embedding, layers, name="mine"))
+    assert (model.options.intermediate_dim, model.options.padding_id, model.name) == (16, 0, "mine")
+    model.save(tmp_path / "mine.keras")
+    loaded = keras.saving.load_model(tmp_path / "mine.keras")
+    np.testing.assert_allclose(logits_of(loaded, PROMPTS), logits_of(model, PROMPTS), atol=1e-6)
+    layers.append(TransformerDecoderLayer(24, 2, dropout=0.0))
+    model = Transformer.from_layers(embedding, layers)
+    assert logits_of(model, PROMPTS).shape == (3, 3, 12)
+    with pytest.raises(ValueError, match=r"`intermediate_dim` must be the same .*: \[16, 16, 24\]"):
+        model.save(tmp_path / "other.keras")
 
 
 def test_what_needs_an_encoder_is_refused(model):
@@ -331,9 +344,11 @@ def test_models_of_other_kinds_are_refused(model):
     with pytest.raises(ValueError, match=r"the same `is_causal`. Received: \[True, False\]"):
         SequenceGenerator([model, translator])
     inputs = keras.Input((4,), name="mine")
-    for foreign in (translator, keras.Model(inputs, inputs + 1)):
-        with pytest.raises(ValueError, match="must come from .* Received: a model with the layers"):
-            CausalStack.of(foreign)
+    foreign = keras.Model(inputs, inputs + 1)
+    with pytest.raises(ValueError, match="must come from .* Received: a model with the layers"):
+        Transformer.of(foreign)
+    with pytest.raises(ValueError, match="must come from .* Received: a model with the layers"):
+        SequenceGenerator([model, foreign])
 
 
 def test_a_mask_with_another_padding_id_is_refused():

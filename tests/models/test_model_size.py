@@ -8,8 +8,7 @@ from keras_transformer.models import (
     build_language_model,
     build_transformer,
     check_model_fits,
-    language_model,
-    model_size,
+    model_options,
 )
 
 SMALL = {"num_encoder_layers": 2, "num_decoder_layers": 3, "hidden_dim": 16, "intermediate_dim": 24}
@@ -34,7 +33,7 @@ WORDS = {"source_vocabulary_size": 20, "source_word_starts": (2,), "target_word_
 def test_the_arithmetic_is_that_of_the_model(overrides):
     model = build_transformer("base", vocabulary_size=30, **SMALL, **overrides)
     sizes = check_model_fits("base", vocabulary_size=30, **SMALL, **overrides)
-    assert model_size.count_weights(sizes) == model.count_params()
+    assert sizes.count_weights() == model.count_params()
 
 
 @pytest.mark.parametrize(
@@ -65,17 +64,15 @@ def test_what_does_not_fit_is_refused_before_it_is_built(overrides, message):
         {"positions": "words", "word_starts": (2,)},
     ],
 )
-def test_the_arithmetic_is_that_of_the_language_model(overrides, monkeypatch):
-    counts = []
-    monkeypatch.setattr(language_model, "check_fits", lambda options, count: counts.append(count))
+def test_the_arithmetic_is_that_of_the_language_model(overrides):
     sizes = {name: size for name, size in SMALL.items() if name != "num_encoder_layers"}
     model = build_language_model(vocabulary_size=30, **sizes, **overrides)
-    assert counts == [model.count_params()]
+    assert model.options.count_weights() == model.count_params()
 
 
 def test_a_training_takes_its_copies(monkeypatch):
-    count = model_size.count_weights(check_model_fits("tiny", vocabulary_size=100))
-    monkeypatch.setattr(model_size, "machine_memory", lambda: 4 * count)
+    count = check_model_fits("tiny", vocabulary_size=100).count_weights()
+    monkeypatch.setattr(model_options, "machine_memory", lambda: 4 * count)
     assert check_model_fits("tiny", vocabulary_size=100)
     with pytest.raises(UserInputError, match="weights, 4 times in a training, take"):
         check_model_fits("tiny", vocabulary_size=100, copies=4)

@@ -1,5 +1,4 @@
 import dataclasses
-import inspect
 
 import keras
 import numpy as np
@@ -8,14 +7,12 @@ from keras import ops
 
 from keras_transformer.models import (
     PRESETS,
-    CausalStack,
-    GenerativeModel,
-    TransformerStacks,
+    ModelOptions,
+    Transformer,
     build_language_model,
     build_transformer,
 )
-from keras_transformer.models.model_options import ModelOptions
-from keras_transformer.models.presets import Sizes
+from keras_transformer.models.model_options import TransformerKeywords
 
 VOCABULARY = 37
 VARIANTS = {
@@ -91,12 +88,11 @@ def logits_of(model, inputs):
 def test_steps_equal_the_model(overrides):
     model, inputs = small_model(**overrides), batch()
     expected = logits_of(model, inputs)
-    layers = TransformerStacks.of(model)
-    memory_state, cache = layers.start(inputs["source_ids"], beam_size=2, length=6)
+    memory_state, cache = model.start(inputs["source_ids"], beam_size=2, length=6)
     other_beam = batch(seed=1)["target_ids"]
     for index in range(5):
         token_ids = np.stack([other_beam[:, index], inputs["target_ids"][:, index]], axis=1)
-        logits, cache = layers.step(ops.convert_to_tensor(token_ids), index, memory_state, cache)
+        logits, cache = model.step(ops.convert_to_tensor(token_ids), index, memory_state, cache)
         actual = ops.convert_to_numpy(logits)[:, 1]
         np.testing.assert_allclose(actual, expected[:, index], atol=1e-5)
 
@@ -110,7 +106,7 @@ def test_saved_models_reload_in_safe_mode(overrides, tmp_path):
     rebuilt = keras.models.model_from_json(model.to_json())
     rebuilt.set_weights(model.get_weights())
     np.testing.assert_allclose(logits_of(rebuilt, inputs), logits_of(model, inputs), atol=1e-6)
-    assert TransformerStacks.of(reloaded).vocabulary_size == VOCABULARY
+    assert reloaded.vocabulary_size == VOCABULARY
 
 
 def test_one_matrix_embeds_source_and_target_and_gives_the_logits():
@@ -126,15 +122,14 @@ def test_untied_logits_have_a_matrix_of_their_own():
         assert len([weight for weight in model.weights if VOCABULARY in weight.shape]) == number
         inputs = batch()
         expected = logits_of(model, inputs)
-        layers = TransformerStacks.of(model)
-        matrix = layers.target_embedding.token_embedding.reverse_matrix
+        matrix = model.target_embedding.token_embedding.reverse_matrix
         matrix.assign(2 * matrix)
         np.testing.assert_allclose(logits_of(model, inputs), 2 * expected, rtol=1e-4, atol=1e-5)
 
 
 def test_every_layer_has_the_options():
     options = VARIANTS["every other option"]
-    layers = TransformerStacks.of(small_model(**options))
+    layers = small_model(**options)
     for layer in (*layers.encoder_layers, *layers.decoder_layers):
         config = layer.get_config()
         assert (config["activation"], config["layer_norm_epsilon"]) == ("gelu", 1e-2)
@@ -143,14 +138,12 @@ def test_every_layer_has_the_options():
     for norm in (layers.encoder_norm, layers.decoder_norm):
         assert norm.epsilon == 1e-2
     for options in ({}, {"normalize_first": True, "final_norm": False}):
-        assert TransformerStacks.of(small_model(**options)).decoder_norm is None
-    assert TransformerStacks.of(small_model(normalize_first=True)).encoder_norm is not None
+        assert small_model(**options).decoder_norm is None
+    assert small_model(normalize_first=True).encoder_norm is not None
 
 
 def test_deepnorm_has_the_scales_of_its_depths():
-    layers = TransformerStacks.of(
-        small_model(residual_connection="deepnorm", num_encoder_layers=3, num_decoder_layers=2)
-    )
+    layers = small_model(residual_connection="deepnorm", num_encoder_layers=3, num_decoder_layers=2)
     for layer in layers.encoder_layers:
         assert layer.residual_scale == pytest.approx(0.81 * (3**4 * 2) ** (1 / 16))
         assert layer.initial_gain == pytest.approx(0.87 * (3**4 * 2) ** (-1 / 16))
@@ -159,10 +152,8 @@ def test_deepnorm_has_the_scales_of_its_depths():
         assert layer.initial_gain == pytest.approx((12 * 2) ** -0.25)
         assert layer.cross_attention_block.scale == layer.residual_scale
     in_both = layers.encoder_layers[0]
-    layers = TransformerStacks.of(
-        small_model(
-            residual_connection="encoder_deepnorm", num_encoder_layers=3, num_decoder_layers=2
-        )
+    layers = small_model(
+        residual_connection="encoder_deepnorm", num_encoder_layers=3, num_decoder_layers=2
     )
     for layer in layers.encoder_layers:
         assert layer.residual_scale == in_both.residual_scale
@@ -174,7 +165,7 @@ def test_deepnorm_has_the_scales_of_its_depths():
 def test_deepnorm_has_scales_without_an_encoder():
     sizes = {"hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2, "num_decoder_layers": 2}
     model = build_language_model(vocabulary_size=9, residual_connection="deepnorm", **sizes)
-    for layer in CausalStack.of(model).decoder_layers:
+    for layer in model.decoder_layers:
         assert layer.residual_scale == pytest.approx((2 * 2) ** 0.25)
         assert layer.initial_gain == pytest.approx((8 * 2) ** -0.25)
 
@@ -188,18 +179,10 @@ def test_other_residual_connections_are_for_post_norm():
         small_model(residual_connection="rezero")
 
 
-def test_defaults_of_the_signatures_are_those_of_the_options():
-    fields = {field.name: field for field in dataclasses.fields(ModelOptions)}
-    sizes = {field.name for field in dataclasses.fields(Sizes)}
-    for function, own in (
-        (build_transformer, {"preset", "vocabulary_size"}),
-        (build_language_model, {"preset", "vocabulary_size", "word_starts", "mask_id", "name"}),
-    ):
-        for name, parameter in inspect.signature(function).parameters.items():
-            if name not in own:
-                default = None if name in sizes else fields[name].default
-                assert parameter.default == default, (function.__name__, name)
-    assert set(inspect.signature(build_transformer).parameters) == {"preset", *fields}
+def test_the_keywords_are_the_options():
+    assert TransformerKeywords.__annotations__.keys() == {
+        field.name for field in dataclasses.fields(ModelOptions)
+    }
 
 
 def test_padding_of_the_source_changes_nothing():
@@ -219,7 +202,7 @@ def test_the_padding_id_is_free():
     inputs["source_ids"][inputs["source_ids"] == 0] = 9
     shorter = {**inputs, "source_ids": inputs["source_ids"][:, :4]}
     np.testing.assert_allclose(logits_of(model, inputs)[1], logits_of(model, shorter)[1], atol=1e-5)
-    assert TransformerStacks.of(model).padding_id == 9
+    assert model.padding_id == 9
 
 
 def test_logits_are_float32_and_the_model_is_functional():
@@ -227,11 +210,10 @@ def test_logits_are_float32_and_the_model_is_functional():
     assert model.output.dtype == "float32"
     assert [tensor.name for tensor in model.inputs] == ["source_ids", "target_ids"]
     assert {tensor.dtype for tensor in model.inputs} == {"int32"}
-    assert type(model) is GenerativeModel
+    assert type(model) is Transformer
     assert tuple(model.output.shape) == (None, None, VOCABULARY)
-    steps_equal = TransformerStacks.of(model)
-    state, cache = steps_equal.start(batch()["source_ids"], beam_size=1, length=2)
-    logits, new_cache = steps_equal.step(np.ones((3, 1), "int32"), 0, state, cache)
+    state, cache = model.start(batch()["source_ids"], beam_size=1, length=2)
+    logits, new_cache = model.step(np.ones((3, 1), "int32"), 0, state, cache)
     assert keras.backend.standardize_dtype(logits.dtype) == model.output.dtype
     dtypes = [keras.tree.map_structure(lambda tensor: tensor.dtype, c) for c in (new_cache, cache)]
     assert dtypes[0] == dtypes[1]
@@ -239,7 +221,7 @@ def test_logits_are_float32_and_the_model_is_functional():
 
 @pytest.mark.tensorflow
 def test_weights_made_before_a_loop_change_nothing():
-    layers = TransformerStacks.of(small_model(dtype="mixed_bfloat16", tie_weights=False))
+    layers = small_model(dtype="mixed_bfloat16", tie_weights=False)
     weights = layers.step_weights()
     assert len(weights.cast) == 7 * len(layers.decoder_layers)  # all that a step multiplies by
     with weights.in_place():
@@ -364,4 +346,4 @@ def test_an_unknown_option_is_refused():
 def test_a_foreign_model_is_refused():
     inputs = keras.Input((4,))
     with pytest.raises(ValueError, match="must come from `build_transformer`"):
-        TransformerStacks.of(keras.Model(inputs, inputs + 1))
+        Transformer.of(keras.Model(inputs, inputs + 1))

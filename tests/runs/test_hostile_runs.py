@@ -209,12 +209,36 @@ def test_damaged_model_json(run, call, damage):
 
 @pytest.mark.parametrize(("field", "value"), [("vocabulary_size", 10**9), ("hidden_dim", 10**7)])
 def test_a_model_of_another_size_is_refused_with_both(run, call, field, value):
-    text = run.model_path.read_text()
-    layers = json.loads(text)["config"]["layers"]
-    old = next(each["config"][field] for each in layers if field in each["config"])
-    run.model_path.write_text(text.replace(f'"{field}": {old}', f'"{field}": {value}'))
+    record = json.loads(run.model_path.read_text())
+    run.model_path.write_text(json.dumps({**record, field: value}))
     run.checksums.path.unlink()
-    assert_refused(call("translate"), "model.json")
+    assert_refused(call("translate"), " are there")
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        ({"hidden_dim": "8"}, "Expected `int`, got `str` - at `$.hidden_dim`"),
+        ({"color": "red"}, "Object contains unknown field `color`"),
+        ({"hidden_dim": -8}, "`hidden_dim` must be a positive integer. Received: hidden_dim=-8"),
+        ({"activation": {"class_name": "Lambda"}}, "got `object` - at `$.activation`"),
+        ({"activation": "os.system"}, "activation"),
+        ({"dtype": "red"}, "red"),
+        (
+            {"kernel_initializer": {"class_name": "Lambda", "config": {}}},
+            "names the class 'Lambda'",
+        ),
+        ({"num_decoder_layers": 10**30}, "model.json"),
+        ({"num_decoder_layers": 2000}, "model.json"),
+    ],
+)
+def test_damaged_options_of_a_model(run, call, damage, says):
+    record = json.loads(run.model_path.read_text())
+    run.model_path.write_text(json.dumps({**record, **damage}))
+    run.checksums.path.unlink()
+    answer = call("translate")
+    assert_refused(answer, "model.json")
+    assert_refused(answer, says)
 
 
 def test_damaged_scores_are_left_out_of_a_model_card(run, call):

@@ -73,14 +73,18 @@ def test_a_run_can_be_opened_and_its_model_used(run, model, tokenizer):
     assert "from" not in kept
 
 
-def test_the_architecture_is_written_without_the_way_it_is_trained(tmp_path, tokenizer):
+def test_the_model_is_written_as_its_options_without_the_way_it_is_trained(tmp_path, tokenizer):
     model = build(tokenizer)
+    model.get_layer("encoder_layer_1").trainable = False
     model.compile("adam", "mse")
     run = RunDirectory.create(tmp_path / "run")
     run.start(model=model, tokenizer=tokenizer, settings={})
-    assert "compile_config" not in json.loads(run.model_path.read_text())
+    assert json.loads(run.model_path.read_text()) == model.options.to_config()
     model.save_weights(run.weights_path)
-    assert not run.load_model().compiled
+    loaded = run.load_model()
+    assert not loaded.compiled
+    assert len(loaded.trainable_weights) == len(loaded.weights)
+    assert loaded.options == model.options
 
 
 def test_an_unfinished_run_says_which_weights_it_uses(run, model, capsys):
@@ -260,8 +264,7 @@ def test_a_model_is_loaded_with_other_rates_and_the_same_weights(run, model):
     assert (layer.dropout, layer.attention_dropout) == (0.7, 0.2)
     assert loaded.get_layer("embedding").dropout == 0.7
     older = json.loads(run.model_path.read_text())
-    for each in older["config"]["layers"]:
-        each["config"].pop("word_dropout", None)  # as before it was an option
+    del older["word_dropout"]  # as before it was an option
     run.checksums.write_json(run.model_path, older)
     assert run.load_model(word_dropout=0.1).get_layer("embedding").word_dropout == 0.1
     np.testing.assert_allclose(logits(loaded), logits(model), atol=1e-6)

@@ -5,7 +5,7 @@ import pytest
 
 from keras_transformer.data import SentencePairs
 from keras_transformer.errors import UserInputError
-from keras_transformer.models import TransformerStacks, build_transformer, vocabulary_options
+from keras_transformer.models import build_transformer, vocabulary_options
 from keras_transformer.optimizers import AdamWithGradientNorm, transformer_optimizer
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.translation_training import (
@@ -25,9 +25,9 @@ def model_and_optimizer(tokenizer, **changes):
     settings = TranslationSettings(**{**SMALL, **changes})
     options = settings.model_options(tokenizer, tokenizer)
     model = build_transformer("tiny", **vocabulary_options(tokenizer, tokenizer), **options)
-    stacks = TransformerStacks.of(model)
+    dtype = model.dtype_policy.compute_dtype
     options = settings.optimizer_options()
-    return model, transformer_optimizer(stacks.hidden_dim, dtype=stacks.compute_dtype, **options)
+    return model, transformer_optimizer(model.hidden_dim, dtype=dtype, **options)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from keras_transformer.layers import MultiHeadAttention
-from keras_transformer.models.transformer_stacks import TransformerStacks
+from keras_transformer.models import Transformer
 
 # The gradient of a product takes two products of its size, one for each factor.
 TRAINING_PER_FORWARD = 3
@@ -36,7 +36,11 @@ class TransformerFlops:
     """
 
     def __init__(self, model: keras.Model) -> None:
-        layers = TransformerStacks.of(model)
+        layers = Transformer.of(model)
+        if layers.is_causal:
+            raise ValueError(
+                "`model` must come from `build_transformer`. Received: a language model"
+            )
         embedding = layers.target_embedding
         width = embedding.hidden_dim
         encoder = [

@@ -13,7 +13,7 @@ from ctranslate2.specs.transformer_spec import (
 
 from keras_transformer.formats.residual_scales import ResidualScales
 from keras_transformer.layers import PositionalEmbedding
-from keras_transformer.models import TransformerStacks
+from keras_transformer.models import Transformer
 from keras_transformer.types import Tensor
 
 NO_LOGIT = -1e4  # of what has no share of the probability; float16 can hold it
@@ -30,36 +30,36 @@ ACTIVATIONS = {
 
 
 def transformer_spec(
-    layers: TransformerStacks, num_positions: int, never: Sequence[int] = ()
+    model: Transformer, num_positions: int, never: Sequence[int] = ()
 ) -> TransformerSpec:
     """The specification with all weights, still without vocabularies.
 
     `num_positions` is for a model without a limit of length. Tokens in `never` have no share of the
     probability. Shared weights are one array.
     """
-    first = layers.encoder_layers[0]
+    first = model.encoder_layers[0]
     options = {
         "num_heads": first.num_heads,
         "head_dim": first.attention.key_dim,
-        "activation": ACTIVATIONS[activation_name(layers)],
+        "activation": ACTIVATIONS[activation_name(model)],
         # Such a specification has a place for the final norm, whatever the order in the layers.
         "pre_norm": True,
-        "no_final_norm": layers.decoder_norm is None,
+        "no_final_norm": model.decoder_norm is None,
     }
-    if layers.target_embedding.positions == "rotary":
+    if model.target_embedding.positions == "rotary":
         options |= {"rotary_dim": 0, "rotary_interleave": False}  # all of a head, in halves
-    encoder = TransformerEncoderSpec(len(layers.encoder_layers), **options)
+    encoder = TransformerEncoderSpec(len(model.encoder_layers), **options)
     decoder = TransformerDecoderSpec(
-        len(layers.decoder_layers),
-        alignment_layer=max(len(layers.decoder_layers) - 2, 0),  # as `Translator.align`
+        len(model.decoder_layers),
+        alignment_layer=max(len(model.decoder_layers) - 2, 0),  # as `Translator.align`
         alignment_heads=0,  # the mean of all
         **options,
     )
-    _fill_stacks(encoder, decoder, layers)
-    _fill_embeddings(encoder, decoder, layers, num_positions)
+    _fill_stacks(encoder, decoder, model)
+    _fill_embeddings(encoder, decoder, model, num_positions)
     if never:
-        bias = np.zeros(layers.vocabulary_size, "float32")
-        if layers.target_embedding.use_logits_bias:
+        bias = np.zeros(model.vocabulary_size, "float32")
+        if model.target_embedding.use_logits_bias:
             bias += decoder.projection.bias
         bias[list(never)] = NO_LOGIT
         decoder.projection.bias = bias
@@ -69,19 +69,19 @@ def transformer_spec(
     return spec
 
 
-def activation_name(layers: TransformerStacks) -> str:
+def activation_name(model: Transformer) -> str:
     """Keras's name of the activation of a model's feed-forward networks."""
-    return str(keras.activations.serialize(layers.encoder_layers[0].activation))
+    return str(keras.activations.serialize(model.encoder_layers[0].activation))
 
 
-def _fill_stacks(encoder, decoder, layers):
-    scales = ResidualScales(layers, "CTranslate2")
-    for spec, layer in zip(encoder.layer, layers.encoder_layers, strict=True):
+def _fill_stacks(encoder, decoder, model):
+    scales = ResidualScales(model, "CTranslate2")
+    for spec, layer in zip(encoder.layer, model.encoder_layers, strict=True):
         _fill_attention(
             spec.self_attention, layer.attention, SELF_ATTENTION, layer.attention_block, scales
         )
         _fill_feed_forward(spec.ffn, layer, scales)
-    for spec, layer in zip(decoder.layer, layers.decoder_layers, strict=True):
+    for spec, layer in zip(decoder.layer, model.decoder_layers, strict=True):
         for part, attention, projections, block in (
             (
                 spec.self_attention,
@@ -93,14 +93,14 @@ def _fill_stacks(encoder, decoder, layers):
         ):
             _fill_attention(part, attention, projections, block, scales)
         _fill_feed_forward(spec.ffn, layer, scales)
-    for spec, norm in ((encoder, layers.encoder_norm), (decoder, layers.decoder_norm)):
-        spec.pre_norm = layers.encoder_layers[0].normalize_first
+    for spec, norm in ((encoder, model.encoder_norm), (decoder, model.decoder_norm)):
+        spec.pre_norm = model.encoder_layers[0].normalize_first
         if norm is not None:
             _fill_norm(spec.layer_norm, norm)
 
 
-def _fill_embeddings(encoder, decoder, layers, num_positions):
-    source, target = layers.source_embedding, layers.target_embedding
+def _fill_embeddings(encoder, decoder, model, num_positions):
+    source, target = model.source_embedding, model.target_embedding
     tokens = target.token_embedding
     matrix = _array(tokens.matrix)
     decoder.embeddings.weight = matrix

@@ -19,7 +19,7 @@ from keras_transformer.formats.model_card import write_model_card
 from keras_transformer.formats.residual_scales import ResidualScales
 from keras_transformer.inference.translator import Translator
 from keras_transformer.layers.positions import PositionsInAttention
-from keras_transformer.models import TransformerStacks
+from keras_transformer.models import Transformer
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tokenizer_files import save_tokenizers
 from keras_transformer.types import PathLike
@@ -68,12 +68,12 @@ def export_ctranslate2(
         raise UserInputError(
             f"The export needs the package ctranslate2: {pip_install('ctranslate2')}"
         )
-    layers = _exportable_layers(translator)
+    model = _exportable_layers(translator)
     from keras_transformer.formats.ctranslate2.spec import transformer_spec
 
     def write(path: Path) -> None:
-        spec = transformer_spec(layers, NUM_POSITIONS, _without_probability(translator, layers))
-        _add_vocabularies(spec, translator, layers)
+        spec = transformer_spec(model, NUM_POSITIONS, _without_probability(translator, model))
+        _add_vocabularies(spec, translator, model)
         spec.validate()
         spec.optimize(precision)
         spec.save(str(path))
@@ -82,7 +82,7 @@ def export_ctranslate2(
             path,
             translator,
             kind=CTRANSLATE2_KIND,
-            options={"max_positions": layers.max_length or NUM_POSITIONS},
+            options={"max_positions": model.max_length or NUM_POSITIONS},
             precision=precision,
         )
         write_checksums(path)
@@ -90,25 +90,25 @@ def export_ctranslate2(
     return write_new_directory(directory, write)
 
 
-def _without_probability(translator: Translator, layers: TransformerStacks) -> list[int]:
+def _without_probability(translator: Translator, model: Transformer) -> list[int]:
     """The tokens that a translator's options leave out of the probabilities."""
     if not translator.search_options.renormalize:
         return []
     special, size = translator.tokenizer.special_tokens, translator.tokenizer.vocabulary_size
-    return sorted({special.pad, special.bos, *range(size, layers.vocabulary_size)})
+    return sorted({special.pad, special.bos, *range(size, model.vocabulary_size)})
 
 
-def _exportable_layers(translator: Translator) -> TransformerStacks:
+def _exportable_layers(translator: Translator) -> Transformer:
     """The layers of the only model; UserInputError if CTranslate2 cannot compute it."""
     if len(translator.models) > 1:
         raise UserInputError(
             "CTranslate2 has no ensembles: export one model, or the average of checkpoints. "
             f"Received: {len(translator.models)} models"
         )
-    layers = TransformerStacks.of(translator.models[0])
+    model = translator.models[0]
     from keras_transformer.formats.ctranslate2.spec import ACTIVATIONS, activation_name
 
-    embedding = layers.target_embedding
+    embedding = model.target_embedding
     if embedding.kind.reads_tokens:
         raise UserInputError(
             "CTranslate2 has no positions that depend on the tokens. "
@@ -119,41 +119,39 @@ def _exportable_layers(translator: Translator) -> TransformerStacks:
             "Of positions that act inside attention, CTranslate2 has rotary ones alone here. "
             f"Received: positions={embedding.positions!r}"
         )
-    activation = activation_name(layers)
+    activation = activation_name(model)
     if activation not in ACTIVATIONS:
         raise UserInputError(
             f"CTranslate2 has the activations {', '.join(ACTIVATIONS)}. "
             f"Received: activation={activation!r}"
         )
-    attention = layers.encoder_layers[0].attention
-    for layer in (*layers.encoder_layers, *layers.decoder_layers):
+    attention = model.encoder_layers[0].attention
+    for layer in (*model.encoder_layers, *model.decoder_layers):
         if layer.attention_window is not None:
             raise UserInputError(
                 "CTranslate2 has no restricted self-attention in such models: `attention_window` "
                 f"must be None. Received: attention_window={layer.attention_window}"
             )
-    ResidualScales(layers, "CTranslate2")  # refuses what it cannot make plain
+    ResidualScales(model, "CTranslate2")  # refuses what it cannot make plain
     if attention.key_dim != attention.value_dim:
         raise UserInputError(
             "CTranslate2 needs heads whose `key_dim` and `value_dim` are equal. "
             f"Received: key_dim={attention.key_dim}, value_dim={attention.value_dim}"
         )
-    return layers
+    return model
 
 
-def _add_vocabularies(
-    spec: "TransformerSpec", translator: Translator, layers: TransformerStacks
-) -> None:
+def _add_vocabularies(spec: "TransformerSpec", translator: Translator, model: Transformer) -> None:
     """Set the tokens of both sides in the order of their ids, and the special ones."""
     tokens = translator.tokenizer.special_tokens
     special = translator.tokenizer.pieces([tokens.bos, tokens.eos, tokens.unk])
     spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = special
     spec.config.decoder_start_token = spec.config.bos_token
     spec.register_source_vocabulary(
-        _vocabulary(translator.source_tokenizer, layers.source_vocabulary_size, special)
+        _vocabulary(translator.source_tokenizer, model.source_vocabulary_size, special)
     )
     spec.register_target_vocabulary(
-        _vocabulary(translator.tokenizer, layers.vocabulary_size, special)
+        _vocabulary(translator.tokenizer, model.vocabulary_size, special)
     )
 
 

@@ -89,7 +89,7 @@ class StepSignatures:
 
     def __init__(self, generator: GuardedGenerator, vocabulary_size: int) -> None:
         self._generator = generator
-        self._layers = generator.layers
+        self._model = generator.model
         self._vocabulary_size = vocabulary_size
         lengths = [tf.TensorSpec([], tf.int32, name) for name in ("beam_size", "cache_length")]
         inputs = [*_source_inputs(), *lengths]
@@ -99,7 +99,7 @@ class StepSignatures:
 
     def _start(self, input_ids, input_lengths, beam_size, cache_length):
         source_ids = self._generator.source(input_ids, input_lengths, even_empty=True)
-        return self._layers.start(source_ids, beam_size=beam_size, length=cache_length)
+        return self._model.start(source_ids, beam_size=beam_size, length=cache_length)
 
     def _encode(self, *inputs):
         memory, cache = self._start(*inputs)
@@ -110,7 +110,7 @@ class StepSignatures:
         memory = keras.tree.pack_sequence_as(self._memory, list(state[:num_memory]))
         cache = keras.tree.pack_sequence_as(self._cache, list(state[num_memory:]))
         cache = reorder(cache, parents)
-        logits, cache = self._layers.step(tokens, index, memory, cache)
+        logits, cache = self._model.step(tokens, index, memory, cache)
         return {"log_probs": self._log_probs(logits)} | _named("cache", cache)
 
     def _log_probs(self, logits):

@@ -4,15 +4,12 @@ import dataclasses
 import math
 from typing import Any
 
-import keras
-
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.marian.layout import MarianFolder, open_marian
 from keras_transformer.formats.marian.tensors import copies, entries
 from keras_transformer.formats.marian.weights import MarianTensors
 from keras_transformer.formats.presets import check_new_run, save_preset
-from keras_transformer.models import TransformerStacks, build_transformer, check_model_fits
-from keras_transformer.models.model_size import count_weights
+from keras_transformer.models import Transformer, build_transformer, check_model_fits
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.types import PathLike
@@ -23,13 +20,13 @@ class ImportedModel:
     """A model with its tokenizers, as `Translator` and `RunDirectory` take them.
 
     Attributes:
-        model: the functional model.
+        model: the model.
         source_tokenizer, tokenizer: the tokenizers; one object where both sides have the same.
         search: fields of `SearchOptions`, the model's own defaults.
         settings: names and values of the settings of a training that has this architecture.
     """
 
-    model: keras.Model
+    model: Transformer
     source_tokenizer: SentencePieceTokenizer
     tokenizer: SentencePieceTokenizer
     search: dict[str, Any]
@@ -137,8 +134,9 @@ def _check_size(folder: MarianFolder, tensors: MarianTensors) -> None:
         options,
         vocabulary_size=architecture.target_rows,
         source_vocabulary_size=None if is_shared else architecture.source_rows,
+        padding_id=0,  # Marian's files have no row of padding
     )
-    wanted = count_weights(options)
+    wanted = options.count_weights()
     found = sum(math.prod(tensors.shape(name)) for name in tensors.names)
     found = min(found, tensors.path.stat().st_size // 2)  # tensors may share their numbers
     if wanted > 2 * found:
@@ -147,11 +145,10 @@ def _check_size(folder: MarianFolder, tensors: MarianTensors) -> None:
         )
 
 
-def _fill(model: keras.Model, tensors: MarianTensors) -> None:
+def _fill(model: Transformer, tensors: MarianTensors) -> None:
     """Give the model its weights, one tensor after the other."""
-    layers = TransformerStacks.of(model)
-    known = entries(layers)
-    repeated = copies(layers)
+    known = entries(model)
+    repeated = copies(model)
     expected = {tensors.own_name(part) for entry in known for part in entry.parts}
     left_over = [name for name in tensors.names if name not in expected | repeated.keys()]
     if left_over:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import keras
 import numpy as np
 
-from keras_transformer.models import TransformerStacks
+from keras_transformer.models import Transformer
 
 SHARED = "model.shared.weight"
 SOURCE = "model.encoder.embed_tokens.weight"
@@ -86,15 +86,15 @@ def hidden_order(hidden_dim: int) -> np.ndarray:
     return np.arange(hidden_dim).reshape(2, -1).T.reshape(-1)
 
 
-def entries(layers: TransformerStacks) -> list[Entry]:
+def entries(model: Transformer) -> list[Entry]:
     """All weights of a model with their tensors."""
-    found = _embeddings(layers)
-    for number, layer in enumerate(layers.encoder_layers):
+    found = _embeddings(model)
+    for number, layer in enumerate(model.encoder_layers):
         name = f"model.encoder.layers.{number}"
         found += _attention(layer.attention, f"{name}.self_attn", is_cross=False)
         found += _norm(layer.attention_block.norm, f"{name}.self_attn_layer_norm")
         found += _feed_forward(layer, name)
-    for number, layer in enumerate(layers.decoder_layers):
+    for number, layer in enumerate(model.decoder_layers):
         name = f"model.decoder.layers.{number}"
         found += _attention(layer.self_attention, f"{name}.self_attn", is_cross=False)
         found += _norm(layer.self_attention_block.norm, f"{name}.self_attn_layer_norm")
@@ -104,21 +104,21 @@ def entries(layers: TransformerStacks) -> list[Entry]:
     return found
 
 
-def copies(layers: TransformerStacks) -> dict[str, str | None]:
+def copies(model: Transformer) -> dict[str, str | None]:
     """Tensors that files may hold beside those of `entries`: the tensor they repeat, or None."""
     found: dict[str, str | None] = {
         "model.encoder.embed_positions.weight": None,  # the sinusoids
         "model.decoder.embed_positions.weight": None,
     }
-    if layers.source_embedding is layers.target_embedding:
+    if model.source_embedding is model.target_embedding:
         found |= {SOURCE: SHARED, TARGET: SHARED}
-    if layers.target_embedding.tie_weights:
-        found[HEAD] = SHARED if layers.source_embedding is layers.target_embedding else TARGET
+    if model.target_embedding.tie_weights:
+        found[HEAD] = SHARED if model.source_embedding is model.target_embedding else TARGET
     return found
 
 
-def _embeddings(layers: TransformerStacks) -> list[Entry]:
-    source, target = layers.source_embedding, layers.target_embedding
+def _embeddings(model: Transformer) -> list[Entry]:
+    source, target = model.source_embedding, model.target_embedding
     tokens = target.token_embedding
     target_name = SHARED if source is target else TARGET
     found = [Entry(tokens.matrix, (target_name,), "table", hidden_outputs=True)]

@@ -17,7 +17,7 @@ from keras_transformer.formats.marian.architecture import ACTIVATIONS
 from keras_transformer.formats.marian.tensors import LOGITS_BIAS, entries
 from keras_transformer.formats.residual_scales import ResidualScales
 from keras_transformer.inference.translator import Translator
-from keras_transformer.models import TransformerStacks
+from keras_transformer.models import Transformer
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.piece_vocabulary import PieceVocabulary
 from keras_transformer.types import PathLike
@@ -51,56 +51,56 @@ def export_marian(translator: Translator, directory: PathLike) -> Path:
     """
     if importlib.util.find_spec("safetensors") is None:
         raise UserInputError(f"The export needs the package safetensors: {pip_install('interop')}")
-    layers = _exportable_layers(translator)
+    model = _exportable_layers(translator)
 
     def write(path: Path) -> None:
         from safetensors.numpy import save
 
         # Transformers reads only files with this mark.
-        write_bytes(path / "model.safetensors", save(_tensors(layers), {"format": "pt"}))
-        write_json(path / "config.json", _config(translator, layers))
-        write_json(path / "generation_config.json", _generation(translator, layers))
+        write_bytes(path / "model.safetensors", save(_tensors(model), {"format": "pt"}))
+        write_json(path / "config.json", _config(translator, model))
+        write_json(path / "generation_config.json", _generation(translator, model))
         _write_tokenizers(path, translator)
         write_checksums(path)
 
     return write_new_directory(directory, write)
 
 
-def _exportable_layers(translator: Translator) -> TransformerStacks:
+def _exportable_layers(translator: Translator) -> Transformer:
     """The layers of the only model; UserInputError where Marian has no counterpart."""
     if len(translator.models) > 1:
         raise UserInputError(
             f"Marian's folder has one model. Received: an ensemble of {len(translator.models)}"
         )
-    layers = TransformerStacks.of(translator.models[0])
-    first, embedding = layers.encoder_layers[0], layers.target_embedding
+    model = translator.models[0]
+    first, embedding = model.encoder_layers[0], model.target_embedding
     attention = first.attention
     activation = keras.activations.serialize(first.activation)
     width = attention.num_heads * attention.key_dim
     for name, value, allowed in (
         ("positions", embedding.positions, ["sinusoidal"]),
         ("normalize_first", first.normalize_first, [False]),
-        ("final_norm", layers.encoder_norm is not None, [False]),
+        ("final_norm", model.encoder_norm is not None, [False]),
         ("attention_window", first.attention_window, [None]),
         ("activation", activation, sorted(ACTIVATIONS)),
         ("value_dim", attention.value_dim, [attention.key_dim]),
-        ("num_heads x key_dim", width, [layers.hidden_dim]),
-        ("hidden_dim % 2", layers.hidden_dim % 2, [0]),
+        ("num_heads x key_dim", width, [model.hidden_dim]),
+        ("hidden_dim % 2", model.hidden_dim % 2, [0]),
     ):
         if value not in allowed:
             raise UserInputError(
                 f"Marian's models have no counterpart of `{name}={value!r}`: it must be "
                 f"{' or '.join(map(repr, allowed))}."
             )
-    ResidualScales(layers, "Marian")  # refuses what it cannot make plain
-    return layers
+    ResidualScales(model, "Marian")  # refuses what it cannot make plain
+    return model
 
 
-def _tensors(layers: TransformerStacks) -> dict[str, np.ndarray]:
+def _tensors(model: Transformer) -> dict[str, np.ndarray]:
     """The tensors by Hugging Face's names, with zeros for biases that the model lacks."""
     tensors: dict[str, np.ndarray] = {}
-    scales = ResidualScales(layers, "Marian")
-    for entry in entries(layers):
+    scales = ResidualScales(model, "Marian")
+    for entry in entries(model):
         value = keras.ops.convert_to_numpy(keras.ops.cast(entry.variable, "float32"))
         value = scales.plain(entry.variable, value)
         tensors.update(zip(entry.parts, entry.theirs(value), strict=True))
@@ -108,7 +108,7 @@ def _tensors(layers: TransformerStacks) -> dict[str, np.ndarray]:
         bias = name.removesuffix("weight") + "bias"
         if name.endswith("_proj.weight") and bias not in tensors:
             tensors[bias] = np.zeros(len(tensors[name]), "float32")
-    tensors.setdefault(LOGITS_BIAS, np.zeros((1, layers.vocabulary_size), "float32"))
+    tensors.setdefault(LOGITS_BIAS, np.zeros((1, model.vocabulary_size), "float32"))
     return tensors
 
 
@@ -117,18 +117,18 @@ def _positions(translator: Translator) -> int:
     return min(max(translator.max_source_length, 512), 4096)
 
 
-def _config(translator: Translator, layers: TransformerStacks) -> dict[str, Any]:
-    first, tokens = layers.encoder_layers[0], translator.tokenizer.special_tokens
+def _config(translator: Translator, model: Transformer) -> dict[str, Any]:
+    first, tokens = model.encoder_layers[0], translator.tokenizer.special_tokens
     activation = keras.activations.serialize(first.activation)
     heads, inner_dim = first.num_heads, first.intermediate_dim
     return {
         "model_type": "marian",
         "architectures": ["MarianMTModel"],
-        "vocab_size": layers.source_vocabulary_size,
-        "decoder_vocab_size": layers.vocabulary_size,
-        "d_model": layers.hidden_dim,
-        "encoder_layers": len(layers.encoder_layers),
-        "decoder_layers": len(layers.decoder_layers),
+        "vocab_size": model.source_vocabulary_size,
+        "decoder_vocab_size": model.vocabulary_size,
+        "d_model": model.hidden_dim,
+        "encoder_layers": len(model.encoder_layers),
+        "decoder_layers": len(model.decoder_layers),
         "encoder_attention_heads": heads,
         "decoder_attention_heads": heads,
         "encoder_ffn_dim": inner_dim,
@@ -141,8 +141,8 @@ def _config(translator: Translator, layers: TransformerStacks) -> dict[str, Any]
         "normalize_before": False,
         "normalize_embedding": False,
         "add_final_layer_norm": False,
-        "share_encoder_decoder_embeddings": layers.source_embedding is layers.target_embedding,
-        "tie_word_embeddings": layers.target_embedding.tie_weights,
+        "share_encoder_decoder_embeddings": model.source_embedding is model.target_embedding,
+        "tie_word_embeddings": model.target_embedding.tie_weights,
         "pad_token_id": tokens.pad,
         "bos_token_id": tokens.bos,
         "eos_token_id": tokens.eos,
@@ -153,11 +153,11 @@ def _config(translator: Translator, layers: TransformerStacks) -> dict[str, Any]
     }
 
 
-def _generation(translator: Translator, layers: TransformerStacks) -> dict[str, Any]:
+def _generation(translator: Translator, model: Transformer) -> dict[str, Any]:
     tokens = translator.tokenizer.special_tokens
     # A padded vocabulary has rows that no piece uses.
     never = {tokens.pad, tokens.bos}
-    never |= {*range(translator.tokenizer.vocabulary_size, layers.vocabulary_size)}
+    never |= {*range(translator.tokenizer.vocabulary_size, model.vocabulary_size)}
     return {
         "num_beams": translator.beam_size,
         "length_penalty": translator.alpha,

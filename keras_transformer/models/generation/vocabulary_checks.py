@@ -7,12 +7,12 @@ from keras_transformer.special_tokens import SpecialTokens
 
 
 def check_vocabulary(
-    layers: Any, special_tokens: SpecialTokens, vocabulary_size: int | None
+    model: Any, special_tokens: SpecialTokens, vocabulary_size: int | None
 ) -> None:
     """Refuse what a model cannot generate with.
 
     Args:
-        layers: the `TransformerStacks`, the `CausalStack` or the `TransformerEnsemble`.
+        model: the `Transformer` or the `TransformerEnsemble`.
         special_tokens: the `SpecialTokens` of the vocabulary.
         vocabulary_size: number of tokens; None: that of the model.
 
@@ -20,24 +20,24 @@ def check_vocabulary(
         ValueError: the model pads with another id, masks the token that it begins with, or has
             fewer logits than tokens; or a special token is none of the vocabulary.
     """
-    if layers.padding_id not in (None, special_tokens.pad):
+    if model.padding_id not in (None, special_tokens.pad):
         raise ValueError(
             "`special_tokens.pad` must be the model's padding id. Received: "
-            f"{special_tokens}, padding id {layers.padding_id}"
+            f"{special_tokens}, padding id {model.padding_id}"
         )
-    if layers.is_causal and layers.padding_id == special_tokens.bos:
+    if model.is_causal and model.padding_id == special_tokens.bos:
         raise ValueError(
             "`special_tokens.bos` must not be the `mask_id` of a language model, which hides it. "
-            f"Received: {special_tokens}, mask_id={layers.padding_id}"
+            f"Received: {special_tokens}, mask_id={model.padding_id}"
         )
     if vocabulary_size is not None:
         check_positive_int("vocabulary_size", vocabulary_size)
-        if vocabulary_size > layers.vocabulary_size:
+        if vocabulary_size > model.vocabulary_size:
             raise ValueError(
                 "`vocabulary_size` must be at most the model's. Received: vocabulary_size="
-                f"{vocabulary_size}, the model's {layers.vocabulary_size}"
+                f"{vocabulary_size}, the model's {model.vocabulary_size}"
             )
-    num_tokens = vocabulary_size or layers.vocabulary_size
+    num_tokens = vocabulary_size or model.vocabulary_size
     if max(special_tokens.pad, special_tokens.bos, special_tokens.eos) >= num_tokens:
         raise ValueError(
             "`special_tokens` must have ids of padding, BOS and EOS less than the number of "

@@ -10,9 +10,7 @@ from keras import ops
 from keras_transformer.files.output_files import write_all
 from keras_transformer.files.whole_files import writing
 from keras_transformer.layers.windowed_attention import Window
-from keras_transformer.models import layer_names
-from keras_transformer.models.attention_scores import attention_scores
-from keras_transformer.models.ensemble import stacks_of
+from keras_transformer.models import Transformer
 from keras_transformer.models.model_parts import model_parts
 from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
 from keras_transformer.types import PathLike, Tensor
@@ -74,7 +72,7 @@ class LayerDiagnostics(StepCallback):
         self.batch = batch
         self.path = None if path is None else Path(path)
         self._before: dict[str, np.ndarray] = {}
-        self._has_scores = False
+        self._transformer: Transformer | None = None
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         super().on_train_begin(logs)
@@ -85,7 +83,10 @@ class LayerDiagnostics(StepCallback):
             )
         # What the weights of the last row were before a resume is not known here.
         self._before = {} if self.first_step else self._weights()
-        self._has_scores = _has_attention_scores(self.model)
+        try:
+            self._transformer = Transformer.of(self.model)
+        except ValueError:  # a model of other layers
+            self._transformer = None
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         rows = self.rows()
@@ -137,45 +138,31 @@ class LayerDiagnostics(StepCallback):
 
     def _entropies(self) -> dict[str, np.ndarray]:
         """The relative entropy of each head, by part: (num_heads,)."""
-        if not self._has_scores:
+        model = self._transformer
+        if model is None:
             return {}
         inputs, _, target_weights = keras.utils.unpack_x_y_sample_weight(self.batch)
         source_ids = inputs.get("source_ids")
-        scores = attention_scores(
-            self.model,
+        scores = model.attention_scores(
             None if source_ids is None else ops.convert_to_tensor(source_ids),
             ops.convert_to_tensor(inputs["token_ids" if source_ids is None else "target_ids"]),
         )
         targets = np.asarray(target_weights) > 0
         found: dict[str, np.ndarray] = {}
-        for number, weights in enumerate(scores.encoder, start=1):
-            layer = layer_names.ENCODER_LAYER.format(number)
-            band = self._band(layer, weights, is_causal=False)
-            sources = self._sources(source_ids)
-            found[f"{layer}.attention"] = relative_entropies(
+        sources = np.asarray(source_ids) != model.padding_id  # of a language model not used
+        for layer, weights in zip(model.encoder_layers, scores.encoder, strict=True):
+            band = _band(layer, weights, is_causal=False)
+            found[f"{layer.name}.attention"] = relative_entropies(
                 weights, sources, band & sources[:, None, :]
             )
-        for number, weights in enumerate(scores.decoder, start=1):
-            layer = layer_names.DECODER_LAYER.format(number)
-            band = self._band(layer, weights, is_causal=True)
-            found[f"{layer}.self_attention"] = relative_entropies(weights, targets, band)
-        for number, weights in enumerate(scores.cross, start=1):
-            layer = layer_names.DECODER_LAYER.format(number)
-            found[f"{layer}.cross_attention"] = relative_entropies(
-                weights, targets, self._sources(source_ids)[:, None, :]
+        for layer, weights in zip(model.decoder_layers, scores.decoder, strict=True):
+            band = _band(layer, weights, is_causal=True)
+            found[f"{layer.name}.self_attention"] = relative_entropies(weights, targets, band)
+        for layer, weights in zip(model.decoder_layers, scores.cross, strict=False):
+            found[f"{layer.name}.cross_attention"] = relative_entropies(
+                weights, targets, sources[:, None, :]
             )
         return found
-
-    def _sources(self, source_ids: Any) -> np.ndarray:
-        """Which tokens of the sources are real, rather than padding."""
-        mask = self.model.get_layer(layer_names.SOURCE_MASK)
-        return np.asarray(source_ids) != mask.padding_id
-
-    def _band(self, layer: str, weights: Tensor, *, is_causal: bool) -> np.ndarray:
-        """Which positions a self-attention may see: (1, length, length)."""
-        length = weights.shape[-1]
-        size = self.model.get_layer(layer).attention_window or 2 * length + 1
-        return ops.convert_to_numpy(Window.of(size, is_causal=is_causal).band(length))
 
 
 def relative_entropies(
@@ -202,13 +189,11 @@ def relative_entropies(
     return totals / max(counts.sum(), 1)
 
 
-def _has_attention_scores(model: keras.Model) -> bool:
-    """Whether `attention_scores` takes a model."""
-    try:
-        stacks_of(model)
-    except ValueError:
-        return False
-    return True
+def _band(layer: Any, weights: Tensor, *, is_causal: bool) -> np.ndarray:
+    """Which positions a layer's self-attention may see: (1, length, length)."""
+    length = weights.shape[-1]
+    size = layer.attention_window or 2 * length + 1
+    return ops.convert_to_numpy(Window.of(size, is_causal=is_causal).band(length))
 
 
 def _vector(arrays: list[Any]) -> np.ndarray:

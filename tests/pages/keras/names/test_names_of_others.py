@@ -57,7 +57,7 @@ def test_their_names_do_not():
     assert not any(hasattr(keras_transformer, name) for name in errors.OUR_CLASSES)
     for layer in LAYERS:
         assert not errors.OUR_CALL_KEYWORDS.keys() & parameters(layer.call).keys()
-    for function in (*SEARCHES, SearchOptions, models.GenerativeModel.generate):
+    for function in (*SEARCHES, SearchOptions, models.Transformer.generate):
         assert not errors.OUR_SEARCH_KEYWORDS.keys() & parameters(function).keys()
 
 

@@ -1,7 +1,6 @@
 """`generate` of built, loaded and cloned models: compiled, and equal to the search run eagerly."""
 
 import gc
-import json
 import weakref
 
 import keras
@@ -9,13 +8,13 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.models import GenerativeModel, build_language_model, sequence_generator
-from keras_transformer.models.architecture import load_architecture
+from keras_transformer.models import Transformer, build_language_model, sequence_generator
 from keras_transformer.models.generation.compiled_calls import CompiledCalls
 from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 from tests.models.compiled_function import compiled
+from tests.models.test_architecture import same_options
 from tests.models.test_sequence_generator import SOURCE_IDS, build, to_numpy
 
 ON_JAX_SLOW = pytest.mark.slow(backend="jax")
@@ -155,21 +154,20 @@ def test_loaded_and_cloned_models_generate(model, tmp_path):
     clone = keras.models.clone_model(model)
     clone.set_weights(model.get_weights())
     for other in (keras.saving.load_model(tmp_path / "model.keras"), clone):
-        assert type(other) is GenerativeModel
+        assert type(other) is Transformer
         assert_same(other.generate(SOURCE_IDS, **OPTIONS), expected)
 
 
 @ON_JAX_SLOW
-def test_models_of_before_load(model, tmp_path):
-    """Files that name Keras's `Functional`, as those of earlier versions do."""
-    before = keras.Model(model.input, model.output, name=model.name)
-    before.save(tmp_path / "model.keras")
-    assert json.loads(before.to_json())["class_name"] == "Functional"
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded.get_weights()[3], model.get_weights()[3])
-    of_run = load_architecture(json.loads(before.to_json()))
-    of_run.set_weights(model.get_weights())
-    assert_same(of_run.generate(SOURCE_IDS, **OPTIONS), model.generate(SOURCE_IDS, **OPTIONS))
+def test_a_functional_model_of_the_layers_generates(model):
+    functional = keras.Model(model.input, model.output, name=model.name)
+    other = Transformer.of(functional)
+    assert other.weights[0] is model.weights[0]
+    assert same_options(other, model)
+    assert Transformer.of(model) is model
+    found = SequenceGenerator(functional).search(SOURCE_IDS, options=SearchOptions(**OPTIONS))
+    assert_same(found, model.generate(SOURCE_IDS, **OPTIONS))
+    assert model.get_layer("encoder_layer_1").output.shape == (None, None, 16)
 
 
 @ON_JAX_SLOW
@@ -192,12 +190,6 @@ def test_a_model_that_is_gone_leaves_no_graph_behind():
     del model
     gc.collect()
     assert gone() is None
-
-
-def test_a_model_of_other_layers_says_so():
-    inputs = keras.Input((4,), name="mine")
-    with pytest.raises(ValueError, match="must come from `build_transformer` .*'mine'"):
-        GenerativeModel(inputs, keras.layers.Dense(2)(inputs)).generate([[5, 2]])
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "float32"])

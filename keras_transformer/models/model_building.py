@@ -1,0 +1,178 @@
+"""The functions that build a model of a preset's sizes."""
+
+from collections.abc import Sequence
+from typing import Unpack
+
+from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.models.model_options import (
+    ModelKeywords,
+    ModelOptions,
+    TransformerKeywords,
+)
+from keras_transformer.models.transformer import Transformer
+
+
+def build_transformer(preset: str = "base", **options: Unpack[TransformerKeywords]) -> Transformer:
+    """Build a Transformer as a functional Keras model.
+
+    Args:
+        preset: name of a size: "tiny", "small", "base", "big" or a row of the paper's Table 3,
+            such as "C-N2"; `keras_transformer.models.PRESETS` has them all. It decides every
+            option below whose default is None, unless that says otherwise.
+        vocabulary_size: number of tokens, shared by source, target and output.
+        num_encoder_layers: number of encoder layers.
+        num_decoder_layers: number of decoder layers.
+        hidden_dim: size of the vectors between layers (the paper's d_model).
+        intermediate_dim: inner size of the feed-forward networks (d_ff).
+        num_heads: number of attention heads (h).
+        key_dim: size of a head's queries and keys (d_k); `hidden_dim / num_heads` if the preset has
+            none either.
+        value_dim: size of a head's values (d_v); `key_dim` if the preset has none either.
+            Rows B of the paper's Table 3 have 64.
+        dropout: rate of dropout on sub-layer outputs and on embeddings.
+        positions: kind of the positions, as of `PositionalEmbedding`.
+        attention_dropout: rate of dropout on the attention weights.
+        activation_dropout: rate of dropout behind the activation.
+        word_dropout: rate at which a token loses its whole embedding in training.
+        activation: activation of the feed-forward networks: a function, the name of one in
+            `keras.activations`, or None for none.
+        layer_norm_epsilon: epsilon of every layer normalization.
+        kernel_initializer: initializer of the kernels of attention and feed-forward networks.
+        bias_initializer: initializer of their biases.
+        normalize_first: whether layers normalize their inputs (pre-norm) instead of their outputs
+            (post-norm, the paper's).
+        residual_connection: form of the residual connections of post-norm: "plain", the paper's;
+            "deepnorm", with more weight on a layer's inputs and smaller initial weights;
+            "encoder_deepnorm", the same in the encoder alone; or "b2t", with the layer's inputs
+            added before its last normalization too. The paper's form leaves a young model on a
+            plateau, where the decoder does not attend to the source yet.
+        final_norm: whether each stack ends with a layer normalization. None: with pre-norm only.
+        use_bias: whether the projections of attention have biases.
+        attention_window: the paper's restricted self-attention: number of positions that a position
+            of either stack sees, itself counted, odd. In the decoder they end with its own. All of
+            the source is seen. None: no restriction.
+        tie_weights: whether the logits use the matrix of the target's embeddings; False gives them
+            a matrix of their own.
+        use_logits_bias: whether a bias is added to the logits.
+        max_length: number of learned positions.
+        source_vocabulary_size: number of source tokens, for a vocabulary of their own. None: source
+            and target share one.
+        source_word_starts: with `positions="words"` and separate vocabularies, the source ids that
+            a word begins with (see `PositionalEmbedding`).
+        target_word_starts: the same of the target.
+        padding_id: id that fills up source rows.
+        dtype: dtype policy of every layer, such as "mixed_bfloat16". None: Keras's own.
+        name: name of the model.
+
+    Returns:
+        A `Transformer`: a functional `keras.Model` from `{"source_ids": (batch,
+        source_length), "target_ids": (batch, target_length)}`, int32, to float32 logits (batch,
+        target_length, vocabulary_size).
+
+    Raises:
+        ValueError: an unknown preset, or a value that breaks its rule.
+        UserInputError: the weights are more than the memory of this machine.
+
+    Example:
+        >>> model = build_transformer("tiny", vocabulary_size=100)
+        >>> model.count_params()
+        1331712
+        >>> ids, scores = model.generate([[7, 8, 2]], beam_size=2, extra_length=5)
+        >>> tuple(ids.shape)
+        (1, 2, 8)
+
+    Reference: Vaswani et al. (2017), section 3. Residual connections: Wang et al., "DeepNet:
+        Scaling Transformers to 1,000 Layers", 2022; Takase et al., "B2T Connection: Serving
+        Stability and Performance in Deep Transformers", 2023.
+    """
+    return Transformer(_with_encoder(preset, **options))
+
+
+def build_language_model(
+    preset: str = "base",
+    *,
+    word_starts: Sequence[int] | None = None,
+    mask_id: int | None = None,
+    name: str = "language_model",
+    **options: Unpack[ModelKeywords],
+) -> Transformer:
+    """Build a causal language model as a functional Keras model.
+
+    It is the decoder of a Transformer alone: a stack of `TransformerDecoderLayer` without memory.
+    Its `generate` continues prompts, and so does `SequenceGenerator`.
+
+    Args:
+        vocabulary_size: number of tokens.
+        num_decoder_layers: number of layers; None: the preset's number of decoder layers.
+        word_starts: with `positions="words"`, the ids that a word begins with (see
+            `PositionalEmbedding`).
+        mask_id: id of padding, such as 0: the logits then carry a Keras mask, so that Keras's own
+            losses and metrics pass over it; this package's go by their `padding_id`. It must not
+            be the id of BOS, which would be hidden: a first position that sees nothing attends to
+            all alike, and to what it is to predict. None: no mask; padding at the end of a row
+            changes no logits of the tokens before it.
+        preset, hidden_dim, intermediate_dim, num_heads, key_dim, value_dim, dropout, positions,
+            attention_dropout, activation_dropout, word_dropout, activation, layer_norm_epsilon,
+            kernel_initializer, bias_initializer, normalize_first, residual_connection, final_norm,
+            use_bias, attention_window, tie_weights, use_logits_bias, max_length, dtype, name: as of
+            `build_transformer`.
+
+    Returns:
+        A `Transformer`: a functional `keras.Model` from `{"token_ids": (batch, length)}`,
+        int32, to float32 logits (batch, length, vocabulary_size); those at position i are for token
+        i + 1.
+
+    Raises:
+        ValueError: an unknown preset, or a value that breaks its rule.
+        UserInputError: the weights are more than the memory of this machine.
+
+    Example:
+        >>> import numpy as np
+        >>> model = build_language_model("tiny", vocabulary_size=100)
+        >>> tuple(model({"token_ids": np.array([[1, 7, 8]])}).shape)
+        (1, 3, 100)
+
+    Reference: Radford et al., "Improving Language Understanding by Generative Pre-Training", 2018.
+    """
+    return Transformer(
+        ModelOptions.of(
+            preset,
+            num_encoder_layers=0,
+            target_word_starts=word_starts,
+            padding_id=mask_id,
+            name=name,
+            **options,
+        )
+    )
+
+
+def check_model_fits(
+    preset: str = "base", *, copies: int = 1, **options: Unpack[TransformerKeywords]
+) -> ModelOptions:
+    """Refuse sizes that `build_transformer` would refuse, before anything is built.
+
+    Args:
+        preset, **options: as of `build_transformer`.
+        copies: how often the weights are to be in memory: 4 times in a training with Adam.
+
+    Returns:
+        The `ModelOptions` of the model.
+
+    Raises:
+        ValueError, UserInputError: as `build_transformer`.
+
+    Example:
+        >>> check_model_fits("base", vocabulary_size=32_000, num_encoder_layers=2000)
+        Traceback (most recent call last):
+        keras_transformer.errors.UserInputError: A model must have at most 1,000 layers in a stack.
+        Received: 2,000
+    """
+    completed = _with_encoder(preset, **options)
+    completed.check_fits(copies)
+    return completed
+
+
+def _with_encoder(preset: str, **options: Unpack[TransformerKeywords]) -> ModelOptions:
+    completed = ModelOptions.of(preset, **options)
+    check_positive_int("num_encoder_layers", completed.num_encoder_layers)
+    return completed

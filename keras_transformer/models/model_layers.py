@@ -1,0 +1,249 @@
+"""The layers of a Transformer by their role: made of its options, or found in a graph."""
+
+import dataclasses
+import inspect
+import itertools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import keras
+
+from keras_transformer.layers import (
+    PaddingMask,
+    PositionalEmbedding,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+)
+from keras_transformer.layers.positions import PositionsInAttention, positions_class
+from keras_transformer.models.model_options import ModelOptions
+from keras_transformer.models.residual_connections import RESIDUAL_CONNECTIONS, residual_options
+
+# The options that layers take by the same name.
+_OF_BOTH = ("dropout", "dtype")
+_OF_EMBEDDINGS = ("hidden_dim", "positions", "max_length", "word_dropout")
+_OF_LAYERS = tuple(
+    field.name
+    for field in dataclasses.fields(ModelOptions)
+    if field.name in inspect.signature(TransformerEncoderLayer.__init__).parameters
+    and field.name not in (*_OF_BOTH, *_OF_EMBEDDINGS)
+)
+
+
+class ModelLayers(NamedTuple):
+    """The layers of a Transformer, by their role.
+
+    Args:
+        target_embedding: `PositionalEmbedding` of the target and of the logits; the same layer as
+            `source_embedding` where the vocabulary is shared.
+        decoder_layers: list of `TransformerDecoderLayer`, called without memory if there is no
+            encoder.
+        decoder_norm, encoder_norm: layer normalization behind a stack, or None.
+        source_mask: `PaddingMask` of the source; None without an encoder.
+        source_embedding: `PositionalEmbedding` of the source; None without an encoder.
+        encoder_layers: list of `TransformerEncoderLayer`.
+    """
+
+    target_embedding: PositionalEmbedding
+    decoder_layers: list[TransformerDecoderLayer]
+    decoder_norm: Any = None
+    source_mask: Any = None
+    source_embedding: Any = None
+    encoder_layers: Any = ()
+    encoder_norm: Any = None
+
+    @classmethod
+    def create(
+        cls, options: ModelOptions, states: Mapping[str, dict[str, Any]] | None = None
+    ) -> "ModelLayers":
+        """New layers.
+
+        Args:
+            options: the model's.
+            states: further arguments of some layers, by their names, as of `layer_states`.
+        """
+
+        def new(layer_class: Any, name: str, *arguments: Any, **own: Any) -> Any:
+            return layer_class(*arguments, **own, **(states or {}).get(name, {}), name=name)
+
+        def embedding(name: str, vocabulary_size: int, **own: Any) -> PositionalEmbedding:
+            shared = _select(options, (*_OF_EMBEDDINGS, *_OF_BOTH))
+            return new(PositionalEmbedding, name, vocabulary_size, **shared, **own)
+
+        def stack(side: str, layer_class: Any, number: int, residual: dict[str, Any]) -> list[Any]:
+            shared = {**_select(options, (*_OF_LAYERS, *_OF_BOTH)), **residual}
+            shared["positions"] = _in_attention(options.positions)
+            return [new(layer_class, f"{side}_layer_{n + 1}", **shared) for n in range(number)]
+
+        def final_norm(side: str) -> Any:
+            if not options.final_norm:
+                return None
+            epsilon, name = options.layer_norm_epsilon, f"{side}_norm"
+            norm = keras.layers.LayerNormalization
+            return new(norm, name, epsilon=epsilon, dtype=options.dtype)
+
+        of_encoder, of_decoder = residual_options(
+            options.residual_connection, options.num_encoder_layers, options.num_decoder_layers
+        )
+        of_target: dict[str, Any] = {
+            "word_starts": options.target_word_starts,
+            "tie_weights": options.tie_weights,
+            "use_logits_bias": options.use_logits_bias,
+        }
+        number = options.num_decoder_layers
+        if options.is_causal:
+            of_target["mask_id"] = options.padding_id
+            target = embedding("embedding", options.vocabulary_size, **of_target)
+            layers = stack("decoder", TransformerDecoderLayer, number, of_decoder)
+            return cls(target, layers, final_norm("decoder"))
+        positions_class(options.positions).check_sides(
+            options.source_vocabulary_size, options.source_word_starts, options.target_word_starts
+        )
+        mask = new(PaddingMask, "source_mask", padding_id=options.padding_id)
+        if options.source_vocabulary_size is None:
+            source = target = embedding(
+                "embedding", options.vocabulary_size, num_tables=2, **of_target
+            )
+        else:
+            starts = options.source_word_starts
+            size = options.source_vocabulary_size
+            source = embedding("source_embedding", size, word_starts=starts)
+            target = embedding("target_embedding", options.vocabulary_size, **of_target)
+        encoder = stack("encoder", TransformerEncoderLayer, options.num_encoder_layers, of_encoder)
+        decoder = stack("decoder", TransformerDecoderLayer, number, of_decoder)
+        norm = final_norm("encoder")
+        return cls(target, decoder, final_norm("decoder"), mask, source, encoder, norm)
+
+    @classmethod
+    def of(cls, model: keras.Model) -> "ModelLayers":
+        """The layers of a functional model that has them under their names.
+
+        Raises:
+            ValueError: the model has other layers.
+        """
+        by_name = {layer.name: layer for layer in model.layers}
+
+        def stack(side: str) -> list[Any]:
+            names = (f"{side}_layer_{number}" for number in itertools.count(1))
+            return [by_name[name] for name in itertools.takewhile(by_name.__contains__, names)]
+
+        shared = by_name.get("embedding")
+        target = shared or by_name.get("target_embedding")
+        found = cls(target, stack("decoder"), by_name.get("decoder_norm"))  # type: ignore[arg-type]
+        if "source_mask" in by_name:
+            found = found._replace(
+                source_mask=by_name["source_mask"],
+                source_embedding=shared or by_name.get("source_embedding"),
+                encoder_layers=stack("encoder"),
+                encoder_norm=by_name.get("encoder_norm"),
+            )
+        names = {layer.name for layer in found.all()}
+        others = [
+            name
+            for name, layer in by_name.items()
+            if name not in names and not isinstance(layer, keras.layers.InputLayer)
+        ]
+        if others or None in (found.target_embedding, *found.decoder_layers[:1]):
+            raise ValueError(
+                "`model` must come from `build_transformer` or `build_language_model`. Received: a "
+                f"model with the layers {list(by_name)}"
+            )
+        return found
+
+    def all(self) -> list[keras.layers.Layer]:
+        """Every layer once."""
+        layers = [layer for layer in keras.tree.flatten(tuple(self)) if layer is not None]
+        return list({id(layer): layer for layer in layers}.values())
+
+    def options(self, name: str) -> ModelOptions:
+        """The options that such layers are made of.
+
+        Args:
+            name: the model's name.
+
+        Raises:
+            ValueError: the layers differ in an option that models have for all layers.
+        """
+        target = self.target_embedding
+        source = None if self.source_embedding is target else self.source_embedding
+        embeddings = [each.get_config() for each in (target, source) if each is not None]
+        encoder, decoder = (
+            [layer.get_config() for layer in stack]
+            for stack in (self.encoder_layers, self.decoder_layers)
+        )
+        if _common("positions", encoder + decoder) != _in_attention(target.positions):
+            raise ValueError("`positions` must be the same for embeddings and layers.")
+        norms = [self.decoder_norm] + ([self.encoder_norm] if encoder else [])
+        of_layers = {name: _common(name, encoder + decoder) for name in _OF_LAYERS}
+        for norm in norms:
+            if (norm is None) != (norms[0] is None):
+                raise ValueError("`final_norm` must be the same for both stacks.")
+            if norm is not None and norm.epsilon != of_layers["layer_norm_epsilon"]:
+                raise ValueError(
+                    "`layer_norm_epsilon` must be the same for all layers. Received: "
+                    f"{of_layers['layer_norm_epsilon']} and, of {norm.name}, {norm.epsilon}"
+                )
+        return ModelOptions(
+            **of_layers,
+            **{name: _common(name, embeddings) for name in _OF_EMBEDDINGS},
+            **{name: _common(name, embeddings + encoder + decoder) for name in _OF_BOTH},
+            vocabulary_size=target.vocabulary_size,
+            source_vocabulary_size=None if source is None else source.vocabulary_size,
+            source_word_starts=None if source is None else source.word_starts,
+            target_word_starts=target.word_starts,
+            tie_weights=target.tie_weights,
+            use_logits_bias=target.use_logits_bias,
+            final_norm=self.decoder_norm is not None,
+            num_encoder_layers=len(encoder),
+            num_decoder_layers=len(decoder),
+            residual_connection=_residual_connection(encoder, decoder),
+            padding_id=self.source_mask.padding_id if encoder else target.mask_id,
+            name=name,
+        )
+
+
+def layer_states(model: keras.Model) -> dict[str, dict[str, Any]]:
+    """What became of a model's layers since they were made: which are frozen, or quantized."""
+    states = {}
+    for layer in model.layers:
+        config = layer.get_config()
+        state = {"quantized": config["quantized"]} if config.get("quantized") else {}
+        if not layer.trainable:
+            state["trainable"] = False
+        if state and layer.weights:
+            states[layer.name] = state
+    return states
+
+
+def _select(options: ModelOptions, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in names}
+
+
+def _in_attention(positions: str) -> str | None:
+    """The positions that the layers of a stack have, None for those that embeddings add."""
+    return positions if issubclass(positions_class(positions), PositionsInAttention) else None
+
+
+def _common(option: str, configs: list[dict[str, Any]]) -> Any:
+    """The value of an option that all of some layers have."""
+    values = [config[option] for config in configs]
+    for value in values:
+        if isinstance(value, dict):
+            value.pop("shared_object_id", None)  # of the object, while Keras saves a model
+    if any(value != values[0] for value in values):
+        raise ValueError(f"`{option}` must be the same for all layers. Received: {values}"[:500])
+    return values[0]
+
+
+def _residual_connection(encoder: list[dict[str, Any]], decoder: list[dict[str, Any]]) -> str:
+    """The form of the residual connections that layers have."""
+    plain = {"residual_scale": 1.0, "initial_gain": 1.0, "b2t_connection": False}
+    forms = [form for form in RESIDUAL_CONNECTIONS if encoder or form != "encoder_deepnorm"]
+    for form in forms:
+        of_encoder, of_decoder = residual_options(form, len(encoder), len(decoder))
+        expected = [{**plain, **of_encoder}] * len(encoder) + [{**plain, **of_decoder}] * len(
+            decoder
+        )
+        found = [{name: config[name] for name in plain} for config in encoder + decoder]
+        if found == expected:
+            return form
+    raise ValueError(f"the layers must have one of the residual connections {forms}")
