@@ -23,32 +23,7 @@ class TransformerDecoderLayer(TransformerLayer):
     Args:
         intermediate_dim: inner size of the feed-forward network.
         num_heads: number of attention heads.
-        key_dim: size of a head's queries and keys; None: the width of the inputs / `num_heads`.
-        value_dim: size of a head's values; None: that of its keys.
-        dropout: rate of dropout on each sub-layer's output.
-        attention_dropout: rate of dropout on the attention weights.
-        activation_dropout: rate of dropout on the feed-forward network's activations.
-        activation: the feed-forward network's, of Keras or its name, such as "relu" or "gelu".
-        layer_norm_epsilon: number added to the variance in the layer normalizations.
-        kernel_initializer: initializer of all matrices.
-        bias_initializer: initializer of all biases.
-        kernel_regularizer, bias_regularizer: regularizers of all matrices and of all biases, as of
-            `keras.layers.Dense`; a matrix that the attention has fused counts as one.
-        kernel_constraint, bias_constraint: constraints of the same.
-        normalize_first: pre-norm instead of the paper's post-norm. After a stack of such layers
-            goes a `keras.layers.LayerNormalization`.
-        use_bias: whether the attention's projections have biases.
-        attention_window: number of positions that a position sees in the self-attention, itself
-            counted, odd, as of `MultiHeadAttention`; None: all.
-        positions: kind of the positions that act in the self-attention, such as "rotary", as of
-            `MultiHeadAttention`; None: none.
-        residual_scale: factor of each sub-layer's inputs in the sum with its outputs.
-        initial_gain: factor of the initial matrices of the feed-forward network and, in attentions,
-            of the values and of the output. DeepNorm sets both, see `ResidualBlock`.
-        b2t_connection: whether the layer's inputs are added to the sum before its last
-            normalization too (post-norm only), so that the stack keeps more of what a token is.
-        seed: integer, from which every dropout gets a seed of its own; None: Keras's own.
-        **kwargs: `name`, `dtype` and `trainable`, as of `keras.layers.Layer`.
+        **options: the other arguments of `TransformerLayer`, such as `dropout`.
 
     Call arguments:
         inputs: tensor (batch, target_length, hidden_dim).

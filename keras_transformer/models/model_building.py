@@ -17,52 +17,10 @@ def build_transformer(preset: str = "base", **options: Unpack[TransformerKeyword
 
     Args:
         preset: name of a size: "tiny", "small", "base", "big" or a row of the paper's Table 3,
-            such as "C-N2"; `keras_transformer.models.PRESETS` has them all. It decides every
-            option below whose default is None, unless that says otherwise.
+            such as "C-N2"; `keras_transformer.models.PRESETS` has them all. It decides the
+            sizes, `dropout` and `positions`, where they are not given or None.
         vocabulary_size: number of tokens, shared by source, target and output.
-        num_encoder_layers: number of encoder layers.
-        num_decoder_layers: number of decoder layers.
-        hidden_dim: size of the vectors between layers (the paper's d_model).
-        intermediate_dim: inner size of the feed-forward networks (d_ff).
-        num_heads: number of attention heads (h).
-        key_dim: size of a head's queries and keys (d_k); `hidden_dim / num_heads` if the preset has
-            none either.
-        value_dim: size of a head's values (d_v); `key_dim` if the preset has none either.
-            Rows B of the paper's Table 3 have 64.
-        dropout: rate of dropout on sub-layer outputs and on embeddings.
-        positions: kind of the positions, as of `PositionalEmbedding`.
-        attention_dropout: rate of dropout on the attention weights.
-        activation_dropout: rate of dropout behind the activation.
-        word_dropout: rate at which a token loses its whole embedding in training.
-        activation: activation of the feed-forward networks: a function, the name of one in
-            `keras.activations`, or None for none.
-        layer_norm_epsilon: epsilon of every layer normalization.
-        kernel_initializer: initializer of the kernels of attention and feed-forward networks.
-        bias_initializer: initializer of their biases.
-        normalize_first: whether layers normalize their inputs (pre-norm) instead of their outputs
-            (post-norm, the paper's).
-        residual_connection: form of the residual connections of post-norm: "plain", the paper's;
-            "deepnorm", with more weight on a layer's inputs and smaller initial weights;
-            "encoder_deepnorm", the same in the encoder alone; or "b2t", with the layer's inputs
-            added before its last normalization too. The paper's form leaves a young model on a
-            plateau, where the decoder does not attend to the source yet.
-        final_norm: whether each stack ends with a layer normalization. None: with pre-norm only.
-        use_bias: whether the projections of attention have biases.
-        attention_window: the paper's restricted self-attention: number of positions that a position
-            of either stack sees, itself counted, odd. In the decoder they end with its own. All of
-            the source is seen. None: no restriction.
-        tie_weights: whether the logits use the matrix of the target's embeddings; False gives them
-            a matrix of their own.
-        use_logits_bias: whether a bias is added to the logits.
-        max_length: number of learned positions.
-        source_vocabulary_size: number of source tokens, for a vocabulary of their own. None: source
-            and target share one.
-        source_word_starts: with `positions="words"` and separate vocabularies, the source ids that
-            a word begins with (see `PositionalEmbedding`).
-        target_word_starts: the same of the target.
-        padding_id: id that fills up source rows.
-        dtype: dtype policy of every layer, such as "mixed_bfloat16". None: Keras's own.
-        name: name of the model.
+        **options: the other fields of `ModelOptions`, such as `dropout` and `positions`.
 
     Returns:
         A `Transformer`: a functional `keras.Model` from `{"source_ids": (batch,
@@ -111,11 +69,9 @@ def build_language_model(
             be the id of BOS, which would be hidden: a first position that sees nothing attends to
             all alike, and to what it is to predict. None: no mask; padding at the end of a row
             changes no logits of the tokens before it.
-        preset, hidden_dim, intermediate_dim, num_heads, key_dim, value_dim, dropout, positions,
-            attention_dropout, activation_dropout, word_dropout, activation, layer_norm_epsilon,
-            kernel_initializer, bias_initializer, normalize_first, residual_connection, final_norm,
-            use_bias, attention_window, tie_weights, use_logits_bias, max_length, dtype, name: as of
-            `build_transformer`.
+        preset: as of `build_transformer`.
+        name: name of the model.
+        **options: the fields of `ModelOptions` that say nothing of an encoder or a source.
 
     Returns:
         A `Transformer`: a functional `keras.Model` from `{"token_ids": (batch, length)}`,

@@ -81,15 +81,54 @@ class TransformerKeywords(ModelKeywords, total=False):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelOptions(Sizes):
-    """All that decides a `Transformer`: the arguments of `build_transformer`, none left open.
-
-    `build_transformer` says what they mean. In addition:
+    """All that decides a `Transformer`, none left open.
 
     Args:
-        num_encoder_layers: 0 for a language model, which has no encoder and no source.
-        target_word_starts: of a language model, the ids that a word begins with.
-        padding_id: of a language model, the id that it masks; None: none.
-        key_dim, value_dim, final_norm, dtype: None is replaced by what it stands for.
+        vocabulary_size: number of tokens of the target, and of the source if they share them.
+        num_encoder_layers: number of encoder layers; 0 for a language model, which has no encoder
+            and no source.
+        num_decoder_layers: number of decoder layers.
+        hidden_dim: size of the vectors between layers (the paper's d_model).
+        intermediate_dim: inner size of the feed-forward networks (d_ff).
+        num_heads: number of attention heads (h).
+        key_dim: size of a head's queries and keys (d_k); None: `hidden_dim / num_heads`.
+        value_dim: size of a head's values (d_v); None: `key_dim`. Rows B of the paper's
+            Table 3 have 64.
+        dropout: rate of dropout on sub-layer outputs and on embeddings.
+        positions: kind of the positions, as of `PositionalEmbedding`.
+        attention_dropout: rate of dropout on the attention weights.
+        activation_dropout: rate of dropout behind the activation.
+        word_dropout: rate at which a token loses its whole embedding in training.
+        activation: activation of the feed-forward networks: a function, the name of one in
+            `keras.activations`, or None for none.
+        layer_norm_epsilon: epsilon of every layer normalization.
+        kernel_initializer: initializer of the kernels of attention and feed-forward networks.
+        bias_initializer: initializer of their biases.
+        normalize_first: whether layers normalize their inputs (pre-norm) instead of their outputs
+            (post-norm, the paper's).
+        residual_connection: form of the residual connections of post-norm: "plain", the paper's;
+            "deepnorm", with more weight on a layer's inputs and smaller initial weights;
+            "encoder_deepnorm", the same in the encoder alone; or "b2t", with the layer's inputs
+            added before its last normalization too. The paper's form leaves a young model on a
+            plateau, where the decoder does not attend to the source yet.
+        final_norm: whether each stack ends with a layer normalization. None: with pre-norm only.
+        use_bias: whether the projections of attention have biases.
+        attention_window: the paper's restricted self-attention: number of positions that a position
+            of either stack sees, itself counted, odd. In the decoder they end with its own. All of
+            the source is seen. None: no restriction.
+        tie_weights: whether the logits use the matrix of the target's embeddings; False gives them
+            a matrix of their own.
+        use_logits_bias: whether a bias is added to the logits.
+        max_length: number of learned positions.
+        source_vocabulary_size: number of source tokens, for a vocabulary of their own. None: source
+            and target share one.
+        source_word_starts: with `positions="words"` and separate vocabularies, the source ids that
+            a word begins with (see `PositionalEmbedding`).
+        target_word_starts: the same of the target, or of a language model.
+        padding_id: id that fills up source rows; of a language model, the id that it masks; None:
+            none.
+        dtype: dtype policy of every layer, such as "mixed_bfloat16". None: Keras's own.
+        name: name of the model.
 
     Raises:
         ValueError: a value breaks its rule.

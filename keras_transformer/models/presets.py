@@ -36,18 +36,7 @@ def option(
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """What a preset decides of a model.
-
-    Args:
-        num_encoder_layers, num_decoder_layers: layers of each stack.
-        hidden_dim: size of the vectors between layers (the paper's d_model).
-        intermediate_dim: inner size of the feed-forward networks (d_ff).
-        num_heads: attention heads (h).
-        key_dim: size of a head's queries and keys (d_k); `hidden_dim / num_heads` if None.
-        value_dim: size of a head's values (d_v); as `key_dim` if None.
-        dropout: rate on sub-layer outputs and on embeddings (P_drop).
-        positions: kind of the positions: "sinusoidal", "learned", "words" or "rotary".
-    """
+    """What a preset decides of a model; `ModelOptions` says what it means."""
 
     num_encoder_layers: int = option(6, "of the encoder's stack; none: num-layers", minimum=1)
     num_decoder_layers: int = option(6, "of the decoder's stack; none: num-layers", minimum=1)
@@ -78,7 +67,7 @@ class Sizes:
 
 @dataclasses.dataclass(frozen=True)
 class Preset(Sizes):
-    """One model and how it is trained; it has the fields of `Sizes` too.
+    """One model and how it is trained. Its sizes are fields of `ModelOptions` too, which says more.
 
     Args:
         label_smoothing: share of the target distribution off the gold token.
