@@ -1,8 +1,7 @@
 # make install   the package and the recipes into .venv
 # make demo      train a small translator of number words and export it (under 5 minutes on 2 cores)
-# make test      lint and tests (15 minutes on 2 cores)
-# make test-full the same with the slow tests, and test-torch
-# make test-torch layers, models and searches on PyTorch, in .venv-torch
+# make test      lint and the tests of every change (5 minutes on 2 cores)
+# make test-full all tests, on every backend; each part is a target, such as test-core: see below
 # make fuzz      10,000 random cases of odd files and commands; ARGS="--cases 300 --seed 7"
 # make lint      ruff and mypy alone
 # make docs      the documentation as a site in build/site, every link checked
@@ -29,7 +28,26 @@ ONE_THREAD := TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 OMP_NUM_THREADS=
 # JAX compiles every operation of every test: code that is less optimised is there in half the time.
 QUICK_XLA := XLA_FLAGS='--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false'
 
-.PHONY: help install demo test test-full test-torch fuzz lint docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-cluster benchmark-table1 clean
+# What `make test` runs, without the tests that are marked `slow`.
+QUICK := $(wildcard tests/test_*.py) $(addprefix tests/, \
+  losses metrics schedules optimizers decoding layers models text data runs inference smoke \
+  recipes/test_number_words.py)
+# The parts of `make test-full`: each is a target, `make test-core` and so on.
+PARTS := core text runs commands training recipes exports serving pages faults cluster
+core := $(wildcard tests/test_*.py) $(addprefix tests/, \
+  losses metrics schedules optimizers decoding layers models saving distribution types)
+text := $(addprefix tests/, text data parsing evaluation)
+runs := $(addprefix tests/, files runs inference interpretation)
+commands := $(addprefix tests/, cli smoke)
+training := $(addprefix tests/, training translation_training)
+recipes := tests/recipes
+exports := $(addprefix tests/, export interop)
+serving := $(addprefix tests/, serving app deploy)
+pages := keras_transformer $(addprefix tests/, pages benchmarks)
+faults := tests/fuzz
+cluster := tests/cluster
+
+.PHONY: help install demo test test-full test-jax test-torch $(PARTS:%=test-%) fuzz lint docs benchmark benchmark-exports benchmark-training benchmark-peers benchmark-joeynmt benchmark-cluster benchmark-table1 clean
 
 help:
 	@sed -n "s/^# make/make/p" Makefile
@@ -40,13 +58,15 @@ demo: .venv/installed
 	@$(BIN)/python -m recipes.number_words.train --export saved_models/number_words
 
 test: lint
-	$(ONE_THREAD) $(PYTEST) --doctest-modules tests keras_transformer
-	KERAS_BACKEND=jax $(QUICK_XLA) $(PYTEST) -m core tests
+	$(ONE_THREAD) $(PYTEST) $(QUICK)
 
-test-full: lint docs
-	$(PYTEST) --full --doctest-modules tests keras_transformer
-	KERAS_BACKEND=jax $(PYTEST) --full -m core tests
-	@$(MAKE) --no-print-directory test-torch
+test-full: lint docs $(PARTS:%=test-%) test-jax test-torch
+
+$(PARTS:%=test-%): test-%: .venv/installed-dev
+	$(ONE_THREAD) $(PYTEST) --full --doctest-modules $($*)
+
+test-jax: .venv/installed-dev
+	KERAS_BACKEND=jax $(ONE_THREAD) $(QUICK_XLA) $(PYTEST) --full -m core tests
 
 test-torch: .venv-torch/installed
 	KERAS_BACKEND=torch $(ONE_THREAD) $(PYTEST:.venv/%=.venv-torch/%) --full -m core tests

@@ -7,6 +7,7 @@ import ast
 import graphlib
 import importlib
 import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -209,6 +210,22 @@ def test_no_folder_is_crowded():
     }
     assert {name: count for name, count in counts.items() if count > 20} == {}
     assert len(ROOT_MODULES) <= 11
+
+
+def test_every_test_is_in_one_part_of_the_full_tests():
+    command = [
+        "make",
+        "--no-print-directory",
+        "--eval",
+        "parts: ; @echo $(foreach p,$(PARTS),$($p))",
+    ]
+    parts = subprocess.run(
+        [*command, "parts"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    tests = ROOT / "tests"
+    expected = ["keras_transformer", *(f"tests/{path.name}" for path in tests.glob("test_*.py"))]
+    expected += {f"tests/{p.relative_to(tests).parts[0]}" for p in tests.glob("*/**/test_*.py")}
+    assert sorted(parts.stdout.split()) == sorted(expected)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*/train.py")), ids=str)
