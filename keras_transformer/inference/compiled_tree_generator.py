@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.decoding.tree_constraint import TreeTokens, WellFormedTree
 from keras_transformer.errors import UserInputError
 from keras_transformer.inference.graph_compilation import CompiledCalls
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 

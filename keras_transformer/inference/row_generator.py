@@ -7,11 +7,11 @@ import keras
 import numpy as np
 
 from keras_transformer.argument_checks import check_non_negative_int
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
 from keras_transformer.inference.graph_compilation import CompiledCalls, pad_ids
 from keras_transformer.inference.simultaneous_calls import call_in_order, calls_at_once
 from keras_transformer.models import Transformer
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_batches import batches_by_length

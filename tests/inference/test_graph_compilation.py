@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.inference.graph_compilation import IDS, compile_function, pad_ids
 from keras_transformer.models import build_transformer
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 
 pytestmark = pytest.mark.core

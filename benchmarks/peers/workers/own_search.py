@@ -17,9 +17,9 @@ from benchmarks.peers.workers.search_inputs import (
     read_batches,
     total_of,
 )
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.inference.graph_compilation import IDS, compile_function
 from keras_transformer.models import build_transformer
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.types import Tensor
 
