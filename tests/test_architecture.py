@@ -21,7 +21,7 @@ RANKS = {
     "files": 4, "saving": 4,
     "backend_start": 5, "settings": 5, "text": 5,
     "data": 6, "parsing": 6, "runs": 6,
-    "formats.presets": 7,
+    "formats.preset_files": 7,
     "formats.marian": 8,
     "cli.program": 9, "cli.text_streams": 9, "evaluation": 9, "inference": 9, "interop": 9,
     "formats": 10, "training": 10,

@@ -16,7 +16,7 @@ from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 from tests.decoding.test_sequence_generator import SOURCE_IDS, build, to_numpy
 from tests.models.compiled_function import compiled
-from tests.models.test_architecture import same_options
+from tests.models.test_functional_models import same_options
 
 ON_JAX_SLOW = pytest.mark.slow(backend="jax")
 COMPILED = pytest.mark.skipif(
