@@ -512,6 +512,11 @@ def _as_transformer(model: Any) -> Any:
     """A model that takes steps; a functional one of its layers becomes a `Transformer`."""
     if hasattr(model, "step_weights"):
         return model
+    if not isinstance(model, keras.Model):
+        raise ValueError(
+            "`model` must be a `Transformer`, another model of its layers, or a list of them. "
+            f"Received: {repr(model)[:100]}"
+        )
     # By its name: models import searches.
     return keras.saving.get_registered_object("keras_transformer>Transformer").of(model)
 

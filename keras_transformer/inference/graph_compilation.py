@@ -56,7 +56,7 @@ def compile_function(
     return call
 
 
-class CompiledCalls:
+class GraphCalls:
     """Calls functions of batches, each compiled when it is first called.
 
     Args:

@@ -14,7 +14,7 @@ from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.decoding.tree_constraint import TreeTokens, WellFormedTree
 from keras_transformer.errors import SCORES_NOT_FINITE, SentenceTooLong, UserInputError
-from keras_transformer.inference.graph_compilation import CompiledCalls, pad_ids
+from keras_transformer.inference.graph_compilation import GraphCalls, pad_ids
 from keras_transformer.models import Transformer
 from keras_transformer.parsing import Tree, linearize, repair, source_text
 from keras_transformer.parsing.leaf import WHITE_SPACE
@@ -303,7 +303,7 @@ class CompiledTreeGenerator:
             special_tokens=self.generator.special_tokens,
             vocabulary_size=self.generator.model.vocabulary_size,
         )
-        self._call = CompiledCalls(models)
+        self._call = GraphCalls(models)
 
     def search(
         self, source_ids: np.ndarray, num_leaves: Sequence[int] | None = None

@@ -14,7 +14,7 @@ from keras_transformer.argument_checks import check_non_negative_int
 from keras_transformer.backend_start import MOST_AT_ONCE, THREADS, num_cores
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
-from keras_transformer.inference.graph_compilation import CompiledCalls, pad_ids
+from keras_transformer.inference.graph_compilation import GraphCalls, pad_ids
 from keras_transformer.models import Transformer
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
@@ -110,7 +110,7 @@ class RowGenerator:
         self._options = options
         self._batch_size = batch_size
         self._generator = SequenceGenerator(models, self._tokens, tokenizer.vocabulary_size)
-        self._call = CompiledCalls(models)
+        self._call = GraphCalls(models)
         self.max_length = self._generator.model.max_length  # most positions, or None
 
     def batches(self, rows: Rows) -> list[list[int]]:

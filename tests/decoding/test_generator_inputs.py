@@ -40,6 +40,12 @@ def test_lists_of_ids_are_taken_as_arrays_are(generator, name, inputs, options):
     np.testing.assert_equal(found, expected)
 
 
+@pytest.mark.parametrize("model", [None, "tiny", [None]])
+def test_what_is_no_model_is_refused_in_a_line(model):
+    with pytest.raises(ValueError, match=r"`model` must be a `Transformer`.* Received: .+$"):
+        SequenceGenerator(model)
+
+
 def language_model(**options):
     sizes = {"vocabulary_size": 12, "num_decoder_layers": 1, "hidden_dim": 8, "num_heads": 2}
     return build_language_model("tiny", **sizes, **options)
