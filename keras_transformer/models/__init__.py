@@ -10,14 +10,12 @@ from keras_transformer.models.model_building import (
     build_language_model,
     build_transformer,
     check_model_fits,
+    padded_vocabulary_size,
+    vocabulary_options,
 )
 from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.models.presets import PRESETS, Preset
 from keras_transformer.models.transformer import Transformer
-from keras_transformer.models.vocabulary_padding import (
-    padded_vocabulary_size,
-    vocabulary_options,
-)
 
 __all__ = [
     "PRESETS",
