@@ -44,7 +44,8 @@ class GraphCalls:
         if keras.backend.backend() == "tensorflow":
             outputs = self._graph(function, given, options)(*given)
         else:
-            outputs = self._by_keras(function, *given, **options)
+            tensors = map(keras.ops.convert_to_tensor, given)
+            outputs = self._by_keras(function, *tensors, **options)
         return keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
 
     def _graph(
