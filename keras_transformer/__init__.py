@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from keras_transformer import translation_training as translation_training
     from keras_transformer.data import BatchPlan as BatchPlan
     from keras_transformer.data import BatchReader as BatchReader
+    from keras_transformer.decoding.sequence_generator import SequenceGenerator as SequenceGenerator
     from keras_transformer.errors import UserInputError as UserInputError
     from keras_transformer.inference.alignment import Alignment as Alignment
     from keras_transformer.inference.parser import Parse as Parse
@@ -46,7 +47,6 @@ if TYPE_CHECKING:  # the names below, for type checkers and editors
     from keras_transformer.models import Transformer as Transformer
     from keras_transformer.models import build_language_model as build_language_model
     from keras_transformer.models import build_transformer as build_transformer
-    from keras_transformer.models.sequence_generator import SequenceGenerator as SequenceGenerator
     from keras_transformer.optimizers import transformer_adam as transformer_adam
     from keras_transformer.runs.run_directory import RunDirectory as RunDirectory
     from keras_transformer.schedules import TransformerSchedule as TransformerSchedule
@@ -95,7 +95,7 @@ _HOMES = {
     "SavedModelTranslator": "serving",
     "SearchOptions": "search_options",
     "SentencePieceTokenizer": "text",
-    "SequenceGenerator": "models.sequence_generator",
+    "SequenceGenerator": "decoding.sequence_generator",
     "SpecialTokens": "special_tokens",
     "TokenAccuracy": "metrics",
     "TokenEmbedding": "layers",

@@ -99,7 +99,7 @@ class CannotWrite(UserInputError):
 
 
 class CannotOpenExport(UserInputError):
-    """The engine of an export cannot open it, e.g. because it is of another version."""
+    """The runtime of an export cannot open it, e.g. because it is of another version."""
 
 
 class WorkerLost(UserInputError):

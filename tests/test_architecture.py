@@ -16,13 +16,13 @@ ROOT = pathlib.Path(__file__).parents[1]
 ROOT_MODULES = {path.name for path in (ROOT / "keras_transformer").glob("*.py")}
 RANKS = {
     "argument_checks": 0, "distribution": 0, "errors": 0, "special_tokens": 0, "types": 0,
-    "search_options": 1,
-    "layers": 2, "losses": 2, "schedules": 2, "decoding": 2,
+    "losses": 1, "search_options": 1,
+    "layers": 2, "schedules": 2, "decoding": 2,
     "metrics": 3, "models": 3, "optimizers": 3,
     "files": 4, "saving": 4,
     "backend_start": 5, "settings": 5, "text": 5,
     "data": 6, "parsing": 6, "runs": 6,
-    "formats.presets": 7,
+    "formats.preset_files": 7,
     "formats.marian": 8,
     "cli.program": 9, "cli.text_streams": 9, "evaluation": 9, "inference": 9, "interop": 9,
     "formats": 10, "training": 10,
@@ -243,7 +243,7 @@ def test_a_recipe_reads_from_top_to_bottom(path):
     ("module", "source", "rule"),
     [
         ("keras_transformer.layers.x", "from keras_transformer.models import y", "lower rank"),
-        ("keras_transformer.layers.x", "from keras_transformer import losses", "lower rank"),
+        ("keras_transformer.layers.x", "from keras_transformer import decoding", "lower rank"),
         ("keras_transformer.layers.x", "import keras_transformer", "lower rank"),
         ("keras_transformer.layers.x", "def f():\n    import tensorflow", "Keras and NumPy alone"),
         ("keras_transformer.layers.x", "from keras.src import backend", "private to Keras"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from keras_transformer.app.loaded_run import LoadedRun, Work
+from keras_transformer.app.loaded_runs import LoadedRun, Work
 from keras_transformer.app.request_errors import RequestRefused, too_long
 from keras_transformer.app.work_queue import Job, QueueClosed, QueueFull
 from keras_transformer.errors import SentenceTooLong, UserInputError, is_out_of_memory

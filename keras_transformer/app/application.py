@@ -12,9 +12,9 @@ from starlette.staticfiles import StaticFiles
 
 from keras_transformer import interpretation
 from keras_transformer.app.answers import FAILED, ClientGone
+from keras_transformer.app.app_limits import AppLimits
 from keras_transformer.app.json_interface import STREAM_TYPE, STREAMS, JsonInterface
-from keras_transformer.app.limits import AppLimits
-from keras_transformer.app.loaded_run import LoadedRun
+from keras_transformer.app.loaded_runs import LoadedRun
 from keras_transformer.app.request_errors import RequestRefused, shown
 from keras_transformer.app.request_guard import RequestGuard
 from keras_transformer.distribution import __version__

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from keras_transformer.app.limits import AppLimits
+from keras_transformer.app.app_limits import AppLimits
 from keras_transformer.app.request_errors import RequestRefused
 
 Scope = MutableMapping[str, Any]

@@ -5,8 +5,8 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from keras_transformer.app.limits import AppLimits
-from keras_transformer.app.loaded_run import LoadedRun
+from keras_transformer.app.app_limits import AppLimits
+from keras_transformer.app.loaded_runs import LoadedRun
 from keras_transformer.app.request_errors import RequestRefused, too_long
 from keras_transformer.errors import SentenceTooLong
 from keras_transformer.text.sentence_encoding import split_at_sentence_ends

@@ -120,9 +120,9 @@ class CTranslate2Export(RunExport["CTranslate2Translator"]):
     engine = "ctranslate2"
 
     def load(self) -> "CTranslate2Translator":
-        from keras_transformer.formats.ctranslate2.reader import engine_class
+        from keras_transformer.formats.ctranslate2.reader import runtime_class
 
-        engine_class()  # a missing one is told before an export is made
+        runtime_class()  # a missing one is told before an export is made
         return super().load()
 
     def opened(self, path: Path) -> "CTranslate2Translator":

@@ -1,4 +1,7 @@
-"""Searches for the outputs of a stepwise model; they take a callable and know no model."""
+"""Searches for the outputs of a stepwise model: they take a callable, and know no model.
+
+`sequence_generator` joins them with a `Transformer`, or with an `ensemble` of several.
+"""
 
 from keras_transformer.decoding.alpha_sweep import beam_search_of_alphas
 from keras_transformer.decoding.beam_search import beam_search

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 from keras import ops
 
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.formats.export_contract import NO_SCORE
 from keras_transformer.models import Transformer
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.text import SentencePieceTokenizer

@@ -1,4 +1,4 @@
-"""A function of batches of ids as one compiled graph, where the backend has graphs."""
+"""Functions of batches of ids, compiled where the backend compiles."""
 
 import functools
 import sys
@@ -9,63 +9,24 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_transformer.types import Shape
-
-IDS = keras.InputSpec(shape=(None, None), dtype="int32")  # (batch, length)
+from keras_transformer.decoding.compiled_calls import CompiledCalls
 
 
-def compile_function(
-    function: Callable[..., Any],
-    inputs: Sequence[keras.InputSpec],
-    variables: Sequence[keras.Variable],
-) -> Callable[..., Any]:
-    """Compile a function of batches.
-
-    TensorFlow traces one graph for all shapes. JAX compiles one for each shape, so pad the inputs
-    to few of them. On torch the function runs as it is, without gradients. Changes of the variables
-    between calls, such as by training, count.
-
-    Args:
-        function: takes one tensor per entry of `inputs` and returns a nest of tensors; made of
-            `keras.ops`.
-        inputs: shape and dtype of each argument; `IDS` is the one of ids.
-        variables: the variables that the function reads, such as `model.variables`.
-
-    Returns:
-        The same function of arrays; it returns a nest of NumPy arrays.
-
-    Example:
-        >>> from keras import ops
-        >>> count = compile_function(lambda ids: ops.sum(ops.cast(ids > 0, "int32"), 1), [IDS], [])
-        >>> count([[5, 4, 0], [3, 0, 0]]).tolist()
-        [2, 1]
-    """
-    compilers = {
-        "tensorflow": _compile_with_tensorflow,
-        "jax": _compile_with_jax,
-        "torch": _run_with_torch,
-    }
-    backend = keras.backend.backend()
-    if backend not in compilers:
-        raise ValueError(f"The Keras backend must be one of {list(compilers)}. Received: {backend}")
-    compiled = compilers[backend](function, inputs, variables)
-
-    def call(*arrays):
-        return keras.tree.map_structure(keras.ops.convert_to_numpy, compiled(*arrays))
-
-    return call
-
-
-class CompiledCalls:
+class GraphCalls:
     """Calls functions of batches, each compiled when it is first called.
+
+    TensorFlow traces one graph for all shapes, where `CompiledCalls` would trace some: a search
+    takes seconds to trace. On other backends these are `CompiledCalls`. JAX compiles for each
+    shape, so pad the inputs to few of them. Changes of the weights between calls count.
 
     Args:
         models: the models whose variables the functions read.
     """
 
     def __init__(self, models: Sequence[keras.Model]) -> None:
-        self._variables = [variable for model in models for variable in model.variables]
-        self._compiled: dict[tuple[Hashable, ...], Callable[..., Any]] = {}
+        variables = [variable for model in models for variable in model.variables]
+        self._by_keras = CompiledCalls(lambda: variables)
+        self._graphs: dict[tuple[Hashable, ...], Callable[..., Any]] = {}
         self._lock = threading.Lock()  # two calls at once make one graph
 
     def __call__(
@@ -74,23 +35,37 @@ class CompiledCalls:
         """`function(*arrays, **options)` as NumPy arrays; equal options share one graph.
 
         Args:
-            function: as in `compile_function`.
+            function: takes tensors and returns a nest of tensors; made of `keras.ops`.
             *arrays: arrays whose first and last axes vary, such as (batch, length); a None at the
                 end is left out.
             **options: the names are the same in every call of `function`.
         """
         given = [array for array in arrays if array is not None]
-        inputs = [keras.InputSpec(shape=_shape(array), dtype=str(array.dtype)) for array in given]
-        key = (function.__name__, *(spec.shape for spec in inputs), *options.values())
+        if keras.backend.backend() == "tensorflow":
+            outputs = self._graph(function, given, options)(*given)
+        else:
+            tensors = map(keras.ops.convert_to_tensor, given)
+            outputs = self._by_keras(function, *tensors, **options)
+        return keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
+
+    def _graph(
+        self, function: Callable[..., Any], arrays: list[np.ndarray], options: dict[str, Hashable]
+    ) -> Callable[..., Any]:
+        import tensorflow as tf
+
+        shapes = [(None, *array.shape[1:-1], None)[: array.ndim] for array in arrays]
+        key = (function, *shapes, *options.values())
         with self._lock:
-            if key not in self._compiled:
-                function = functools.partial(function, **options)
-                self._compiled[key] = compile_function(function, inputs, self._variables)
-        return self._compiled[key](*given)
-
-
-def _shape(array: np.ndarray) -> Shape:
-    return (None, *array.shape[1:-1], None)[: array.ndim]
+            if key not in self._graphs:
+                self._graphs[key] = tf.function(
+                    functools.partial(function, **options),
+                    input_signature=[
+                        tf.TensorSpec(shape, array.dtype)
+                        for shape, array in zip(shapes, arrays, strict=True)
+                    ],
+                    autograph=False,
+                )
+        return self._graphs[key]
 
 
 def pad_ids(
@@ -119,47 +94,3 @@ def pad_ids(
     for row, ids in zip(array, rows, strict=False):
         row[: len(ids)] = ids
     return array
-
-
-def _compile_with_tensorflow(
-    function: Callable[..., Any],
-    inputs: Sequence[keras.InputSpec],
-    variables: Sequence[keras.Variable],
-) -> Callable[..., Any]:
-    import tensorflow as tf
-
-    signature = [tf.TensorSpec(spec.shape, spec.dtype) for spec in inputs]
-    return tf.function(function, input_signature=signature, autograph=False)
-
-
-def _compile_with_jax(
-    function: Callable[..., Any],
-    inputs: Sequence[keras.InputSpec],
-    variables: Sequence[keras.Variable],
-) -> Callable[..., Any]:
-    import jax
-
-    # What a compiled function closes over becomes a constant of it: the weights must be inputs.
-    @jax.jit
-    def compiled(values, inputs):
-        with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
-            return function(*inputs)
-
-    def call(*arrays):
-        return compiled([variable.value for variable in variables], arrays)
-
-    return call
-
-
-def _run_with_torch(
-    function: Callable[..., Any],
-    inputs: Sequence[keras.InputSpec],
-    variables: Sequence[keras.Variable],
-) -> Callable[..., Any]:
-    import torch
-
-    @torch.no_grad()
-    def call(*arrays):
-        return function(*map(keras.ops.convert_to_tensor, arrays))
-
-    return call

@@ -1,17 +1,21 @@
 """Generation, scoring and alignment of rows of ids, compiled, in batches of similar lengths."""
 
+import collections
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 import keras
 import numpy as np
 
 from keras_transformer.argument_checks import check_non_negative_int
+from keras_transformer.backend_start import MOST_AT_ONCE, THREADS, num_cores
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
-from keras_transformer.inference.graph_compilation import CompiledCalls, pad_ids
-from keras_transformer.inference.simultaneous_calls import call_in_order, calls_at_once
+from keras_transformer.inference.graph_compilation import GraphCalls, pad_ids
 from keras_transformer.models import Transformer
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_batches import batches_by_length
@@ -25,11 +29,56 @@ FULL_BATCH_LENGTH = 64  # longer sentences than this get smaller batches
 MOST_PADDING = 7
 
 Rows = Sequence[Sequence[int]]  # ids without BOS and EOS
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def default_batch_size() -> int:
     """Most sentences of a batch where none are given."""
     return BATCH_SIZE_ON_JAX if keras.backend.backend() == "jax" else BATCH_SIZE
+
+
+def calls_at_once() -> int:
+    """How many batches to run at a time.
+
+    A step of a search is many small operations, each too small for all cores: two batches on a CPU
+    with TensorFlow, and more if its operations have fewer threads than that. A GPU takes one batch
+    after the other anyway, and so does XLA, which compiles a step into few operations.
+    """
+    if keras.backend.backend() != "tensorflow" or keras.distribution.list_devices("gpu"):
+        return 1
+    cores = num_cores()
+    return min(MOST_AT_ONCE, cores, max(2, cores // _threads_of_an_operation(cores)))
+
+
+def _threads_of_an_operation(cores: int) -> int:
+    import tensorflow as tf
+
+    chosen = tf.config.threading.get_intra_op_parallelism_threads()
+    return chosen or int(os.environ.get(THREADS) or 0) or cores
+
+
+def call_in_order(
+    function: Callable[[Item], Result], items: Iterable[Item], at_once: int
+) -> Iterator[tuple[Item, Result]]:
+    """Yield each item with its result, in order; up to `at_once` calls run in threads.
+
+    Example:
+        >>> list(call_in_order(len, ["one", "three"], at_once=2))
+        [('one', 3), ('three', 5)]
+    """
+    if at_once == 1:
+        yield from ((item, function(item)) for item in items)
+        return
+    running: collections.deque[tuple[Item, Future[Result]]] = collections.deque()
+    with ThreadPoolExecutor(at_once) as threads:
+        for item in items:
+            if len(running) == at_once:
+                earlier, future = running.popleft()
+                yield earlier, future.result()
+            running.append((item, threads.submit(function, item)))
+        for item, future in running:
+            yield item, future.result()
 
 
 class RowGenerator:
@@ -61,7 +110,7 @@ class RowGenerator:
         self._options = options
         self._batch_size = batch_size
         self._generator = SequenceGenerator(models, self._tokens, tokenizer.vocabulary_size)
-        self._call = CompiledCalls(models)
+        self._call = GraphCalls(models)
         self.max_length = self._generator.model.max_length  # most positions, or None
 
     def batches(self, rows: Rows) -> list[list[int]]:

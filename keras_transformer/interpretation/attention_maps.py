@@ -3,20 +3,21 @@
 import base64
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+import keras
 import numpy as np
+from keras import ops
 
 from keras_transformer.argument_checks import check_non_negative_int, check_one_of
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
+from keras_transformer.inference.graph_compilation import pad_ids
+from keras_transformer.inference.parser import Parser
+from keras_transformer.inference.translator import Translator
+from keras_transformer.models import Transformer
+from keras_transformer.parsing import Tree, clean
 from keras_transformer.text import SentencePieceTokenizer
-
-if TYPE_CHECKING:
-    import keras
-
-    from keras_transformer.inference.parser import Parser
-    from keras_transformer.inference.translator import Translator
-    from keras_transformer.parsing import Tree
+from keras_transformer.types import Tensor
 
 Kind: TypeAlias = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
@@ -162,8 +163,6 @@ def attention_maps(
     maps.cross.shape  # (6, 8, 6, 5): layers, heads, tokens of the output, of the source
     ```
     """
-    from keras_transformer.inference.parser import Parser
-
     models = [translator.model] if isinstance(translator, Parser) else translator.models
     check_non_negative_int("index", index)
     if index >= len(models):
@@ -186,7 +185,7 @@ def attention_maps(
 
 
 def text_attention_maps(
-    model: "keras.Model", tokenizer: SentencePieceTokenizer, text: str
+    model: keras.Model, tokenizer: SentencePieceTokenizer, text: str
 ) -> AttentionMaps:
     """The attention of every layer and head of a language model that reads a text.
 
@@ -210,8 +209,6 @@ def text_attention_maps(
         >>> maps.kinds, maps.decoder.shape[:2], maps.target_tokens[0]
         (['decoder'], (1, 4), '<s>')
     """
-    from keras_transformer.models import Transformer
-
     (row,) = tokenizer.encode([text])
     positions = Transformer.of(model).max_length
     if positions is not None and len(row) >= positions:
@@ -222,10 +219,8 @@ def text_attention_maps(
     return _maps(model, tokenizer, row)
 
 
-def _tree(text: str) -> "Tree | None":
+def _tree(text: str) -> Tree | None:
     """The tree of a text as parsers are trained with it: without function tags and traces."""
-    from keras_transformer.parsing import Tree, clean
-
     try:
         return clean(Tree.fromstring(text))
     except ValueError as error:
@@ -233,19 +228,60 @@ def _tree(text: str) -> "Tree | None":
 
 
 def _maps(
-    model: "keras.Model",
+    model: keras.Model,
     tokenizer: SentencePieceTokenizer,
     row: Sequence[int],
     source_ids: Sequence[int] | None = None,
     source_tokens: Sequence[str] = (),
 ) -> AttentionMaps:
     """The maps of a model that reads a row of ids, and a source if it has an encoder."""
-    from keras_transformer.interpretation.recorded_attention import recorded_attention
-
     special = tokenizer.special_tokens
     target_ids, output_ids = [special.bos, *row], [*row, special.eos]
-    arrays = recorded_attention(model, source_ids, target_ids, padding_id=special.pad)
+    arrays = _recorded(model, source_ids, target_ids, padding_id=special.pad)
     if not all(np.isfinite(weights).all() for weights in arrays):
         raise UserInputError(f"The {SCORES_NOT_FINITE}")
     pieces = tokenizer.pieces
     return AttentionMaps(list(source_tokens), pieces(target_ids), pieces(output_ids), *arrays)
+
+
+def _recorded(
+    model: keras.Model,
+    source_ids: Sequence[int] | None,
+    target_ids: Sequence[int],
+    *,
+    padding_id: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The attention weights of one pair, from the pass that gives the model's logits.
+
+    Args:
+        model: a model from `build_transformer` or `build_language_model`, or a reloaded one.
+        source_ids: ids of the source, S of them; None for a language model.
+        target_ids: ids that the decoder reads, T of them, starting with BOS.
+        padding_id: id that may fill up both.
+
+    Returns:
+        float32 arrays of the encoder (layers, heads, S, S), of the decoder (layers, heads, T, T)
+        and of the attention to the encoder's output (layers, heads, T, S). Those that the model
+        lacks are (0, 0, 0, 0).
+    """
+    transformer = Transformer.of(model)
+
+    def padded(ids: Sequence[int]) -> Tensor:
+        return ops.convert_to_tensor(pad_ids([ids], padding_id, transformer.max_length))
+
+    source = None if source_ids is None else padded(source_ids)
+    scores = transformer.attention_scores(source, padded(target_ids))
+    sources = len(source_ids or ())
+    return (
+        _weights(scores.encoder, sources, sources),
+        _weights(scores.decoder, len(target_ids), len(target_ids)),
+        _weights(scores.cross, len(target_ids), sources),
+    )
+
+
+def _weights(layers: list[Tensor], rows: int, columns: int) -> np.ndarray:
+    """One attention of every layer, without padding: (layers, heads, rows, columns)."""
+    if not layers:
+        return np.zeros((0, 0, 0, 0), "float32")
+    found = np.stack([ops.convert_to_numpy(scores)[0] for scores in layers])
+    return np.ascontiguousarray(found[:, :, :rows, :columns], dtype="float32")

@@ -2,22 +2,20 @@
 
 from typing import TYPE_CHECKING, Any
 
+from keras_transformer.decoding.ensemble import TransformerEnsemble
 from keras_transformer.errors import no_attribute
-from keras_transformer.models import architecture as architecture  # the class of earlier files
-from keras_transformer.models.ensemble import TransformerEnsemble
+from keras_transformer.models import functional_models as functional_models  # for earlier files
 from keras_transformer.models.layout_map import layout_map
 from keras_transformer.models.model_building import (
     build_language_model,
     build_transformer,
     check_model_fits,
+    padded_vocabulary_size,
+    vocabulary_options,
 )
 from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.models.presets import PRESETS, Preset
 from keras_transformer.models.transformer import Transformer
-from keras_transformer.models.vocabulary_padding import (
-    padded_vocabulary_size,
-    vocabulary_options,
-)
 
 __all__ = [
     "PRESETS",

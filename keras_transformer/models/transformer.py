@@ -9,12 +9,12 @@ import keras
 from keras import ops
 
 from keras_transformer.argument_checks import check_non_negative_int
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
 from keras_transformer.layers.key_value_cache import unknown_zero
 from keras_transformer.models.decoder_cache import start_decoder_cache
 from keras_transformer.models.model_layers import ModelLayers, layer_states
 from keras_transformer.models.model_options import ModelOptions
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchKeywords, SearchOptions, takes_search_options
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor

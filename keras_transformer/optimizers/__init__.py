@@ -1,9 +1,12 @@
 """Optimizers."""
 
 from keras_transformer.optimizers.adam_with_gradient_norm import AdamWithGradientNorm
-from keras_transformer.optimizers.loss_scaling import inner_optimizer
 from keras_transformer.optimizers.muon import Muon
-from keras_transformer.optimizers.transformer_adam import transformer_adam, transformer_optimizer
+from keras_transformer.optimizers.transformer_adam import (
+    inner_optimizer,
+    transformer_adam,
+    transformer_optimizer,
+)
 
 __all__ = [
     "AdamWithGradientNorm",

@@ -86,3 +86,19 @@ def transformer_optimizer(
         made = AdamWithGradientNorm(**arguments)
     compute_dtype = keras.dtype_policies.get(dtype).compute_dtype
     return keras.optimizers.LossScaleOptimizer(made) if compute_dtype == "float16" else made
+
+
+def inner_optimizer(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
+    """Return the optimizer inside a `LossScaleOptimizer`, and any other as it is.
+
+    Args:
+        optimizer: a `keras.optimizers.Optimizer`.
+
+    Example:
+        >>> adam = keras.optimizers.Adam()
+        >>> inner_optimizer(keras.optimizers.LossScaleOptimizer(adam)) is adam
+        True
+        >>> inner_optimizer(adam) is adam
+        True
+    """
+    return getattr(optimizer, "inner_optimizer", optimizer)

@@ -16,7 +16,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import parse_json
 from keras_transformer.files.weight_files import open_weights, weight_file
 from keras_transformer.models import ModelOptions, Transformer
-from keras_transformer.models.architecture import (
+from keras_transformer.models.functional_models import (
     check_classes,
     check_initializer,
     load_architecture,

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_transformer.argument_checks import python_number
-from keras_transformer.losses.paired_divergence import paired_divergence
+from keras_transformer.losses.cross_entropy import paired_divergence
 from keras_transformer.losses.token_batch import token_batch
 from keras_transformer.metrics import StepLoss
 

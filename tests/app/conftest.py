@@ -6,8 +6,8 @@ import threading
 import httpx
 import pytest
 
+from keras_transformer.app.app_limits import AppLimits
 from keras_transformer.app.application import create_app
-from keras_transformer.app.limits import AppLimits
 from keras_transformer.app.loaded_runs import LoadedParser, LoadedTranslator
 from keras_transformer.app.server import address_of, bound_socket, make_server, serve
 from keras_transformer.inference.parser import Parser

@@ -4,8 +4,8 @@ import threading
 
 import numpy as np
 
-from keras_transformer.app.limits import AppLimits
-from keras_transformer.app.loaded_run import LoadedRun
+from keras_transformer.app.app_limits import AppLimits
+from keras_transformer.app.loaded_runs import LoadedRun
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.inference.alignment import Alignment
 from keras_transformer.inference.parser import Parse

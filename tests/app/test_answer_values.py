@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_transformer.app.answer_values import sentence_tree, word_alignment
+from keras_transformer.app.json_interface import sentence_tree, word_alignment
 from keras_transformer.inference.alignment import Alignment
 from keras_transformer.inference.parser import Parse
 from keras_transformer.parsing import Leaf, Tree

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from keras_transformer.app.limits import AppLimits
+from keras_transformer.app.app_limits import AppLimits
 from keras_transformer.distribution import __version__
 from keras_transformer.interpretation import attention_maps
 from tests.app.fake_run import FakeRun

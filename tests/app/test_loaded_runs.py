@@ -5,9 +5,8 @@ import shutil
 import pytest
 
 from keras_transformer.app.answers import refusal
-from keras_transformer.app.limits import AppLimits
-from keras_transformer.app.loaded_run import Work
-from keras_transformer.app.loaded_runs import LoadedTranslator, _load, loaded_runs, run_names
+from keras_transformer.app.app_limits import AppLimits
+from keras_transformer.app.loaded_runs import LoadedTranslator, Work, _load, loaded_runs, run_names
 from keras_transformer.app.work_queue import Job, QueueClosed
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.runs.run_directory import RunDirectory

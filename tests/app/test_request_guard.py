@@ -6,7 +6,7 @@ import socket
 import httpx
 import pytest
 
-from keras_transformer.app.limits import AppLimits
+from keras_transformer.app.app_limits import AppLimits
 from keras_transformer.app.request_guard import RequestGuard
 from tests.app.fake_run import FakeRun
 

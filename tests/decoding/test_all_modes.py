@@ -20,7 +20,7 @@ from keras_transformer.decoding import (
     length_penalty,
     sample,
 )
-from keras_transformer.models.ensemble import average_probabilities
+from keras_transformer.decoding.ensemble import average_probabilities
 from keras_transformer.special_tokens import SpecialTokens
 from tests.decoding.fake_models import EOS, A, B, C, D, HistoryModel, chain_step
 from tests.decoding.numpy_beam_search import numpy_beam_search

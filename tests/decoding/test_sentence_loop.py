@@ -7,8 +7,8 @@ from keras import ops
 
 from keras_transformer.decoding import ForcedPrefix, MinimumLength, NoRepeatNgrams
 from keras_transformer.decoding.sentence_loop import search_loop
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.models import build_transformer
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 

@@ -15,8 +15,8 @@ from keras_transformer.decoding import (
     greedy_search,
     sample,
 )
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.models import build_transformer
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from tests.decoding.fake_models import HistoryModel
 from tests.decoding.numpy_beam_search import numpy_beam_search

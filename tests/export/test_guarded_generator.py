@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.export_contract import NO_SCORE
-from keras_transformer.formats.exported_search import exported_search
+from keras_transformer.formats.graph_exports import exported_search
 from keras_transformer.formats.guarded_generator import GuardedGenerator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import SearchOptions

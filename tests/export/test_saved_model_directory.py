@@ -11,7 +11,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from google.protobuf import wrappers_pb2 as wrappers
 
 from keras_transformer.errors import CannotWrite, UserInputError
-from keras_transformer.formats.exported_search import exported_search
+from keras_transformer.formats.graph_exports import exported_search
 from keras_transformer.formats.saved_model.tensorflow_warmup import (
     WARMUP_FILE,
     write_warmup_requests,

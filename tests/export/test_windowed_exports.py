@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.formats.litert.writer import export_litert
 from keras_transformer.formats.saved_model.writer import export_saved_model
 from keras_transformer.inference.translator import Translator
 from keras_transformer.layers import MultiHeadAttention
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.exported_signatures import ExportedSignatures

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from keras_transformer.decoding import TreeTokens
-from keras_transformer.inference.compiled_tree_generator import CompiledTreeGenerator
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
+from keras_transformer.inference.parser import CompiledTreeGenerator
 from keras_transformer.models import build_transformer
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import PARSING, SearchOptions
 from tests.decoding.small_trees import EOS, NP, PIECES, TOKENS, XX, S, tree_words
 

@@ -1,13 +1,16 @@
+"""Compiled calls of functions of batches, and the rows that they take."""
+
 import functools
+import types
 
 import keras
 import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.inference.graph_compilation import IDS, compile_function, pad_ids
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
+from keras_transformer.inference.graph_compilation import GraphCalls, pad_ids
 from keras_transformer.models import build_transformer
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 
 pytestmark = pytest.mark.core
@@ -40,7 +43,7 @@ def compiled_and_eager(dtype):
         "score": (generator.score, [ids, ids[:, ::-1], ids]),
     }
     for name, (function, inputs) in functions.items():
-        compiled = compile_function(function, [IDS] * len(inputs), model.variables)(*inputs)
+        compiled = GraphCalls([model])(function, *inputs)
         eager = keras.tree.map_structure(ops.convert_to_numpy, function(*inputs))
         assert all(isinstance(value, np.ndarray) for value in keras.tree.flatten(compiled))
         yield name, keras.tree.flatten(compiled), keras.tree.flatten(eager)
@@ -64,10 +67,14 @@ def test_they_run_compiled_under_a_mixed_policy():
 
 def test_sees_changed_variables():
     variable = keras.Variable([1.0, 2.0])
-    compiled = compile_function(lambda ids: ops.take(variable, ids, axis=0), [IDS], [variable])
-    assert compiled(np.array([[1, 0]])).tolist() == [[2.0, 1.0]]
+    call = GraphCalls([types.SimpleNamespace(variables=[variable])])
+
+    def values_at(ids):
+        return ops.take(variable, ids, axis=0)
+
+    assert call(values_at, np.array([[1, 0]])).tolist() == [[2.0, 1.0]]
     variable.assign([3.0, 4.0])
-    assert compiled(np.array([[1, 0]])).tolist() == [[4.0, 3.0]]
+    assert call(values_at, np.array([[1, 0]])).tolist() == [[4.0, 3.0]]
 
 
 @pytest.mark.tensorflow
@@ -80,19 +87,18 @@ def test_tensorflow_traces_one_graph_for_all_shapes():
         traces.append(ids.shape)
         return generator.search(ids, options=SearchOptions(extra_length=4))
 
-    compiled = compile_function(search, [IDS], model.variables)
+    call = GraphCalls([model])
     for batch_size, length in [(1, 3), (4, 7), (2, 2), (0, 3)]:
-        ids, scores = compiled(source_ids(batch_size, length))
+        ids, scores = call(search, source_ids(batch_size, length))
         assert ids.shape == (batch_size, 4, length + 4)
         assert scores.shape == (batch_size, 4)
     assert len(traces) == 1
 
 
 def test_an_input_may_be_of_another_kind_than_ids():
-    numbers = keras.InputSpec(shape=(None, 2, None), dtype="float32")
-    weigh = compile_function(lambda ids, x: ops.cast(ids, x.dtype) * x[:, 1], [IDS, numbers], [])
     ids, x = np.array([[3, 4]], "int32"), np.array([[[1, 2], [0.5, 10]]], "float32")
-    assert weigh(ids, x).tolist() == [[1.5, 40.0]]
+    found = GraphCalls([])(lambda ids, x: ops.cast(ids, x.dtype) * x[:, 1], ids, x)
+    assert found.tolist() == [[1.5, 40.0]]
 
 
 def test_rows_are_padded_behind():

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from keras_transformer.inference import simultaneous_calls
-from keras_transformer.inference.simultaneous_calls import call_in_order, calls_at_once
+from keras_transformer.inference import row_generator
+from keras_transformer.inference.row_generator import call_in_order, calls_at_once
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3])
@@ -37,7 +37,7 @@ def test_an_error_comes_where_its_result_would():
     ("threads", "cores", "expected"), [(0, 1, 1), (0, 16, 2), (1, 2, 2), (1, 16, 8), (4, 16, 4)]
 )
 def test_as_many_batches_as_cores_where_an_operation_has_one(monkeypatch, threads, cores, expected):
-    monkeypatch.setattr(simultaneous_calls, "num_cores", lambda: cores)
+    monkeypatch.setattr(row_generator, "num_cores", lambda: cores)
     monkeypatch.setattr("tensorflow.config.threading.get_intra_op_parallelism_threads", lambda: 0)
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", str(threads))
     assert calls_at_once() == expected

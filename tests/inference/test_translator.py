@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from keras_transformer.decoding import length_penalty
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import LongSentenceWarning, SentenceTooLong, UserInputError
 from keras_transformer.inference.row_generator import RowGenerator
 from keras_transformer.inference.translator import Translator
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer

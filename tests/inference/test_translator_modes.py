@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import UserInputError
 from keras_transformer.inference.translator import Translator
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import UserInputError
 from keras_transformer.export import export_marian
 from keras_transformer.formats.marian.reader import import_marian
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from tests.interop.marian_folders import (
     ENGLISH,

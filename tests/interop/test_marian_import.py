@@ -7,10 +7,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.marian.reader import import_marian
 from keras_transformer.inference.translator import Translator
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 from tests.interop import marian_folders, numpy_marian

@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 
 from keras_transformer import losses
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.layers import positions
 from keras_transformer.layers.positions import Positions, register_positions
 from keras_transformer.models import (
@@ -13,7 +14,6 @@ from keras_transformer.models import (
     build_transformer,
     check_model_fits,
 )
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 
 SIZES = {"num_encoder_layers": 1, "num_decoder_layers": 1, "hidden_dim": 8, "num_heads": 2}

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.layers import (
     PositionalEmbedding,
     TransformerDecoderLayer,
     TransformerEncoderLayer,
 )
 from keras_transformer.models import Transformer, build_language_model, build_transformer
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 from tests.decoding.numpy_beam_search import numpy_beam_search
+from tests.decoding.test_sequence_generator import to_numpy, without_padding
 from tests.models.compiled_function import compiled
-from tests.models.test_sequence_generator import to_numpy, without_padding
 
 TOKENS = SpecialTokens()
 VOCABULARY_SIZE = 12

@@ -3,7 +3,6 @@
 import dataclasses
 
 import keras
-import numpy as np
 from keras import ops
 
 from benchmarks.peers.workers.protocol import Job, Work
@@ -17,13 +16,11 @@ from benchmarks.peers.workers.search_inputs import (
     read_batches,
     total_of,
 )
-from keras_transformer.inference.graph_compilation import IDS, compile_function
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
+from keras_transformer.inference.graph_compilation import GraphCalls
 from keras_transformer.models import build_transformer
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.types import Tensor
-
-_LENGTHS = keras.InputSpec(shape=(None,), dtype="int32")
 
 
 def prepare(job: Job) -> Work:
@@ -48,10 +45,10 @@ def prepare(job: Job) -> Work:
         return ids[:, 0]
 
     at_once = batches_at_once(batches, job.threads)
-    compiled = compile_function(search, [IDS, _LENGTHS], model.variables)
+    call = GraphCalls([model])
 
     def tokens_of(batch: Batch) -> int:
-        return num_tokens(np.asarray(compiled(batch.ended, batch.output_lengths)))
+        return num_tokens(call(search, batch.ended, batch.output_lengths))
 
     def work(only_first: bool) -> int:
         return total_of(tokens_of, parts(batches, only_first), at_once)

@@ -3,7 +3,7 @@
 import argparse
 import re
 
-from keras_transformer.app.limits import AppLimits
+from keras_transformer.app.app_limits import AppLimits
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.cli.program import Verbs, int_from_zero, positive_int, warn_of_reach
 from keras_transformer.distribution import pip_install

@@ -35,7 +35,7 @@ def import_(values: argparse.Namespace) -> None:
     from keras_transformer.backend_start import start_backend_quietly
 
     start_backend_quietly()
-    from keras_transformer.formats.presets import check_new_run, preset_folder
+    from keras_transformer.formats.preset_files import check_new_run, preset_folder
     from keras_transformer.interop import import_marian_run
 
     check_new_run(values.run)

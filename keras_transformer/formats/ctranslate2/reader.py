@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import ctranslate2
 
 Rows = Sequence[Sequence[int]]  # ids without BOS and EOS
-# Options of a search that the engine has in its own way alone.
+# Options of a search that CTranslate2 has in its own way alone.
 FIXED_OPTIONS = ("ending", "renormalize", "num_results")
 
 
@@ -85,7 +85,7 @@ class CTranslate2Translator(SentenceTranslator):
         num_threads = cpu_threads(num_threads)
         search_options = SearchOptions(**options)
         _check_fixed(search_options)
-        engine = engine_class()
+        runtime = runtime_class()
         files = CTranslate2Directory(directory)
         card = files.read_card()
         super().__init__(
@@ -98,7 +98,7 @@ class CTranslate2Translator(SentenceTranslator):
         )
         self.max_length = card.options.max_positions
         self._generator = CTranslate2Generator(
-            _opened(engine, files, num_threads),
+            _opened(runtime, files, num_threads),
             files.read_tokens(card),
             card.options.max_positions,
             self,
@@ -106,23 +106,23 @@ class CTranslate2Translator(SentenceTranslator):
 
 
 class CTranslate2Generator:
-    """Runs an engine on rows of ids without BOS and EOS, as `RowGenerator` runs a model.
+    """Runs CTranslate2 on rows of ids without BOS and EOS, as `RowGenerator` runs a model.
 
     Args:
-        engine: the `ctranslate2.Translator`.
-        tokens: the engine's names of the tokens of source and target by id.
-        max_length: the engine's number of positions.
+        runtime: the `ctranslate2.Translator`.
+        tokens: its names of the tokens of source and target by id.
+        max_length: its number of positions.
         translator: has the search options, the batch size and the tokenizer.
     """
 
     def __init__(
         self,
-        engine: "ctranslate2.Translator",
+        runtime: "ctranslate2.Translator",
         tokens: tuple[Sequence[str], Sequence[str]],
         max_length: int,
         translator: SentenceTranslator,
     ) -> None:
-        self._engine = engine
+        self._runtime = runtime
         self._source_tokens, self._target_tokens = tokens
         self._ids = {token: i for i, token in enumerate(self._target_tokens)}
         self._options = translator.search_options
@@ -162,7 +162,7 @@ class CTranslate2Generator:
     ) -> Iterator[tuple[int, float]]:
         """Yield `(index, log_prob)` of each pair of rows, EOS included."""
         for indices in self._batches(_longer(source_rows, target_rows), progress):
-            found = self._engine.score_batch(
+            found = self._runtime.score_batch(
                 self._sources(source_rows[i] for i in indices),
                 self._targets(target_rows[i] for i in indices),
                 max_input_length=0,
@@ -192,9 +192,9 @@ class CTranslate2Generator:
     def _translate(
         self, rows: Rows, prefix_rows: Rows, limit: int, **options: Any
     ) -> Sequence["ctranslate2.TranslationResult"]:
-        """The engine's results for a batch of rows, with at most `limit` tokens each."""
+        """CTranslate2's results for a batch of rows, with at most `limit` tokens each."""
         search = self._options
-        return self._engine.translate_batch(
+        return self._runtime.translate_batch(
             self._sources(rows),
             self._targets(prefix_rows) if any(prefix_rows) else None,
             **{
@@ -241,7 +241,7 @@ class CTranslate2Generator:
 
 
 def _check_fixed(options: SearchOptions) -> None:
-    """Refuse what the engine would ignore."""
+    """Refuse what CTranslate2 would ignore."""
     for name in FIXED_OPTIONS:
         value, default = getattr(options, name), getattr(TRANSLATION, name)
         if value != default:
@@ -257,20 +257,20 @@ def _longer(source_rows: Rows, target_rows: Rows) -> list[Sequence[int]]:
 
 
 def _opened(
-    engine: type["ctranslate2.Translator"],
+    runtime: type["ctranslate2.Translator"],
     files: CTranslate2Directory,
     num_threads: int,
 ) -> "ctranslate2.Translator":
-    """The engine, on the CPU."""
+    """The runtime of an export, on the CPU."""
     try:
-        return engine(str(files.path), device="cpu", intra_threads=num_threads)
+        return runtime(str(files.path), device="cpu", intra_threads=num_threads)
     except (RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise CannotOpenExport(f"CTranslate2 cannot open {files.path}: {reason}") from error
 
 
-def engine_class() -> type["ctranslate2.Translator"]:
-    """The class of the engine; a UserInputError where it is not installed."""
+def runtime_class() -> type["ctranslate2.Translator"]:
+    """The class of the runtime; a UserInputError where it is not installed."""
     try:
         from ctranslate2 import Translator
     except ImportError as error:

@@ -14,12 +14,14 @@ from keras_transformer.formats.export_contract import (
     NO_SCORE,
     LiteRTPrecision,
 )
-from keras_transformer.formats.exported_search import exported_search
+from keras_transformer.formats.graph_exports import (
+    check_tensorflow_backend,
+    exported_search,
+    with_precision,
+)
 from keras_transformer.formats.guarded_generator import GuardedGenerator
 from keras_transformer.formats.litert.layout import LiteRTDirectory
-from keras_transformer.formats.low_precision import with_precision
 from keras_transformer.formats.model_card import write_model_card
-from keras_transformer.formats.required_backend import check_tensorflow_backend
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import (
     SearchKeywords,

@@ -10,8 +10,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import read_record
 from keras_transformer.files.tensor_files import open_tensors
 from keras_transformer.formats.marian.architecture import Architecture
-from keras_transformer.formats.marian.hugging_face_config import read_hugging_face
-from keras_transformer.formats.marian.native_config import read_native
+from keras_transformer.formats.marian.configurations import read_hugging_face, read_native
 from keras_transformer.formats.marian.vocabulary import (
     make_tokenizer,
     read_vocabulary,

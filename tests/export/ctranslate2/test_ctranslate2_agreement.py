@@ -8,12 +8,12 @@ import pytest
 import sentencepiece
 
 from keras_transformer.data import find_text, read_text
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation import bleu
 from keras_transformer.formats.ctranslate2.writer import export_ctranslate2
 from keras_transformer.inference.graph_compilation import pad_ids
 from keras_transformer.inference.translator import Translator
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from tests.export.ctranslate2.ctranslate2_models import (

@@ -10,8 +10,11 @@ import pytest
 
 from keras_transformer import losses, metrics, training
 from keras_transformer.models import build_language_model, build_transformer
-from keras_transformer.models.model_parts import model_parts
-from keras_transformer.training.callbacks.layer_diagnostics import COLUMNS, relative_entropies
+from keras_transformer.training.callbacks.layer_diagnostics import (
+    COLUMNS,
+    model_parts,
+    relative_entropies,
+)
 from tests.training.small_training import VOCABULARY_SIZE, batches, train
 
 pytestmark = pytest.mark.core

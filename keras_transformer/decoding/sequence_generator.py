@@ -1,4 +1,4 @@
-"""Stepwise generation: joins a model's layers with a search. Ids in, ids out."""
+"""Stepwise generation: joins a model with a search. Ids in, ids out."""
 
 import dataclasses
 import functools
@@ -20,16 +20,19 @@ from keras_transformer.decoding import (
     sample,
 )
 from keras_transformer.decoding.alpha_sweep import check_alphas
+from keras_transformer.decoding.compiled_calls import CompiledCalls
+from keras_transformer.decoding.ensemble import TransformerEnsemble
+from keras_transformer.decoding.generator_inputs import (
+    check_prompts,
+    check_vocabulary,
+    checked_ids,
+    in_graph,
+)
 from keras_transformer.decoding.hypothesis_arrays import SentenceState
 from keras_transformer.decoding.length_penalty import length_penalty
 from keras_transformer.decoding.next_tokens import NEVER, OutputRules
 from keras_transformer.errors import explains_search_keywords
 from keras_transformer.losses.cross_entropy import negative_log_likelihood
-from keras_transformer.models.ensemble import TransformerEnsemble
-from keras_transformer.models.generation.compiled_calls import CompiledCalls
-from keras_transformer.models.generation.ids import checked_ids, in_graph
-from keras_transformer.models.generation.prompts import check_prompts
-from keras_transformer.models.generation.vocabulary_checks import check_vocabulary
 from keras_transformer.search_options import TRANSLATION, SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.types import Tensor
@@ -509,7 +512,12 @@ def _as_transformer(model: Any) -> Any:
     """A model that takes steps; a functional one of its layers becomes a `Transformer`."""
     if hasattr(model, "step_weights"):
         return model
-    # By its name: its module imports this one.
+    if not isinstance(model, keras.Model):
+        raise ValueError(
+            "`model` must be a `Transformer`, another model of its layers, or a list of them. "
+            f"Received: {repr(model)[:100]}"
+        )
+    # By its name: models import searches.
     return keras.saving.get_registered_object("keras_transformer>Transformer").of(model)
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import keras
 
-from keras_transformer.models.model_layers import ModelLayers
-from keras_transformer.models.model_options import ModelOptions, machine_memory
+from keras_transformer.models.model_options import machine_memory
 from keras_transformer.models.transformer import Transformer
 
 # Beside the layers of this package: what its models name, and a few more of Keras's own. None of
@@ -52,11 +51,7 @@ class EarlierTransformer(Transformer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        functional = keras.Model.from_config(config, custom_objects)
-        try:
-            return Transformer.of(functional)
-        except ValueError:  # made of other layers
-            return functional
+        return _as_transformer(keras.Model.from_config(config, custom_objects))
 
 
 def load_architecture(
@@ -79,7 +74,7 @@ def load_architecture(
     """
     check_classes(architecture)
     config = _as_new(architecture["config"], rates or {})
-    sizes, options = _without_values(config)
+    sizes = _weight_sizes(config)
     needed = sum(num * itemsize for num, itemsize in sizes)
     if needed > machine_memory():
         raise ValueError(
@@ -89,9 +84,7 @@ def load_architecture(
     total = sum(num for num, _ in sizes)
     if num_weights is not None and total != num_weights:
         raise ValueError(f"it has {total:,} weights, and {num_weights:,} are there")
-    if options is None:
-        return _make(config)
-    return Transformer(ModelOptions(**{**vars(options), **(rates or {})}))
+    return _as_transformer(_make(config))
 
 
 def check_classes(architecture: Any) -> None:
@@ -156,23 +149,15 @@ def _as_new(config: dict[str, Any], rates: Mapping[str, float]) -> dict[str, Any
     return config
 
 
-def _without_values(
-    config: dict[str, Any],
-) -> tuple[list[tuple[int, int]], ModelOptions | None]:
-    """What a model is made of, before any of it takes memory.
-
-    Returns:
-        Number of elements, and bytes of one, of each floating-point weight; and its options, if it
-        is one that `Transformer` makes.
-    """
+def _weight_sizes(config: dict[str, Any]) -> list[tuple[int, int]]:
+    """Elements, and bytes of one, of each floating-point weight, before any takes memory."""
     found: list[Any] = []
 
     def make() -> None:
         try:
             with keras.StatelessScope(initialize_variables=False):
                 model = _make(config)
-            sizes = [_size(variable) for variable in model.weights if _is_float(variable)]
-            found.append((sizes, _options(model)))
+            found.append([_size(variable) for variable in model.weights if _is_float(variable)])
         except ValueError as error:
             found.append(error)
 
@@ -180,17 +165,18 @@ def _without_values(
     thread = threading.Thread(target=make)
     thread.start()
     thread.join()
-    (sizes_and_options,) = found
-    if isinstance(sizes_and_options, ValueError):
-        raise sizes_and_options
-    return sizes_and_options
+    (sizes,) = found
+    if isinstance(sizes, ValueError):
+        raise sizes
+    return sizes
 
 
-def _options(model: keras.Model) -> ModelOptions | None:
+def _as_transformer(model: keras.Model) -> keras.Model:
+    """A functional model as a `Transformer`, if its layers are those of one."""
     try:
-        return ModelLayers.of(model).options(model.name)
+        return Transformer.of(model)
     except ValueError:  # a model of somebody's own
-        return None
+        return model
 
 
 def _make(config: dict[str, Any]) -> keras.Model:

@@ -12,7 +12,7 @@ from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import training_metrics
 from keras_transformer.optimizers import transformer_adam
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[1]
 LOAD = "model = keras.models.load_model(sys.argv[1]); print(type(model.optimizer).__name__)"
 UNTOUCHED = """
 import sys, keras_transformer, keras, importlib.machinery

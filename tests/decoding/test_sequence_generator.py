@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.models import build_transformer, decoder_cache
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 from tests.decoding.numpy_beam_search import numpy_beam_search

@@ -9,7 +9,7 @@ import keras
 import pytest
 
 from keras_transformer.models import Transformer, build_transformer
-from keras_transformer.models.architecture import load_architecture
+from keras_transformer.models.functional_models import load_architecture
 
 SIZES = {"hidden_dim": 8, "num_heads": 2, "intermediate_dim": 16, "num_encoder_layers": 1}
 

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.models import Transformer, build_language_model, sequence_generator
-from keras_transformer.models.generation.compiled_calls import CompiledCalls
-from keras_transformer.models.sequence_generator import SequenceGenerator
+from keras_transformer.decoding import sequence_generator
+from keras_transformer.decoding.compiled_calls import CompiledCalls
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
+from keras_transformer.models import Transformer, build_language_model
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
+from tests.decoding.test_sequence_generator import SOURCE_IDS, build, to_numpy
 from tests.models.compiled_function import compiled
-from tests.models.test_architecture import same_options
-from tests.models.test_sequence_generator import SOURCE_IDS, build, to_numpy
+from tests.models.test_functional_models import same_options
 
 ON_JAX_SLOW = pytest.mark.slow(backend="jax")
 COMPILED = pytest.mark.skipif(

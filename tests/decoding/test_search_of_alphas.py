@@ -6,8 +6,8 @@ import functools
 import numpy as np
 import pytest
 
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.models import build_language_model, build_transformer
-from keras_transformer.models.sequence_generator import SequenceGenerator
 from keras_transformer.search_options import SearchOptions
 from keras_transformer.special_tokens import SpecialTokens
 from tests.models.compiled_function import compiled

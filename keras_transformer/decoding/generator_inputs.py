@@ -1,0 +1,146 @@
+"""What a generator takes: a model and the tokens of its vocabulary, ids, and prompts."""
+
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from keras_transformer.argument_checks import check_positive_int, known_values
+from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.types import Tensor
+
+
+def check_vocabulary(
+    model: Any, special_tokens: SpecialTokens, vocabulary_size: int | None
+) -> None:
+    """Refuse what a model cannot generate with.
+
+    Args:
+        model: the `Transformer` or the `TransformerEnsemble`.
+        special_tokens: the `SpecialTokens` of the vocabulary.
+        vocabulary_size: number of tokens; None: that of the model.
+
+    Raises:
+        ValueError: the model pads with another id, masks the token that it begins with, or has
+            fewer logits than tokens; or a special token is none of the vocabulary.
+    """
+    if model.padding_id not in (None, special_tokens.pad):
+        raise ValueError(
+            "`special_tokens.pad` must be the model's padding id. Received: "
+            f"{special_tokens}, padding id {model.padding_id}"
+        )
+    if model.is_causal and model.padding_id == special_tokens.bos:
+        raise ValueError(
+            "`special_tokens.bos` must not be the `mask_id` of a language model, which hides it. "
+            f"Received: {special_tokens}, mask_id={model.padding_id}"
+        )
+    if vocabulary_size is not None:
+        check_positive_int("vocabulary_size", vocabulary_size)
+        if vocabulary_size > model.vocabulary_size:
+            raise ValueError(
+                "`vocabulary_size` must be at most the model's. Received: vocabulary_size="
+                f"{vocabulary_size}, the model's {model.vocabulary_size}"
+            )
+    num_tokens = vocabulary_size or model.vocabulary_size
+    if max(special_tokens.pad, special_tokens.bos, special_tokens.eos) >= num_tokens:
+        raise ValueError(
+            "`special_tokens` must have ids of padding, BOS and EOS less than the number of "
+            f"tokens, {num_tokens}. Received: {special_tokens}"
+        )
+
+
+def in_graph() -> bool:
+    """Whether operations are written into a graph or a trace, instead of being done."""
+    return known_values(ops.zeros(())) is None
+
+
+def checked_ids(name: str, ids: Any, vocabulary_size: int | None = None) -> Tensor:
+    """Ids as int32 (batch, length): a NumPy array, or a tensor of a graph.
+
+    Args:
+        name: the argument that holds them, for the errors.
+        ids: integers, or floats that are whole numbers.
+        vocabulary_size: number of tokens that ids may be of; None: any integers.
+
+    Raises:
+        ValueError: the ids are not a matrix, or known values break a rule.
+    """
+    if isinstance(ids, (list, tuple)):
+        _check_rows(name, ids)
+    values = known_values(ids)
+    tensor = ops.convert_to_tensor(ids) if values is None else values
+    if len(tensor.shape) != 2:
+        raise ValueError(
+            f"`{name}` must have the shape (batch, length), such as [[7, 8, 2]]. "
+            f"Received: {name} of shape {tuple(tensor.shape)}"
+        )
+    if values is None:
+        return ops.cast(tensor, "int32")
+    if values.size:
+        _check_values(name, values, vocabulary_size)
+    return values.astype("int32")
+
+
+def _check_rows(name: str, rows: Any) -> None:
+    lengths = {len(row) for row in rows if isinstance(row, (list, tuple))}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"`{name}` must have rows of one length, filled up with padding. "
+            f"Received: {name} with rows of {', '.join(map(str, sorted(lengths)))} ids"
+        )
+
+
+def _check_values(name: str, values: np.ndarray, vocabulary_size: int | None) -> None:
+    if values.dtype.kind not in "iuf":
+        raise ValueError(f"`{name}` must be integers. Received: {name} of dtype {values.dtype}")
+    is_wrong, rule = values % 1 != 0, "whole numbers"
+    if not is_wrong.any():
+        limits = np.iinfo("int32")
+        low, high = (limits.min, limits.max) if not vocabulary_size else (0, vocabulary_size - 1)
+        is_wrong, rule = (values < low) | (values > high), f"ids from {low} to {high}"
+    if is_wrong.any():
+        raise ValueError(
+            f"`{name}` must be {rule}. Received: {name} with {values[is_wrong][0]} among them"
+        )
+
+
+def check_prompts(
+    prompt_ids: Any, special_tokens: SpecialTokens, vocabulary_size: int, max_length: int | None
+) -> None:
+    """Refuse prompts that no output could begin with.
+
+    Args:
+        prompt_ids: the prompts, as of `SequenceGenerator.search`, from `checked_ids`. Of a tensor
+            only the shape is looked at: in a graph its values are not known.
+        special_tokens: the `SpecialTokens` of the vocabulary.
+        vocabulary_size: number of tokens.
+        max_length: number of the model's positions, of which BOS takes the first; None: unlimited.
+
+    Raises:
+        ValueError: a row has more tokens than positions, has something else than tokens, or padding
+            before a token.
+    """
+    length = prompt_ids.shape[1]
+    if length is not None and max_length is not None and length >= max_length:
+        raise ValueError(
+            f"`source_ids` must be prompts of at most {max_length - 1} tokens: the model has "
+            f"{max_length} positions, and BOS takes one. Received: prompts of {length}"
+        )
+    if isinstance(prompt_ids, np.ndarray):
+        _check_prompt_rows(prompt_ids, special_tokens, vocabulary_size)
+
+
+def _check_prompt_rows(
+    ids: np.ndarray, special_tokens: SpecialTokens, vocabulary_size: int
+) -> None:
+    is_padding = ids == special_tokens.pad
+    is_ordinary = (ids >= 0) & (ids < vocabulary_size)
+    is_ordinary &= ~np.isin(ids, [special_tokens.bos, special_tokens.eos])
+    is_late = np.cumsum(is_padding, axis=1) > 0  # from the first padding on
+    is_wrong = ~np.where(is_late, is_padding, is_ordinary)
+    if is_wrong.any():
+        row = ids[is_wrong.any(axis=1)][0]
+        raise ValueError(
+            f"`source_ids` must be prompts: tokens less than {vocabulary_size} without BOS and "
+            f"EOS, then padding, {special_tokens.pad}. Received: {row[:20].tolist()}"
+        )

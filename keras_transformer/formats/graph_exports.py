@@ -1,0 +1,58 @@
+"""What the exports that contain the search have in common: their backend, search and numbers."""
+
+import dataclasses
+from typing import Any
+
+import keras
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.inference.translator import Translator
+from keras_transformer.models import Transformer
+from keras_transformer.search_options import EXPORT, SearchOptions, search_over
+
+
+def check_tensorflow_backend(what: str) -> None:
+    """Require the TensorFlow backend, which writes `what`, such as "A SavedModel"."""
+    backend = keras.backend.backend()
+    if backend != "tensorflow":
+        raise UserInputError(
+            f"{what} is written by the TensorFlow backend: set KERAS_BACKEND=tensorflow. "
+            f"Received: {backend}"
+        )
+
+
+def exported_search(translator: Translator, **options: Any) -> SearchOptions:
+    """The options of an exported search: the given ones, else the translator's.
+
+    None counts as not given. `max_source_length`, to which longer sources are cut, defaults to 256
+    and is at most the model's number of positions; `num_results` defaults to `beam_size`.
+    """
+    given: Any = {name: value for name, value in options.items() if value is not None}
+    given = {"max_source_length": EXPORT.max_source_length, **given}
+    own: Any = dataclasses.asdict(translator.search_options)
+    search = SearchOptions(**search_over(own, given))
+    return dataclasses.replace(
+        search,
+        max_source_length=search.source_limit(translator.max_length),
+        num_results=search.num_results or search.beam_size,
+    )
+
+
+def with_precision(model: keras.Model, precision: str) -> keras.Model:
+    """A copy of the model with another dtype policy, or the model itself if it already has it.
+
+    The layers compute some values in float32 under every policy: softmax, normalization, positions,
+    logits after their product, log-probabilities and scores.
+
+    Example:
+        >>> from keras_transformer.models import build_transformer
+        >>> model = with_precision(build_transformer("tiny", vocabulary_size=20), "bfloat16")
+        >>> {keras.backend.standardize_dtype(weight.dtype) for weight in model.weights}
+        {'bfloat16'}
+    """
+    transformer = Transformer.of(model)
+    if transformer.options.dtype == precision:
+        return model
+    copied = Transformer.from_config({**transformer.get_config(), "dtype": precision})
+    copied.set_weights(model.get_weights())
+    return copied
