@@ -1,11 +1,26 @@
-"""Scaled residual connections for programs that have plain ones alone."""
+"""Our layers for programs that have the paper's alone, with plain residual connections."""
 
+import inspect
 from collections.abc import Iterator
 
 import numpy as np
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.models import Transformer
+
+# Options of a layer that writers look at, or that say nothing of a trained layer's outputs.
+_WRITTEN = {"intermediate_dim", "num_heads", "key_dim", "value_dim", "activation", "use_bias"}
+_WRITTEN |= {
+    "layer_norm_epsilon",
+    "normalize_first",
+    "positions",
+    "residual_scale",
+    "b2t_connection",
+}
+_OF_TRAINING = {"dropout", "attention_dropout", "activation_dropout", "initial_gain", "seed"}
+_OF_TRAINING |= {f"{w}_{o}" for w in ("kernel", "bias") for o in ("initializer", "regularizer")}
+_OF_TRAINING |= {"kernel_constraint", "bias_constraint"}
 
 
 class ResidualScales:
@@ -20,10 +35,12 @@ class ResidualScales:
         program: name of the program, for the error.
 
     Raises:
-        UserInputError: the model has B2T connections, or scales in pre-norm.
+        UserInputError: the model has B2T connections, or scales in pre-norm; or its layers have an
+            option that no writer knows, such as a new one.
     """
 
     def __init__(self, model: Transformer, program: str) -> None:
+        _refuse_other_options(model, program)
         first = model.encoder_layers[0]
         if first.b2t_connection:
             raise UserInputError(
@@ -41,6 +58,20 @@ class ResidualScales:
         """The value of a weight, divided by the scale of the sub-layer that it ends."""
         scale = self._scales.get(id(weight), 1.0)
         return value if scale == 1 else value / np.asarray(scale, value.dtype)
+
+
+def _refuse_other_options(model: Transformer, program: str) -> None:
+    """Refuse layers with an option that no writer knows."""
+    parameters = inspect.signature(TransformerLayer).parameters.values()
+    others = [p for p in parameters if p.name not in _WRITTEN | _OF_TRAINING | {"kwargs"}]
+    for layer in (*model.encoder_layers, *model.decoder_layers):
+        config = layer.get_config()
+        for option in others:
+            if config[option.name] != option.default:
+                raise UserInputError(
+                    f"{program} has no counterpart of `{option.name}={config[option.name]!r}`: it "
+                    f"must be {option.default!r}."
+                )
 
 
 def _last_weights(model: Transformer) -> Iterator[tuple[object, float]]:

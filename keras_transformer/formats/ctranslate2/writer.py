@@ -126,12 +126,6 @@ def _exportable_layers(translator: Translator) -> Transformer:
             f"Received: activation={activation!r}"
         )
     attention = model.encoder_layers[0].attention
-    for layer in (*model.encoder_layers, *model.decoder_layers):
-        if layer.attention_window is not None:
-            raise UserInputError(
-                "CTranslate2 has no restricted self-attention in such models: `attention_window` "
-                f"must be None. Received: attention_window={layer.attention_window}"
-            )
     ResidualScales(model, "CTranslate2")  # refuses what it cannot make plain
     if attention.key_dim != attention.value_dim:
         raise UserInputError(

@@ -81,7 +81,6 @@ def _exportable_layers(translator: Translator) -> Transformer:
         ("positions", embedding.positions, ["sinusoidal"]),
         ("normalize_first", first.normalize_first, [False]),
         ("final_norm", model.encoder_norm is not None, [False]),
-        ("attention_window", first.attention_window, [None]),
         ("activation", activation, sorted(ACTIVATIONS)),
         ("value_dim", attention.value_dim, [attention.key_dim]),
         ("num_heads x key_dim", width, [model.hidden_dim]),
