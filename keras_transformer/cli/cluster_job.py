@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from keras_transformer.backend_start import backend_name
-from keras_transformer.cli.model_arguments import BATCHES_A_PIECE
-from keras_transformer.cli.named_models import NamedModels
+from keras_transformer.cli.named_models import BATCHES_A_PIECE, NamedModels
 from keras_transformer.cli.program import options_of, positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import tell
@@ -98,12 +97,12 @@ def column_of(name: str) -> str:
     return name.removesuffix("column").rstrip("_") or "text"
 
 
-def check_cluster(options: argparse.Namespace, *names: str) -> None:
+def check_cluster(values: argparse.Namespace, *names: str) -> None:
     """Refuse the flags of a cluster, among them those of `names`, without one."""
-    if options.cluster is not None:
+    if values.cluster is not None:
         return
     for name in (*_WORKERS, *names):
-        if getattr(options, name) is not None:
+        if getattr(values, name) is not None:
             raise UserInputError(f"`--{name.replace('_', '-')}` needs `--cluster`.")
 
 

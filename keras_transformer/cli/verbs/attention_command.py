@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.cli.figure_files import check_figure
-from keras_transformer.cli.model_arguments import (
+from keras_transformer.cli.named_models import (
+    NamedModels,
     add_run_arguments,
     add_target_language,
 )
-from keras_transformer.cli.named_models import NamedModels
 from keras_transformer.cli.program import Verbs, positive_int
 from keras_transformer.cli.search_arguments import tell_search_taken
 from keras_transformer.errors import SentenceTooLong, UserInputError

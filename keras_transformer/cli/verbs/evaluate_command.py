@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keras_transformer.cli.long_lines import told_by_line
-from keras_transformer.cli.model_arguments import (
+from keras_transformer.cli.named_models import (
     add_batch_arguments,
     add_target_language,
 )
