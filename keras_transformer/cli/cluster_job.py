@@ -161,7 +161,7 @@ def run_on_cluster(
     """
     from keras_transformer.cluster.block_folder import BlockFolder, begun_block_lines
     from keras_transformer.cluster.input_files import is_uri
-    from keras_transformer.cluster.line_job import run_lines, scan_inputs
+    from keras_transformer.cluster.line_workers import run_lines, scan_inputs
     from keras_transformer.cluster.ray_start import ray_cluster, told_by_ray
     from keras_transformer.cluster.worker_resources import (
         Workers,

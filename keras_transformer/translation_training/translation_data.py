@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.data import ParallelText, SentencePairs
 from keras_transformer.errors import UserInputError
-from keras_transformer.text.vocabulary_sample import draw_some
+from keras_transformer.text.sentencepiece_training import draw_some
 
 
 @dataclasses.dataclass(frozen=True)

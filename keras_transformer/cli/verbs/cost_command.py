@@ -5,9 +5,8 @@ import io
 import json
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.cli.figure_files import check_figure
 from keras_transformer.cli.program import Verbs, positive_number
-from keras_transformer.files.output_files import find_output, write_output
+from keras_transformer.files.output_files import check_figure, find_output, write_output
 
 
 def add_parser(verbs: Verbs) -> None:

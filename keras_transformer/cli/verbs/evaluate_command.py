@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from keras_transformer.cli.long_lines import told_by_line
 from keras_transformer.cli.named_models import (
     add_batch_arguments,
     add_target_language,
@@ -21,6 +20,7 @@ from keras_transformer.cli.search_arguments import (
     given_search,
     search_of,
 )
+from keras_transformer.cli.text_streams import told_by_line
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import require_standard_output, tell

@@ -21,7 +21,6 @@ from keras_transformer.cli.line_translator import (
     LineOptions,
     load_line_translator,
 )
-from keras_transformer.cli.long_lines import answer_lines, answer_pieces
 from keras_transformer.cli.named_models import NamedModels, add_model_arguments
 from keras_transformer.cli.program import (
     Verbs,
@@ -38,6 +37,8 @@ from keras_transformer.cli.search_arguments import (
 )
 from keras_transformer.cli.text_streams import (
     STANDARD_INPUT,
+    answer_lines,
+    answer_pieces,
     chunks_of_lines,
     write_lines,
 )
