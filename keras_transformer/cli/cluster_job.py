@@ -160,7 +160,7 @@ def run_on_cluster(
         settings: what decides the lines beside files and weights; must be the same on a resume.
     """
     from keras_transformer.cluster.block_folder import BlockFolder, begun_block_lines
-    from keras_transformer.cluster.input_files import is_uri
+    from keras_transformer.cluster.cluster_inputs import is_uri
     from keras_transformer.cluster.line_workers import run_lines, scan_inputs
     from keras_transformer.cluster.ray_start import ray_cluster, told_by_ray
     from keras_transformer.cluster.worker_resources import (
@@ -226,7 +226,7 @@ def _side_by_side(inputs: Sequence[NamedFiles]) -> list[list[tuple[str, str]]]:
 
 def _expanded(paths: Iterable[str]) -> Iterator[str]:
     """Paths, absolute and with patterns expanded; URIs as they are."""
-    from keras_transformer.cluster.input_files import is_uri
+    from keras_transformer.cluster.cluster_inputs import is_uri
     from keras_transformer.data.text_files import find_text_files
     from keras_transformer.text.sentence_batches import without_surrogates
 

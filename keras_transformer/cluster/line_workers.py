@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 from keras_transformer.backend_start import CORES, THREADS, backend_name
 from keras_transformer.cli.text_streams import line_bar
 from keras_transformer.cluster.block_folder import BlockFolder, BlockName
-from keras_transformer.cluster.input_files import InputFile, scan_file
+from keras_transformer.cluster.cluster_inputs import InputFile, scan_file
 from keras_transformer.cluster.ray_start import last_line
 from keras_transformer.cluster.worker_resources import Resources, Workers, has_room, resources_of
 from keras_transformer.data.text_files import unequal_lines

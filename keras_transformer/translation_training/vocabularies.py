@@ -10,7 +10,7 @@ from keras_transformer.evaluation.scores import bleu_metric
 from keras_transformer.evaluation.system_scores import check_language
 from keras_transformer.text import SentencePieceTokenizer, sample_lines
 from keras_transformer.training import Devices, TrainingRun
-from keras_transformer.translation_training.settings import TranslationSettings
+from keras_transformer.translation_training.translation_settings import TranslationSettings
 
 
 def make_tokenizers(

@@ -45,7 +45,7 @@ def cost(values: argparse.Namespace) -> None:
             find_output(getattr(values, flag), f"--{flag}")
     start_backend_quietly(devices=False)
     from keras_transformer.evaluation.cost.cost_figure import cost_figure
-    from keras_transformer.evaluation.cost.run_costs import (
+    from keras_transformer.evaluation.cost.training_cost import (
         costs_csv,
         costs_record,
         costs_text,

@@ -1,4 +1,4 @@
-"""BLEU on the dev text during a translation training."""
+"""The start of a translation training: its model, and what `fit` begins with."""
 
 import itertools
 import warnings
@@ -6,22 +6,52 @@ from collections.abc import Sequence
 
 import keras
 
-from keras_transformer import training
+from keras_transformer import models, training
 from keras_transformer.errors import LongSentenceWarning
 from keras_transformer.inference.translator import Translator
-from keras_transformer.translation_training.settings import TranslationSettings
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.training import TrainingRun
 from keras_transformer.translation_training.training_batches import TrainingBatches
+from keras_transformer.translation_training.translation_settings import TranslationSettings
 
 # Batches between which a signal ends the training: the same number on all machines, as all of them
 # agree on it, and two, as a CPU searches for two at a time.
 BATCHES_AT_ONCE = 2
 
 
+def translation_model(
+    settings: TranslationSettings,
+    source_tokenizer: SentencePieceTokenizer,
+    tokenizer: SentencePieceTokenizer,
+    run: TrainingRun,
+) -> keras.Model:
+    """The model to train, whose frozen layers and adapters are those of the settings.
+
+    Args:
+        settings: the architecture, and what of it is trained.
+        source_tokenizer, tokenizer: of the source and of the target.
+        run: the training. If it resumes a run, or starts from one, the model is that run's.
+
+    Returns:
+        A functional model of `models.build_transformer`, not compiled yet.
+
+    Raises:
+        UserInputError: as `training.freeze` and `training.enable_lora`.
+    """
+    model = run.earlier_model(**settings.dropout_rates()) or models.build_transformer(
+        settings.preset,
+        **models.vocabulary_options(source_tokenizer, tokenizer),
+        **settings.model_options(source_tokenizer, tokenizer),
+    )
+    settings.choose_trained_weights(model)
+    return model
+
+
 def bleu_validators(
     settings: TranslationSettings,
     batches: TrainingBatches,
     model: keras.Model,
-    run: training.TrainingRun,
+    run: TrainingRun,
 ) -> list[training.BleuValidation]:
     """Return a callback that measures BLEU on the dev text by greedy search, if it is wanted.
 
@@ -66,3 +96,33 @@ def bleu_validators(
             parts=parts,
         )
     ]
+
+
+def begin_training(
+    settings: TranslationSettings,
+    batches: TrainingBatches,
+    model: keras.Model,
+    training_model: keras.Model,
+    run: TrainingRun,
+) -> None:
+    """Say what the batches are, and begin the run, with BLEU among its validations if wanted.
+
+    Args:
+        settings: how often to measure BLEU, and on how many sentences.
+        batches: the batches and their texts.
+        model: the model of `translation_model`.
+        training_model: the one to `fit`, of `settings.compile`.
+        run: the training; `fit` takes its `batches`, `callbacks` and `fit_options` from here on.
+
+    Raises:
+        UserInputError: as `TrainingRun.begin`.
+    """
+    run.say(*batches.report)
+    run.begin(
+        training_model,
+        batches.train,
+        batches.dev,
+        tokenizer=batches.tokenizer,
+        source_tokenizer=batches.source_tokenizer,
+        validators=bleu_validators(settings, batches, model, run),
+    )
