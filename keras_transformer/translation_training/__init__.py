@@ -14,6 +14,7 @@ from keras_transformer.translation_training.training_end import (
 from keras_transformer.translation_training.training_start import (
     begin_training,
     bleu_validators,
+    make_tokenizers,
     translation_model,
 )
 from keras_transformer.translation_training.translation_data import (
@@ -22,7 +23,6 @@ from keras_transformer.translation_training.translation_data import (
     text_of,
 )
 from keras_transformer.translation_training.translation_settings import TranslationSettings
-from keras_transformer.translation_training.vocabularies import make_tokenizers
 
 __all__ = [
     "TrainingBatches",

@@ -7,11 +7,11 @@ from keras_transformer.translation_training.training_batches import make_batches
 from keras_transformer.translation_training.training_end import average_weights, write_report
 from keras_transformer.translation_training.training_start import (
     begin_training,
+    make_tokenizers,
     translation_model,
 )
 from keras_transformer.translation_training.translation_data import TranslationData
 from keras_transformer.translation_training.translation_settings import TranslationSettings
-from keras_transformer.translation_training.vocabularies import make_tokenizers
 from keras_transformer.types import PathLike
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_transformer import losses, metrics, training
+from keras_transformer import losses, metrics
 from keras_transformer.data import BatchReader, fit_batches
 from keras_transformer.evaluation import (
     bleu,
@@ -19,7 +19,14 @@ from keras_transformer.files.whole_files import write_text
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import SearchKeywords, search_record
 from keras_transformer.text.text_lines import one_line
-from keras_transformer.training import TrainingRun, cost_table, training_cost
+from keras_transformer.training import (
+    TrainingRun,
+    average_best,
+    average_checkpoints,
+    cost_table,
+    load_weights,
+    training_cost,
+)
 from keras_transformer.translation_training.training_batches import TrainingBatches
 from keras_transformer.translation_training.translation_settings import TranslationSettings
 
@@ -27,9 +34,7 @@ EXAMPLES = 5
 MOST_SENTENCES = 1000  # that alpha is chosen on
 
 
-def average_weights(
-    settings: TranslationSettings, dev: BatchReader, run: training.TrainingRun
-) -> int:
+def average_weights(settings: TranslationSettings, dev: BatchReader, run: TrainingRun) -> int:
     """Write the mean of a run's checkpoints as its weights.
 
     Args:
@@ -50,7 +55,7 @@ def average_weights(
     paths = directory.checkpoints.whole(paths)
     if not settings.choose_average:
         paths = paths[-settings.keep_last :]
-        training.average_checkpoints(paths, directory.weights_path)
+        average_checkpoints(paths, directory.weights_path)
         return len(paths)
     model = directory.load_architecture()
     padding_id = dev.special_tokens.pad
@@ -62,11 +67,11 @@ def average_weights(
     steps = dev.plan.steps_per_epoch
 
     def perplexity(weights: Path) -> float:
-        training.load_weights(model, weights)
+        load_weights(model, weights)
         values = model.evaluate(fit_batches(dev), steps=steps, verbose=0, return_dict=True)
         return values["perplexity"]
 
-    return training.average_best(paths, directory.weights_path, perplexity, settings.keep_last)
+    return average_best(paths, directory.weights_path, perplexity, settings.keep_last)
 
 
 def write_scores(

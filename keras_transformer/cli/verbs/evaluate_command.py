@@ -169,8 +169,7 @@ def checked_input(
     Returns sources, references, and a dict with the system `against`, or an empty one.
     """
     from keras_transformer.data.text_files import read_parallel_text, read_text, unequal_lines
-    from keras_transformer.evaluation.scores import bleu_metric
-    from keras_transformer.evaluation.system_scores import check_language
+    from keras_transformer.evaluation.scores import bleu_metric, check_language
     from keras_transformer.runs.run_directory import RunDirectory
 
     bleu_metric(options.tokenize)
