@@ -167,7 +167,10 @@ def test_recipes_import_public_names_only():
         ("from keras_transformer.data import find_text", []),
         ("from keras_transformer.data import text_files", ["keras_transformer.data.text_files"]),
         ("from keras_transformer import cli", ["keras_transformer.cli"]),
-        ("import keras_transformer.training.epochs", ["keras_transformer.training.epochs"]),
+        (
+            "import keras_transformer.training.fit_callbacks",
+            ["keras_transformer.training.fit_callbacks"],
+        ),
         (
             "from keras_transformer.data.text_files import find_text",
             ["keras_transformer.data.text_files.find_text"],

@@ -18,14 +18,13 @@ from benchmarks.table1.report import (
     time_row,
 )
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.cli.figure_files import check_figure
 from keras_transformer.cli.program import (
     CommandParser,
     positive_int,
     run_command,
 )
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.output_files import find_output
+from keras_transformer.files.output_files import check_figure, find_output
 from keras_transformer.files.whole_files import write_bytes, write_json
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)

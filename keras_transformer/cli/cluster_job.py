@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from keras_transformer.backend_start import backend_name
-from keras_transformer.cli.model_arguments import BATCHES_A_PIECE
-from keras_transformer.cli.named_models import NamedModels
+from keras_transformer.cli.named_models import BATCHES_A_PIECE, NamedModels
 from keras_transformer.cli.program import options_of, positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.standard_streams import tell
@@ -98,12 +97,12 @@ def column_of(name: str) -> str:
     return name.removesuffix("column").rstrip("_") or "text"
 
 
-def check_cluster(options: argparse.Namespace, *names: str) -> None:
+def check_cluster(values: argparse.Namespace, *names: str) -> None:
     """Refuse the flags of a cluster, among them those of `names`, without one."""
-    if options.cluster is not None:
+    if values.cluster is not None:
         return
     for name in (*_WORKERS, *names):
-        if getattr(options, name) is not None:
+        if getattr(values, name) is not None:
             raise UserInputError(f"`--{name.replace('_', '-')}` needs `--cluster`.")
 
 
@@ -161,8 +160,8 @@ def run_on_cluster(
         settings: what decides the lines beside files and weights; must be the same on a resume.
     """
     from keras_transformer.cluster.block_folder import BlockFolder, begun_block_lines
-    from keras_transformer.cluster.input_files import is_uri
-    from keras_transformer.cluster.line_job import run_lines, scan_inputs
+    from keras_transformer.cluster.cluster_inputs import is_uri
+    from keras_transformer.cluster.line_workers import run_lines, scan_inputs
     from keras_transformer.cluster.ray_start import ray_cluster, told_by_ray
     from keras_transformer.cluster.worker_resources import (
         Workers,
@@ -227,7 +226,7 @@ def _side_by_side(inputs: Sequence[NamedFiles]) -> list[list[tuple[str, str]]]:
 
 def _expanded(paths: Iterable[str]) -> Iterator[str]:
     """Paths, absolute and with patterns expanded; URIs as they are."""
-    from keras_transformer.cluster.input_files import is_uri
+    from keras_transformer.cluster.cluster_inputs import is_uri
     from keras_transformer.data.text_files import find_text_files
     from keras_transformer.text.sentence_batches import without_surrogates
 

@@ -1,14 +1,20 @@
-"""The models that a command line names, as plain values."""
+"""The models that a command line names: the flags, and what they name as plain values."""
 
 import argparse
 import dataclasses
+import hashlib
 from typing import TYPE_CHECKING, Self, Unpack
 
-from keras_transformer.cli import model_arguments
-from keras_transformer.cli.program import options_of
+from keras_transformer.backend_start import start_backend_quietly
+from keras_transformer.cli.program import options_of, positive_int
+from keras_transformer.search_options import TRANSLATION
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator, TranslatorKeywords
+
+# Batches of a piece of a file, whose lines are sorted by length and answered together.
+BATCHES_A_PIECE = 16
+USUAL_BATCH_SIZE = 128  # where none is given
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,30 +43,101 @@ class NamedModels:
     @property
     def is_ensemble(self) -> bool:
         """Whether these are several models."""
-        return model_arguments.is_ensemble(self._values)
+        return len(self.runs) * len(self.checkpoint or [None]) > 1
 
     @property
     def lines_a_batch(self) -> int:
         """Most lines of a batch."""
-        return model_arguments.lines_a_batch(self._values)
+        return self.batch_size or USUAL_BATCH_SIZE
 
     @property
     def lines_a_piece(self) -> int:
         """How many lines of a file to answer together."""
-        return model_arguments.lines_a_piece(self._values)
+        return BATCHES_A_PIECE * self.lines_a_batch
 
     def load(self, *, batches: int = 1, **settings: Unpack["TranslatorKeywords"]) -> "Translator":
         """Their translator; `batches` is as in `start_backend_quietly`."""
-        return model_arguments.load_translator(self._values, batches=batches, **settings)
+        start_backend_quietly(batches=batches)
+        from keras_transformer.inference.translator import Translator
+
+        if self.target_language is not None:
+            settings["target_language"] = self.target_language
+        return Translator.load(self.runs, checkpoint=self._one_checkpoint, **settings)
 
     def digests(self) -> list[str]:
         """What identifies them: digests of weights, fingerprints of tokenizers."""
-        return model_arguments.model_digests(self._values)
+        from keras_transformer.inference.ensemble_loading import ensemble_members
+
+        digests = []
+        for run, checkpoint in ensemble_members(self.runs, self._one_checkpoint):
+            with open(run.find_weights(checkpoint), "rb") as weights:
+                digests.append(hashlib.file_digest(weights, "sha256").hexdigest())
+            digests += [tokenizer.fingerprint for tokenizer in run.load_tokenizers()]
+        return digests
 
     def settings(self) -> dict[str, object]:
         """What decides their answers, by the names of the flags."""
         return {name: value for name, value in vars(self).items() if name != "batch_size"}
 
     @property
-    def _values(self) -> argparse.Namespace:
-        return argparse.Namespace(**vars(self))
+    def _one_checkpoint(self) -> str | list[str] | None:
+        """The checkpoints as `Translator.load` takes them: one of a list of one."""
+        if self.checkpoint is not None and len(self.checkpoint) == 1:
+            return self.checkpoint[0]
+        return self.checkpoint
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add `RUN [RUN ...]`, `--checkpoint`, `--target-language` and those of batches to a verb."""
+    add_run_arguments(parser)
+    add_target_language(parser)
+    add_batch_arguments(parser)
+
+
+def add_target_language(parser: argparse.ArgumentParser) -> None:
+    """Add `--target-language` to a verb's parser."""
+    parser.add_argument(
+        "--target-language",
+        metavar="CODE",
+        help="what a model of several target languages translates into, such as deu for the tag "
+        ">>deu<<; a line that begins with a tag has its own",
+    )
+
+
+def add_batch_arguments(parser: argparse.ArgumentParser, batch_size: int | None = None) -> None:
+    """Add `--batch-size` and `--max-source-length` to a verb's parser."""
+    default = batch_size or "as a Translator's, 128 or on JAX 32"
+    parser.add_argument(
+        "--batch-size",
+        type=positive_int,
+        default=batch_size,
+        metavar="N",
+        help=f"most sentences a batch, fewer if they are long (default: {default})",
+    )
+    parser.add_argument(
+        "--max-source-length",
+        type=positive_int,
+        metavar="N",
+        help="most tokens of a line, end of sentence counted; also of a target, a reference or a "
+        "prefix beside the source. A longer line is refused, with its number (default: "
+        f"{TRANSLATION.max_source_length}; a model with fewer positions has that limit)",
+    )
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add `RUN [RUN ...]` and `--checkpoint` to a verb's parser."""
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="run directory of a training; several are an ensemble, which takes the mean of their "
+        "probabilities",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        action="append",
+        metavar="NAME",
+        help="weights to use, a name in the run's checkpoints/ or a path (default: the run's final "
+        "ones); given several times with one RUN, an ensemble of these; with several RUNs, one for "
+        "each, or one name for all",
+    )

@@ -14,11 +14,15 @@ from keras_transformer.cli.cluster_job import (
     check_cluster,
     run_on_cluster,
 )
-from keras_transformer.cli.long_lines import answer_lines, answer_pieces
-from keras_transformer.cli.model_arguments import add_model_arguments
-from keras_transformer.cli.named_models import NamedModels
+from keras_transformer.cli.named_models import NamedModels, add_model_arguments
 from keras_transformer.cli.search_arguments import given_search, settled_search
-from keras_transformer.cli.text_streams import line_bar, next_piece, write_lines
+from keras_transformer.cli.text_streams import (
+    answer_lines,
+    answer_pieces,
+    line_bar,
+    next_piece,
+    write_lines,
+)
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import is_read_once
 from keras_transformer.search_options import SearchKeywords

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn, Self
 
 import msgspec
 
-from keras_transformer.cluster.input_files import PARQUET, InputFile, path_of
+from keras_transformer.cluster.cluster_inputs import PARQUET, InputFile, path_of
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.file_lock import file_lock
 from keras_transformer.files.json_files import read_record

@@ -1,12 +1,16 @@
 """Scores of translations, computed from lists of strings."""
 
 from keras_transformer.evaluation.paired_bootstrap import paired_bootstrap
-from keras_transformer.evaluation.scores import bleu, chrf, exact_match, perplexity, score_record
-from keras_transformer.evaluation.search_tuning import SearchScore, SearchTuning, tune_search
-from keras_transformer.evaluation.system_scores import (
+from keras_transformer.evaluation.scores import (
+    bleu,
+    chrf,
+    exact_match,
+    perplexity,
+    score_record,
     system_scores,
     tokenized_compound_split_bleu,
 )
+from keras_transformer.evaluation.search_tuning import SearchScore, SearchTuning, tune_search
 
 __all__ = [
     "SearchScore",

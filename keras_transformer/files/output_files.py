@@ -5,16 +5,20 @@ Pipes and devices are written to, never replaced.
 """
 
 import contextlib
+import importlib.util
 import io
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_files import write_bytes, writing
 from keras_transformer.types import PathLike
+
+FIGURES = (".png", ".pdf", ".svg")
 
 
 class Output(NamedTuple):
@@ -103,3 +107,25 @@ def _not_ours(path: Path) -> UserInputError:
         f"{path} must be a regular file of yours, with no other name and no link: it holds what "
         "was written so far. Remove it."
     )
+
+
+def check_figure(path: str, flag: str, others: Sequence[str] = ()) -> str:
+    """Return the ending of the file that a flag names, in lower case.
+
+    Args:
+        path: the file.
+        flag: the flag, such as `"--plot"`.
+        others: endings that the flag takes besides those of figures.
+
+    Raises:
+        UserInputError: the flag does not take the ending; or it is a figure's, and matplotlib, of
+            the extra `plots`, is not installed.
+    """
+    ending = Path(path).suffix.lower()
+    if ending not in (*others, *FIGURES):
+        raise UserInputError(
+            f"`{flag}` must end in one of {', '.join((*others, *FIGURES))}. Received: {flag} {path}"
+        )
+    if ending in FIGURES and importlib.util.find_spec("matplotlib") is None:
+        raise UserInputError(f"A figure needs matplotlib: {pip_install('plots')}")
+    return ending

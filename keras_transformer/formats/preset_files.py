@@ -17,9 +17,8 @@ from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.whole_directories import check_new_directory, write_new_directory
 from keras_transformer.files.whole_files import whole_file
-from keras_transformer.runs.model_weights import save_weights
+from keras_transformer.runs.model_weights import save_safetensors, save_weights
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.runs.safetensors_weights import save_safetensors
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER
 from keras_transformer.types import PathLike

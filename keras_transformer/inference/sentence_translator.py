@@ -17,10 +17,10 @@ from keras_transformer.text.sentence_batches import check_equal_numbers, checked
 from keras_transformer.text.sentence_encoding import (
     LONG_SENTENCES,
     LongSentences,
+    TargetTags,
     encode_sentences,
     split_sentences,
 )
-from keras_transformer.text.target_tags import TargetTags
 
 if TYPE_CHECKING:
     from keras_transformer.inference.row_generator import Rows

@@ -2,7 +2,7 @@
 
 from keras_transformer.parsing import evalb
 from keras_transformer.parsing.cleaning import clean
-from keras_transformer.parsing.leaf import Leaf
+from keras_transformer.parsing.leaf import Leaf, source_text
 from keras_transformer.parsing.linearization import (
     LEAF_TOKEN,
     bracket_tokens,
@@ -10,7 +10,6 @@ from keras_transformer.parsing.linearization import (
     rebuild,
 )
 from keras_transformer.parsing.repair import repair
-from keras_transformer.parsing.source_text import source_text
 from keras_transformer.parsing.tree import Tree
 from keras_transformer.parsing.tree_files import read_trees
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer

@@ -1,7 +1,8 @@
-"""Words of trees with their part-of-speech tags, and the text that a bracketed tree can hold."""
+"""Words of trees with their part-of-speech tags, and the texts that trees and a model hold."""
 
 import dataclasses
 import re
+from collections.abc import Iterable
 from typing import TypeGuard
 
 # White space between the tokens of a bracketed tree. Unicode's other spaces are part of words: a
@@ -19,6 +20,9 @@ BRACKET_NAMES = {  # the Penn Treebank's; bracketed trees need only those of rou
 }
 _SHOWN = 60  # characters of a text in a message
 _ROUND_BRACKETS = str.maketrans({bracket: BRACKET_NAMES[bracket] for bracket in "()"})
+# The treebank escapes `/` and `*`; SentencePiece vocabularies use the block for a space.
+_REPLACEMENTS = str.maketrans(BRACKET_NAMES | {"\N{LOWER ONE EIGHTH BLOCK}": "_"})
+_ESCAPED = re.compile(r"\\([/*])")
 
 
 def is_symbol(text: object) -> TypeGuard[str]:
@@ -70,3 +74,22 @@ class Leaf:
 
     def __str__(self) -> str:
         return f"({self.tag} {self.word.translate(_ROUND_BRACKETS)})"
+
+
+def source_text(words: Iterable[str]) -> str:
+    """Join a sentence's words to the text that the model reads.
+
+    Words of a treebank and words that a user types become the same: brackets get their names in
+    the Penn Treebank, and its escaped `\\/` and `\\*` lose their backslash.
+
+    Args:
+        words: words without white space.
+
+    Returns:
+        The words, separated by spaces.
+
+    Example:
+        >>> source_text(["f(x)", "is", r"1\\/2", "]"])
+        'f-LRB-x-RRB- is 1/2 -RSB-'
+    """
+    return " ".join(_ESCAPED.sub(r"\1", word.translate(_REPLACEMENTS)) for word in words)

@@ -1,10 +1,16 @@
-"""A model's weights on disk, without its optimizer's."""
+"""A model's weights on disk, without its optimizer's: as HDF5, or as safetensors."""
+
+import importlib.util
+import math
+from pathlib import Path
 
 import keras
 import numpy as np
 from keras import ops
 
+from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.tensor_files import open_tensors
 from keras_transformer.files.weight_files import WeightFile, open_weights, weight_file
 from keras_transformer.files.whole_files import write_bytes
 from keras_transformer.runs.adapter_weights import (
@@ -16,6 +22,8 @@ from keras_transformer.runs.adapter_weights import (
 )
 from keras_transformer.runs.run_checksums import keeping_in_run
 from keras_transformer.types import PathLike
+
+SAFETENSORS = ".safetensors"
 
 
 def save_weights(model: keras.Model, path: PathLike) -> None:
@@ -92,3 +100,88 @@ def _without_optimizer(model: keras.Model) -> keras.Model:
 def weights_are_finite(model: keras.Model) -> bool:
     """Whether all trainable weights are finite."""
     return all(bool(ops.all(ops.isfinite(weight))) for weight in model.trainable_variables)
+
+
+def save_safetensors(model: keras.Model, path: PathLike) -> None:
+    """Write a functional model's weights, whole or not at all, and record a run's checksum.
+
+    A tensor's name has its layer, its number there and its weight, such as
+    "encoder_layer_1.0.query_key_value_kernel".
+
+    Raises:
+        UserInputError: the package safetensors is missing, or the weights are not in float32.
+    """
+    if importlib.util.find_spec("safetensors") is None:
+        raise UserInputError(
+            f"Writing {path} needs the package safetensors: {pip_install('interop')}"
+        )
+    from safetensors.numpy import save
+
+    variables = _by_name(model)
+    types = {str(variable.dtype) for variable in variables.values()}
+    if types != {"float32"}:
+        raise UserInputError(
+            f"Weights must be in float32 to be written as safetensors. Received: {sorted(types)}"
+        )
+    arrays = {name: keras.ops.convert_to_numpy(value) for name, value in variables.items()}
+    write_bytes(path, save(arrays), keeping_in_run(path))
+
+
+def load_safetensors(model: keras.Model, path: Path) -> None:
+    """Load weights that `save_safetensors` wrote.
+
+    Raises:
+        UserInputError: the file cannot be read or is damaged, it holds the weights of another
+            model, or weights that are infinite or NaN.
+    """
+    variables = _by_name(model)
+    with open_tensors(path) as tensors:
+        _check_shapes(
+            path,
+            {name: tuple(tensors.shape(name)) for name in tensors.names},
+            {name: tuple(variable.shape) for name, variable in variables.items()},
+        )
+        for name, variable in variables.items():
+            variable.assign(tensors.read(name))
+    if not weights_are_finite(model):
+        raise UserInputError(f"The weights {path} are not finite numbers: they are damaged.")
+
+
+def _check_shapes(
+    path: Path, found: dict[str, tuple[int, ...]], expected: dict[str, tuple[int, ...]]
+) -> None:
+    """Require the tensors of a model; the error names the first that is of another one."""
+    for name in [*expected, *found]:
+        if found.get(name) == expected.get(name):
+            continue
+        fault = f"has the shape {found.get(name)} instead of {expected.get(name)}"
+        if name not in found:
+            fault = "is missing"
+        elif name not in expected:
+            fault = "is left over"
+        shown = "".join(c if c.isprintable() else " " for c in name[:200])
+        raise UserInputError(
+            f"The weights {path} are of another model: the tensor `{shown}` {fault}."
+        )
+
+
+def count_safetensors(path: Path) -> int:
+    """Return the number of weights in a file."""
+    with open_tensors(path) as tensors:
+        return sum(math.prod(tensors.shape(name)) for name in tensors.names)
+
+
+def _by_name(model: keras.Model) -> dict[str, keras.Variable]:
+    """The weights of a model by the names of their tensors."""
+    return {
+        f"{layer.name}.{number}.{_name(variable)}": variable
+        for layer in model.layers
+        for number, variable in enumerate(layer.weights)
+    }
+
+
+def _name(variable: keras.Variable) -> str:
+    """The name in a tensor's: a weight of attention has its projection's in front."""
+    names = variable.path.split("/")
+    is_of_attention = len(names) > 2 and names[-3].endswith("attention")
+    return "_".join(names[-2:]) if is_of_attention else names[-1]

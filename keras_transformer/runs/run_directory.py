@@ -18,8 +18,15 @@ from keras_transformer.files.whole_files import is_left_over, remove_left_over, 
 from keras_transformer.runs.run_checkpoints import RunCheckpoints
 from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
 from keras_transformer.runs.run_lock import LOCK_NAME
-from keras_transformer.runs.run_records import FORMAT_VERSION, RUN_FORMAT, RunRecord, new_record
-from keras_transformer.runs.search_defaults import checked_search, with_search, without_tuning
+from keras_transformer.runs.run_records import (
+    FORMAT_VERSION,
+    RUN_FORMAT,
+    RunRecord,
+    checked_search,
+    new_record,
+    with_search,
+    without_tuning,
+)
 from keras_transformer.search_options import SearchKeywords, SearchOptions, search_over
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.tokenizer_files import SOURCE_TOKENIZER, TOKENIZER, save_tokenizers

@@ -23,13 +23,14 @@ from keras_transformer.models.functional_models import (
 )
 from keras_transformer.models.model_layers import layer_states
 from keras_transformer.runs.adapter_weights import base_of, holds_adapters, load_adapters
-from keras_transformer.runs.model_weights import count_weights, load_weights
-from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
-from keras_transformer.runs.safetensors_weights import (
+from keras_transformer.runs.model_weights import (
     SAFETENSORS,
     count_safetensors,
+    count_weights,
     load_safetensors,
+    load_weights,
 )
+from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
 
 _OTHER_WEIGHTS = (
     f"Take other weights with --checkpoint, or {ADVICE[0].lower()}{ADVICE[1:]} Where a program of "

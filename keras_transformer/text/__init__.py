@@ -10,9 +10,12 @@ if TYPE_CHECKING:
     from keras_transformer.text.sentencepiece_tokenizer import (
         SentencePieceTokenizer as SentencePieceTokenizer,
     )
-    from keras_transformer.text.vocabulary_sample import sample_lines as sample_lines
+    from keras_transformer.text.sentencepiece_training import sample_lines as sample_lines
 
-_HOMES = {"SentencePieceTokenizer": "sentencepiece_tokenizer", "sample_lines": "vocabulary_sample"}
+_HOMES = {
+    "SentencePieceTokenizer": "sentencepiece_tokenizer",
+    "sample_lines": "sentencepiece_training",
+}
 
 __all__ = sorted(_HOMES)
 

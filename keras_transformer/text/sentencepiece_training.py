@@ -1,12 +1,15 @@
-"""SentencePiece's trainer, with clear error messages."""
+"""Samples of texts of any length, and SentencePiece's trainer, with clear error messages."""
 
 import io
+import random
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from typing import TypeVar
 
 import sentencepiece
 
+from keras_transformer.argument_checks import check_no_string, check_positive_int
 from keras_transformer.errors import UserInputError
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.text.sentence_batches import without_surrogates
@@ -17,6 +20,7 @@ _LOG_ERRORS_ONLY = 2
 _LONGEST_LINE_BYTES = 1 << 20
 # Unigram training sums floats per thread: fixed, so that the result does not depend on the machine.
 _TRAINING_THREADS = 16
+_T = TypeVar("_T")
 
 
 def train_model(
@@ -102,3 +106,47 @@ def _explain(message: str, vocabulary_size: int) -> str | None:
             f"{most.group(1)}. {received}"
         )
     return None
+
+
+def sample_lines(lines: Iterable[str], most: int, seed: int = 0) -> list[str]:
+    """Draw at most `most` lines, each with the same probability, in the order of the text.
+
+    The lines are read once, and only the sample is kept in memory. Use it for texts larger than
+    memory, as `SentencePieceTokenizer.train` keeps all of its lines there.
+
+    Args:
+        lines: the lines; blank ones are left out.
+        most: number of lines to draw; a shorter text is returned whole.
+        seed: the result depends only on the arguments.
+
+    Returns:
+        The drawn lines.
+
+    Raises:
+        ValueError: `most` is not a positive integer, or `lines` is a string.
+
+    Example:
+        >>> sample_lines(["one", "", "two", "three"], most=3)
+        ['one', 'two', 'three']
+
+    Reference:
+        Vitter, 1985, Random Sampling with a Reservoir, algorithm R.
+    """
+    check_positive_int("most", most)
+    check_no_string("lines", lines)
+    sample, _ = draw_some(filter(str.strip, lines), most, random.Random(seed))
+    return [line for _, line in sorted(sample)]
+
+
+def draw_some(
+    items: Iterable[_T], most: int, generator: random.Random
+) -> tuple[list[tuple[int, _T]], int]:
+    """Draw at most `most` items in one pass: `(number, item)` pairs, and the number of items."""
+    sample: list[tuple[int, _T]] = []  # a reservoir of equally likely items
+    seen = 0
+    for seen, item in enumerate(items, start=1):
+        if len(sample) < most:
+            sample.append((seen, item))
+        elif (place := generator.randrange(seen)) < most:
+            sample[place] = (seen, item)
+    return sample, seen

@@ -1,44 +1,90 @@
-"""The callbacks of one training, in order, and the record of what they measured."""
+"""The callbacks of one training, in order, its epochs, and the record of what it did."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import keras
 
+from keras_transformer.cli.program import HUNG_UP, INTERRUPTED, TERMINATED
 from keras_transformer.errors import CannotWrite
 from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.training.callbacks.bleu_validation import BleuValidation
-from keras_transformer.training.callbacks.cooldown import Cooldown, has_cooldown
 from keras_transformer.training.callbacks.ema_weights import EMAWeights, keeps_average
 from keras_transformer.training.callbacks.interruption import StopOnInterrupt
 from keras_transformer.training.callbacks.layer_diagnostics import LayerDiagnostics
-from keras_transformer.training.callbacks.limits import (
+from keras_transformer.training.callbacks.metrics_log import MetricsLog, ValidationLog
+from keras_transformer.training.callbacks.progress_bar import CompiledShapes, ProgressBar
+from keras_transformer.training.callbacks.step_callback import Logs, StepMeter
+from keras_transformer.training.callbacks.tensorboard_log import TensorBoardLog
+from keras_transformer.training.callbacks.training_limits import (
+    Cooldown,
     StepLimit,
     StopOnNaN,
     StopOnPlateau,
     TimeLimit,
+    has_cooldown,
 )
-from keras_transformer.training.callbacks.metrics_log import MetricsLog
-from keras_transformer.training.callbacks.progress_bar import CompiledShapes, ProgressBar
-from keras_transformer.training.callbacks.step_callback import StepMeter
-from keras_transformer.training.callbacks.tensorboard_log import TensorBoardLog
-from keras_transformer.training.callbacks.validation_log import ValidationLog
 from keras_transformer.training.checkpoints.checkpoints import Checkpoints
 from keras_transformer.training.checkpoints.saved_states import DeviceTime, Progress, SavedStates
-from keras_transformer.training.epochs import EpochCallbacks
-from keras_transformer.training.fit_record import FitRecord
+from keras_transformer.training.checkpoints.training_state import TrainingState
 
 if TYPE_CHECKING:
     from keras_transformer.training.training_run import TrainingRun
 
 # `fit` needs a number of epochs; a training limited by minutes never reaches this one.
 EPOCHS_WITHOUT_STEP_LIMIT = 1_000_000
+EXIT_CODES = {"interrupted": INTERRUPTED, "terminated": TERMINATED, "hung up": HUNG_UP}
+
+
+@dataclasses.dataclass(frozen=True)
+class FitRecord:
+    """What a training did, before and after every resume.
+
+    Args:
+        steps: updates done.
+        seconds: time on the clock, validation and saving included.
+        target_tokens_per_second: speed of the training steps, without those that trace or compile:
+            the first after each start, or the first of each shape if every shape is compiled.
+        stopped_because: "steps" or "minutes", the limit that was reached; "patience", which ran
+            out; "interrupted" by Ctrl-C; "terminated" by SIGTERM; "hung up" by SIGHUP; "data",
+            which came to its end.
+        target_tokens: tokens trained on.
+        training_seconds: time of the training steps alone.
+        step_seconds: mean time of a step, without those that trace or compile.
+        flops: floating-point operations of all steps, if known.
+        flop_utilisation: share of the devices' peak speed that was used, without steps that trace
+            or compile, if known; None if the devices were others before a break.
+        device_seconds: `seconds` times the number of devices, where that changed at a break each
+            part with its own; None if they were of several kinds.
+    """
+
+    steps: int
+    seconds: float
+    target_tokens_per_second: float
+    stopped_because: str
+    target_tokens: int = 0
+    training_seconds: float = 0.0
+    step_seconds: float = 0.0
+    flops: int | None = None
+    flop_utilisation: float | None = None
+    device_seconds: float | None = None
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a signal such as Ctrl-C ended the training."""
+        return self.exit_code is not None
+
+    @property
+    def exit_code(self) -> int | None:
+        """The program's exit code: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP."""
+        return EXIT_CODES.get(self.stopped_because)
 
 
 class FitCallbacks:
@@ -226,3 +272,83 @@ def _logs(
         path = run.directory.tensorboard_path
         logs.append(TensorBoardLog(path, work, options.log_every, samples))
     return logs
+
+
+class EpochCallbacks(keras.callbacks.CallbackList):
+    """The callbacks of one training, whose epochs end at multiples of `save_every` steps.
+
+    `fit` gives every epoch the same number of steps, so a training resumed in the middle of an
+    epoch would be validated and saved at other steps than one without a break. Its first epoch is
+    therefore cut short. A training can also resume between the last step of an epoch and its
+    validation. `at_end` is called after all callbacks when `fit` ends.
+    """
+
+    def __init__(
+        self,
+        callbacks: Sequence[keras.callbacks.Callback],
+        model: keras.Model,
+        state: TrainingState | None,
+        save_every: int,
+        epochs: int,
+        at_end: Callable[[], None],
+    ) -> None:
+        super().__init__(
+            callbacks, add_history=True, model=model, epochs=epochs, steps=save_every, verbose=0
+        )
+        self._save_every = save_every
+        self._first_step = state.step if state else 0
+        self._validation_due = state is not None and state.progress["validation_due"]
+        self._at_end = at_end
+        self._steps = save_every
+        self._is_cut = False
+        self._has_begun = False
+
+    def validate_if_due(
+        self, validation_data: Iterable[object] | None, validation_steps: int | None
+    ) -> None:
+        """Finish the epoch as `fit` does, if the break came before its validation."""
+        if not self._validation_due:
+            return
+        self.on_train_begin()
+        logs = {}
+        if validation_data is not None:
+            inputs, labels, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
+            values = self.model.evaluate(
+                inputs,
+                labels,
+                sample_weight=weights,
+                steps=validation_steps,
+                callbacks=self,
+                return_dict=True,
+                verbose=0,
+            )
+            logs = {f"val_{name}": value for name, value in values.items()}
+        self.on_epoch_end(math.ceil(self._first_step / self._save_every) - 1, logs)
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            if self._first_step:
+                logs = {**(logs or {}), "steps_done": self._first_step}
+            super().on_train_begin(logs)
+
+    def on_train_end(self, logs: Logs | None = None) -> None:
+        super().on_train_end(logs)
+        self._at_end()
+
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
+        super().on_epoch_begin(epoch, logs)
+        self._steps = self._save_every
+        if epoch == self._first_step // self._save_every:
+            self._steps -= self._first_step % self._save_every
+
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        super().on_train_batch_end(batch, logs)
+        is_short = self._steps < self._save_every
+        if is_short and batch + 1 >= self._steps and not self.model.stop_training:
+            self.model.stop_training = self._is_cut = True
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        if self._is_cut:
+            self.model.stop_training = self._is_cut = False
+        super().on_epoch_end(epoch, logs)

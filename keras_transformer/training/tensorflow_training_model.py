@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.optimizers import inner_optimizer
-from keras_transformer.training.devices.tensorflow_multi_worker import MultiWorkerSteps
+from keras_transformer.training.devices.tensorflow_devices import MultiWorkerSteps
 from keras_transformer.training.step_sums import StepSums
 from keras_transformer.types import Tensor
 

@@ -2,12 +2,14 @@
 
 import contextlib
 import dataclasses
+import inspect
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import keras
 
@@ -17,6 +19,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation.cost.device_speed import DeviceSpeed, model_precision
 from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.files.standard_streams import say
+from keras_transformer.layers import PositionalEmbedding
 from keras_transformer.runs.adapter_weights import adapters_of, trains_adapters_alone
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_lock import run_lock
@@ -26,19 +29,14 @@ from keras_transformer.training.checkpoints.resuming import open_origin, open_ru
 from keras_transformer.training.checkpoints.training_state import TrainingState, check_same_data
 from keras_transformer.training.devices.device_start import make_reproducible, start_devices
 from keras_transformer.training.devices.devices import Batches, Devices
-from keras_transformer.training.epochs import EpochCallbacks
-from keras_transformer.training.fit_callbacks import FitCallbacks
-from keras_transformer.training.fit_data import (
-    check_positions,
-    training_fingerprint,
-    validation_options,
-)
-from keras_transformer.training.fit_record import FitRecord
+from keras_transformer.training.fit_callbacks import EpochCallbacks, FitCallbacks, FitRecord
 from keras_transformer.training.probe import probe
 from keras_transformer.training.training_command import TrainingCommand
 from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
 from keras_transformer.training.training_settings import SEARCH_SETTINGS, TrainingSettings
 from keras_transformer.types import PathLike
+
+Data = TypeVar("Data", bound=Iterable[object] | None)
 
 
 class TrainingRun:
@@ -398,3 +396,73 @@ class TrainingRun:
             self.directory.checksums.write_json(self.directory.settings_path, self.settings)
         with self.scope():
             state.restore(model)
+
+
+class FixedBatches(keras.utils.PyDataset):
+    """Batches in memory, each as `fit` takes it."""
+
+    def __init__(self, batches: Sequence[object]) -> None:
+        super().__init__()
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, index: int) -> object:
+        return self.batches[index]
+
+
+def fixed_batches(validation_data: Data, steps: int | None) -> Data | FixedBatches:
+    """Keep the first batches of a generator in memory; return other data unchanged.
+
+    A generator cannot restart: Keras would read its first two batches at each validation and
+    continue after those of the previous one, so each validation would see other sentences.
+    """
+    if not inspect.isgenerator(validation_data) or steps is None:
+        return validation_data
+    return FixedBatches(list(itertools.islice(validation_data, steps)))
+
+
+def validation_options(
+    devices: Devices, validation: BatchReader | Iterable[object] | None, steps: int | None
+) -> dict[str, Any]:
+    """Return the arguments of `fit` for validation, from a reader or from other data."""
+    if isinstance(validation, BatchReader):
+        steps = validation.plan.steps_per_epoch
+        validation = devices.batches(validation)
+    return {"validation_data": fixed_batches(validation, steps), "validation_steps": steps}
+
+
+def training_fingerprint(
+    train: BatchReader, validation: BatchReader | Iterable[object] | None
+) -> str:
+    """Return what must stay the same on a resume: training batches and dev text."""
+    if not isinstance(validation, BatchReader):
+        return train.fingerprint
+    return " ".join([train.fingerprint, *validation.corpus_fingerprints])
+
+
+def check_positions(model: keras.Model, *readers: Any) -> None:
+    """Refuse text with a sentence that has more tokens, EOS counted, than a model has positions.
+
+    `readers` other than `data.BatchReader` are passed over.
+    """
+    limits = [
+        layer.kind.limit
+        for layer in model.layers
+        if isinstance(layer, PositionalEmbedding) and layer.kind.limit is not None
+    ]
+    plans = [reader.plan for reader in readers if isinstance(reader, BatchReader)]
+    lengths = [side.max() for plan in plans for side in (plan.source_lengths, plan.target_lengths)]
+    longest, most = max(lengths, default=0), min(limits, default=math.inf)
+    sampled = [x.plan.batch_tokens for x in readers if isinstance(x, BatchReader) and x.is_sampled]
+    if longest <= most < max(sampled, default=0):
+        raise UserInputError(
+            "`max_length` must be at least `batch_tokens` where subwords are sampled: a sentence "
+            f"may get so many. Received: max_length={most}, batch_tokens={max(sampled)}"
+        )
+    if longest > most:
+        raise UserInputError(
+            f"`max_length` must be at least {longest}, the tokens of the longest sentence, or "
+            f"longer ones must go. Received: max_length={most}"
+        )

@@ -9,13 +9,16 @@ import keras
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.layers.positions import Positions, positions_class
+from keras_transformer.losses import LabelSmoothingCrossEntropy
+from keras_transformer.metrics import training_metrics
 from keras_transformer.models import PRESETS, Transformer
 from keras_transformer.models.model_options import ModelOptions
 from keras_transformer.optimizers import transformer_optimizer
 from keras_transformer.optimizers.transformer_adam import OPTIMIZERS
 from keras_transformer.search_options import END_OF_ALPHA, TRANSLATION
 from keras_transformer.settings import Settings, SettingValue, setting
-from keras_transformer.training.devices.device_precision import fastest_precision
+from keras_transformer.training.devices.device_start import fastest_precision
+from keras_transformer.training.training_model import training_model
 from keras_transformer.training.training_options import TrainingKeywords
 
 _T = TypeVar("_T")
@@ -311,6 +314,32 @@ class TrainingSettings(Settings):
         return transformer_optimizer(
             transformer.hidden_dim, dtype=dtype, **self.optimizer_options()
         )
+
+    def compile(
+        self, model: keras.Model, loss: LabelSmoothingCrossEntropy, accumulate: int = 1
+    ) -> keras.Model:
+        """The model to `fit`, compiled as these settings say; call it in the devices' scope.
+
+        Args:
+            model: a model of `build_transformer`.
+            loss: its loss, of reduction "sum".
+            accumulate: slices of a batch on each device, such as `TrainingRun.accumulate`.
+
+        Returns:
+            A `training.training_model` over the layers of `model`, with `make_optimizer` and the
+            values of `metrics.training_metrics`.
+
+        Raises:
+            ValueError: as `training.training_model`.
+        """
+        exact = training_model(model, accumulate, r_drop=self.r_drop)
+        exact.compile(
+            self.make_optimizer(model),
+            loss,
+            **training_metrics(loss),
+            jit_compile=self.jit_compile(),
+        )
+        return exact
 
     def training_options(self) -> TrainingKeywords:
         """The fields of `TrainingOptions` that these settings decide.

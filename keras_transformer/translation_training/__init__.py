@@ -1,19 +1,28 @@
 """A whole training of a translation model, from sentence pairs to a scored run directory."""
 
-from keras_transformer.translation_training.bleu_validation import bleu_validators
-from keras_transformer.translation_training.final_weights import average_weights
-from keras_transformer.translation_training.scores import write_report, write_scores
-from keras_transformer.translation_training.settings import TranslationSettings
-from keras_transformer.translation_training.text_arguments import add_text_arguments, text_of
 from keras_transformer.translation_training.training import train_translation
 from keras_transformer.translation_training.training_batches import (
     TrainingBatches,
     dev_batch_tokens,
     make_batches,
 )
-from keras_transformer.translation_training.translation_data import TranslationData
-from keras_transformer.translation_training.translation_model import translation_model
-from keras_transformer.translation_training.vocabularies import make_tokenizers
+from keras_transformer.translation_training.training_end import (
+    average_weights,
+    write_report,
+    write_scores,
+)
+from keras_transformer.translation_training.training_start import (
+    begin_training,
+    bleu_validators,
+    make_tokenizers,
+    translation_model,
+)
+from keras_transformer.translation_training.translation_data import (
+    TranslationData,
+    add_text_arguments,
+    text_of,
+)
+from keras_transformer.translation_training.translation_settings import TranslationSettings
 
 __all__ = [
     "TrainingBatches",
@@ -21,6 +30,7 @@ __all__ = [
     "TranslationSettings",
     "add_text_arguments",
     "average_weights",
+    "begin_training",
     "bleu_validators",
     "dev_batch_tokens",
     "make_batches",

@@ -1,16 +1,17 @@
 """A translation training from top to bottom: text, batches, model, `fit`, average, scores."""
 
-from keras_transformer import losses, metrics, training
+from keras_transformer import losses, training
 from keras_transformer.data.corpus_preparation import SiftPairs
 from keras_transformer.data.pair_sifting import sift as sift_here
-from keras_transformer.translation_training.bleu_validation import bleu_validators
-from keras_transformer.translation_training.final_weights import average_weights
-from keras_transformer.translation_training.scores import write_report
-from keras_transformer.translation_training.settings import TranslationSettings
 from keras_transformer.translation_training.training_batches import make_batches
+from keras_transformer.translation_training.training_end import average_weights, write_report
+from keras_transformer.translation_training.training_start import (
+    begin_training,
+    make_tokenizers,
+    translation_model,
+)
 from keras_transformer.translation_training.translation_data import TranslationData
-from keras_transformer.translation_training.translation_model import translation_model
-from keras_transformer.translation_training.vocabularies import make_tokenizers
+from keras_transformer.translation_training.translation_settings import TranslationSettings
 from keras_transformer.types import PathLike
 
 
@@ -69,25 +70,11 @@ def train_translation(
         # Model
         with run.scope():
             model = translation_model(settings, source_tokenizer, tokenizer, run)
-            training_model = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
             loss = losses.LabelSmoothingCrossEntropy(**settings.loss_options(tokenizer))
-            training_model.compile(
-                settings.make_optimizer(model),
-                loss,
-                **metrics.training_metrics(loss),
-                jit_compile=settings.jit_compile(),
-            )
+            training_model = settings.compile(model, loss, run.accumulate)
 
         # Training
-        run.say(*batches.report)
-        run.begin(
-            training_model,
-            batches.train,
-            batches.dev,
-            tokenizer=tokenizer,
-            source_tokenizer=source_tokenizer,
-            validators=bleu_validators(settings, batches, model, run),
-        )
+        begin_training(settings, batches, model, training_model, run)
         training_model.fit(run.batches(batches.train), callbacks=run.callbacks, **run.fit_options)
         if run.is_chief:
             # Average

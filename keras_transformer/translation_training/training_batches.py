@@ -22,8 +22,8 @@ from keras_transformer.data.pair_filters import PairSieve
 from keras_transformer.data.pair_sifting import sift as sift_here
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.training import TrainingRun
-from keras_transformer.translation_training.settings import TranslationSettings
 from keras_transformer.translation_training.translation_data import TranslationData
+from keras_transformer.translation_training.translation_settings import TranslationSettings
 
 # Shapes of dev batches if each must be compiled.
 _DEV_SHAPES = 4

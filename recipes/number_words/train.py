@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from keras_transformer import Translator, losses, metrics, models, training
+from keras_transformer import Translator, losses, models, training
 from keras_transformer.cli import run_command
 from keras_transformer.data import prepare_batches
 from keras_transformer.text import SentencePieceTokenizer
@@ -49,14 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
                 vocabulary_size=tokenizer.vocabulary_size,
                 **settings.model_options(),
             )
-            training_model = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
             loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing, reduction="sum")
-            training_model.compile(
-                settings.make_optimizer(model),
-                loss,
-                **metrics.training_metrics(loss),
-                jit_compile=settings.jit_compile(),
-            )
+            training_model = settings.compile(model, loss, run.accumulate)
 
         # Training
         run.begin(training_model, train, dev, tokenizer=tokenizer)

@@ -3,13 +3,13 @@
 import sys
 from collections.abc import Sequence
 
-from keras_transformer import losses, metrics, training
+from keras_transformer import losses, training
 from keras_transformer.cli import run_command
 from keras_transformer.translation_training import (
     TranslationSettings,
     add_text_arguments,
     average_weights,
-    bleu_validators,
+    begin_training,
     make_batches,
     make_tokenizers,
     text_of,
@@ -38,25 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         # Model
         with run.scope():
             model = translation_model(settings, source_tokenizer, tokenizer, run)
-            training_model = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
             loss = losses.LabelSmoothingCrossEntropy(**settings.loss_options(tokenizer))
-            training_model.compile(
-                settings.make_optimizer(model),
-                loss,
-                **metrics.training_metrics(loss),
-                jit_compile=settings.jit_compile(),
-            )
+            training_model = settings.compile(model, loss, run.accumulate)
 
         # Training
-        run.say(*batches.report)
-        run.begin(
-            training_model,
-            batches.train,
-            batches.dev,
-            tokenizer=tokenizer,
-            source_tokenizer=source_tokenizer,
-            validators=bleu_validators(settings, batches, model, run),
-        )
+        begin_training(settings, batches, model, training_model, run)
         training_model.fit(run.batches(batches.train), callbacks=run.callbacks, **run.fit_options)
         if run.is_chief:
             # Average

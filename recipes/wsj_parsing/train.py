@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from keras_transformer import losses, metrics, models, training
+from keras_transformer import losses, models, training
 from keras_transformer.cli import run_command
 from recipes.recipe_options import recipe_options
 from recipes.wsj_parsing.report import TREES, check_dev_set, report
@@ -38,14 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
             model = run.earlier_model(**settings.dropout_rates()) or models.build_transformer(
                 **settings.model_options(source_tokenizer, tokenizer)
             )
-            training_model = training.training_model(model, run.accumulate, r_drop=settings.r_drop)
             loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing, reduction="sum")
-            training_model.compile(
-                settings.make_optimizer(model),
-                loss,
-                **metrics.training_metrics(loss),
-                jit_compile=settings.jit_compile(),
-            )
+            training_model = settings.compile(model, loss, run.accumulate)
 
         # Training
         check_dev_set(data, model, settings)

@@ -4,8 +4,7 @@ import sys
 import types
 
 from keras_transformer import backend_start, cli
-from keras_transformer.cli import model_arguments, pair_verbs
-from keras_transformer.cli.named_models import NamedModels
+from keras_transformer.cli import named_models, pair_verbs
 from tests.cli.fake_translator import FakeTranslator
 
 
@@ -15,9 +14,9 @@ def main():
     sys.modules["keras_transformer.inference.translator"] = types.SimpleNamespace(
         Translator=FakeTranslator
     )
-    for module in (backend_start, model_arguments, pair_verbs):
+    for module in (backend_start, named_models, pair_verbs):
         module.start_backend_quietly = lambda **_: None
-    NamedModels.digests = lambda _: [FakeTranslator.weights]
+    named_models.NamedModels.digests = lambda _: [FakeTranslator.weights]
     FakeTranslator.calls = []
     return cli.main()
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from keras_transformer.cluster.block_folder import BlockFolder, BlockName, begun_block_lines
-from keras_transformer.cluster.input_files import InputFile
+from keras_transformer.cluster.cluster_inputs import InputFile
 from keras_transformer.errors import UserInputError
 
 SETTINGS = {"beam_size": 4, "runs": ("runs/first",)}

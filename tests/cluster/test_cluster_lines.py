@@ -16,7 +16,7 @@ import pytest
 from keras_transformer import cli
 from keras_transformer.cluster import line_workers
 from keras_transformer.cluster.block_folder import BlockFolder, BlockName
-from keras_transformer.cluster.line_job import run_lines, scan_inputs
+from keras_transformer.cluster.line_workers import run_lines, scan_inputs
 from keras_transformer.cluster.ray_start import ray_cluster
 from keras_transformer.cluster.worker_resources import Workers
 from keras_transformer.errors import UserInputError

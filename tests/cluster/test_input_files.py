@@ -9,7 +9,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from keras_transformer.cluster.input_files import is_parquet, path_of, scan_file
+from keras_transformer.cluster.cluster_inputs import is_parquet, path_of, scan_file
 from keras_transformer.errors import UserInputError
 
 LINES = ["eins", "zwei", "", "vier Wörter mit Ümlaut", "fünf\u2028fünf", "sechs", "sieben"]

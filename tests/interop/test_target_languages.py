@@ -6,7 +6,7 @@ from keras_transformer import Translator, cli
 from keras_transformer.errors import UserInputError
 from keras_transformer.interop import import_marian_run
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.text.target_tags import TargetTags
+from keras_transformer.text.sentence_encoding import TargetTags
 from tests.interop.marian_folders import ENGLISH, write_hugging_face
 
 

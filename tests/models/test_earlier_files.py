@@ -15,8 +15,8 @@ import pytest
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.models import Transformer, build_language_model, build_transformer
+from keras_transformer.runs.model_weights import load_safetensors
 from keras_transformer.runs.run_directory import RunDirectory
-from keras_transformer.runs.safetensors_weights import load_safetensors
 from keras_transformer.search_options import SearchOptions
 
 FILES = pathlib.Path(__file__).parent / "earlier_files"

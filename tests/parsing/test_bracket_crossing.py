@@ -2,7 +2,7 @@
 
 import random
 
-from keras_transformer.parsing.bracket_crossing import first_crossed
+from keras_transformer.parsing.evalb_comparison import first_crossed
 from keras_transformer.parsing.evalb_parameters import EvalbParameters
 from keras_transformer.parsing.evalb_sentence import EvalbSentence
 

@@ -9,14 +9,14 @@ import pathlib
 import pytest
 
 from keras_transformer.parsing import Leaf, Tree
-from keras_transformer.parsing.evalb import evaluate
-from keras_transformer.parsing.evalb_comparison import EvalbComparison
-from keras_transformer.parsing.evalb_parameters import EvalbParameters
-from keras_transformer.parsing.evalb_report import (
+from keras_transformer.parsing.evalb import (
     HEADING,
+    evaluate,
     result_text,
     sentence_row,
 )
+from keras_transformer.parsing.evalb_comparison import EvalbComparison
+from keras_transformer.parsing.evalb_parameters import EvalbParameters
 from keras_transformer.parsing.evalb_scores import ERROR, SKIPPED, VALID
 from tests.parsing.evalb_counts import counts, score
 

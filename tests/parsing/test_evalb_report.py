@@ -1,8 +1,8 @@
 """What EVALB's debug levels print: compared once with the C program, here on small trees."""
 
+from keras_transformer.parsing.evalb import bracket_text, debug_text
 from keras_transformer.parsing.evalb_comparison import EvalbComparison
 from keras_transformer.parsing.evalb_parameters import EvalbParameters
-from keras_transformer.parsing.evalb_report import bracket_text, debug_text
 
 COLLINS = EvalbParameters()
 

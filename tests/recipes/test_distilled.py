@@ -16,7 +16,7 @@ from keras_transformer.data import ParallelFiles, SentencePairs
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import write_json
 from keras_transformer.training import Devices
-from keras_transformer.translation_training import TranslationData
+from keras_transformer.translation_training import TranslationData, training_start
 from recipes.distilled import distilled_text, measure, nbest_lists, train
 from recipes.distilled.distilled_text import DistilledText, distilled_data
 from recipes.distilled.nbest_lists import nearest_by_sentence_bleu
@@ -381,7 +381,7 @@ def test_a_broken_off_student_goes_on_and_learns(trained_run, tmp_path, monkeypa
         "warmup_steps": 100, "learning_rate_scale": 0.3, "save_every": 80, "log_every": 1,
     }  # fmt: skip
     with monkeypatch.context() as patch:
-        patch.setattr(train, "bleu_validators", lambda *arguments: [Interrupt()])
+        patch.setattr(training_start, "bleu_validators", lambda *arguments: [Interrupt()])
         assert call(trained_run, text, run, *ensemble, **longer) == 128 + signal.SIGINT
     assert not (run / "distilled.json").exists()
     assert call(trained_run, text, run, *ensemble, "--resume", **longer) == 0

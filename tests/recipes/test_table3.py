@@ -16,6 +16,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions
+from keras_transformer.translation_training import training_start
 from recipes.table3 import report, train
 from recipes.table3.figure import write_figure
 from recipes.table3.row_result import RowResult
@@ -88,7 +89,7 @@ def table(tmp_path_factory):
     base = tmp_path_factory.mktemp("table3")
     data, runs, rows = write_data(base / "data"), base / "runs", ["--rows", "base,A1"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train, "bleu_validators", interrupt_at(4, "A1"))
+        patch.setattr(training_start, "bleu_validators", interrupt_at(4, "A1"))
         assert call(data, runs, *rows) == 128 + signal.SIGINT
     assert RowResult.read(runs / "base").steps == 6
     assert RowResult.read(runs / "A1") is None

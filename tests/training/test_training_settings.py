@@ -5,7 +5,7 @@ import argparse
 import keras
 import pytest
 
-from keras_transformer import models, optimizers
+from keras_transformer import losses, models, optimizers
 from keras_transformer.errors import UserInputError
 from keras_transformer.training import TrainingSettings
 from keras_transformer.translation_training import TranslationSettings
@@ -133,6 +133,18 @@ def test_compiled_steps_have_few_shapes():
 def test_tensorflow_compiles_on_demand_and_jax_always():
     assert TrainingSettings().jit_compile() == (keras.backend.backend() == "jax")
     assert TrainingSettings(xla=True).jit_compile()
+
+
+def test_a_model_is_compiled_as_the_settings_say():
+    settings = TrainingSettings(r_drop=5.0, global_clipnorm=1.0)
+    model = models.build_transformer("tiny", vocabulary_size=20)
+    loss = losses.LabelSmoothingCrossEntropy(reduction="sum")
+    exact = settings.compile(model, loss, accumulate=2)
+    assert (exact.r_drop, exact.accumulate, exact.loss) == (5.0, 2, loss)
+    assert exact.optimizer.global_clipnorm == 1.0
+    assert exact.jit_compile == (keras.backend.backend() == "jax")
+    assert exact.step_losses[0].loss is loss
+    assert exact.trainable_weights[0] is model.trainable_weights[0]
 
 
 def test_one_way_to_say_the_parts_of_a_step_replaces_the_other():

@@ -8,7 +8,7 @@ from keras_transformer.errors import LongSentenceWarning
 from keras_transformer.translation_training import (
     TranslationData,
     TranslationSettings,
-    bleu_validation,
+    training_start,
 )
 
 
@@ -31,7 +31,7 @@ class WarningTranslator:
 
 
 def test_a_long_dev_sentence_is_told_once_and_by_its_number(tmp_path, monkeypatch):
-    monkeypatch.setattr(bleu_validation, "Translator", WarningTranslator)
+    monkeypatch.setattr(training_start, "Translator", WarningTranslator)
     dev = SentencePairs(["one", "two", "one two three four five six"], ["1", "2", "3"])
     batches = types.SimpleNamespace(
         texts=TranslationData([dev], dev=dev), tokenizer=None, source_tokenizer=None
@@ -39,7 +39,7 @@ def test_a_long_dev_sentence_is_told_once_and_by_its_number(tmp_path, monkeypatc
     run = types.SimpleNamespace(is_chief=False)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        (validator,) = bleu_validation.bleu_validators(TranslationSettings(), batches, None, run)
+        (validator,) = training_start.bleu_validators(TranslationSettings(), batches, None, run)
         found = validator._translations()
     assert found == ["ONE", "TWO", "ONE TWO THREE FOUR FIVE SIX"]
     assert [str(one.message) for one in told] == ["`sentences[2]` has more than 5 tokens"]

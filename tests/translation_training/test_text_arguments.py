@@ -2,7 +2,7 @@ import pytest
 
 from keras_transformer.cli.program import CommandParser
 from keras_transformer.errors import UserInputError
-from keras_transformer.translation_training.text_arguments import add_text_arguments, text_of
+from keras_transformer.translation_training.translation_data import add_text_arguments, text_of
 from tests.translation_training.number_text import write_pairs
 
 

@@ -10,7 +10,7 @@ from keras_transformer import Translator, cli, training
 from keras_transformer.errors import LongSentenceWarning
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.search_options import SearchOptions
-from keras_transformer.training import probe, training_run
+from keras_transformer.training import probe, training_run, training_settings
 from tests.translation_training.number_text import SMALL, flags, write_pairs
 
 pytestmark = pytest.mark.tensorflow
@@ -138,7 +138,7 @@ def test_the_models_and_the_searchs_settings_are_flags(tmp_path, monkeypatch):
         r_drops.append(trainer.r_drop)
         return trainer
 
-    monkeypatch.setattr(training, "training_model", training_model)
+    monkeypatch.setattr(training_settings, "training_model", training_model)
     code, run = train(
         tmp_path,
         num_encoder_layers=2,

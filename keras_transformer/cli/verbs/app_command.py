@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections.abc import Sequence
 
 from keras_transformer.app.app_limits import AppLimits
 from keras_transformer.backend_start import start_backend_quietly
@@ -77,32 +78,32 @@ def add_parser(verbs: Verbs) -> None:
     )
 
 
-def app(options: argparse.Namespace) -> None:
+def app(values: argparse.Namespace) -> None:
     """Run the verb."""
-    _check(options)
+    _check(values.port, values.name, values.source_language)
     _require_web_libraries()
     from keras_transformer.app.request_guard import is_loopback
     from keras_transformer.app.server import address_of, bound_socket, make_server, serve
     from keras_transformer.runs.run_directory import RunDirectory
 
-    for run in options.runs:  # what is wrong is told now, not when Keras is there
+    for run in values.runs:  # what is wrong is told now, not when Keras is there
         RunDirectory.open(run)
-    limits = AppLimits(characters=options.most_characters, sentences=options.most_sentences)
-    with bound_socket(options.host, options.port) as bound:
-        address = address_of(bound, options.host)
-        if not is_loopback(options.host):
+    limits = AppLimits(characters=values.most_characters, sentences=values.most_sentences)
+    with bound_socket(values.host, values.port) as bound:
+        address = address_of(bound, values.host)
+        if not is_loopback(values.host):
             warn_of_reach(address)
         start_backend_quietly()
         from keras_transformer.app.application import create_app
         from keras_transformer.app.loaded_runs import loaded_runs
 
-        with loaded_runs(options.runs, limits) as runs:
+        with loaded_runs(values.runs, limits) as runs:
             web_app = create_app(
                 runs,
                 limits=limits,
-                host=options.host,
-                names=options.name,
-                source_language=options.source_language,
+                host=values.host,
+                names=values.name,
+                source_language=values.source_language,
             )
 
             def on_start() -> None:
@@ -115,23 +116,20 @@ def app(options: argparse.Namespace) -> None:
             serve(make_server(web_app, on_start, on_end), bound)
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check(port: int, names: Sequence[str], source_language: str) -> None:
     from keras_transformer.app.request_texts import LANGUAGE_CODE
 
-    if options.port > MOST_PORT:
-        raise UserInputError(
-            f"`--port` must be a number from 0 to {MOST_PORT}. Received: {options.port}"
-        )
-    for name in options.name:
+    if port > MOST_PORT:
+        raise UserInputError(f"`--port` must be a number from 0 to {MOST_PORT}. Received: {port}")
+    for name in names:
         if not re.fullmatch(_HOST_NAME, name):
             raise UserInputError(
                 "`--name` must be a host name such as translate.example.org, without port. "
                 f"Received: {name}"
             )
-    if not re.fullmatch(LANGUAGE_CODE, options.source_language):
+    if not re.fullmatch(LANGUAGE_CODE, source_language):
         raise UserInputError(
-            "`--source-language` must be a code such as en or pt-BR. "
-            f"Received: {options.source_language}"
+            f"`--source-language` must be a code such as en or pt-BR. Received: {source_language}"
         )
 
 

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.cli.figure_files import check_figure
-from keras_transformer.cli.model_arguments import (
+from keras_transformer.cli.named_models import (
+    NamedModels,
     add_run_arguments,
     add_target_language,
 )
-from keras_transformer.cli.named_models import NamedModels
 from keras_transformer.cli.program import Verbs, positive_int
 from keras_transformer.cli.search_arguments import tell_search_taken
 from keras_transformer.errors import SentenceTooLong, UserInputError
-from keras_transformer.files.output_files import find_output, write_output
+from keras_transformer.files.output_files import check_figure, find_output, write_output
 from keras_transformer.files.standard_streams import tell
 
 if TYPE_CHECKING:

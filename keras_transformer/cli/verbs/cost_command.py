@@ -5,9 +5,8 @@ import io
 import json
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.cli.figure_files import check_figure
 from keras_transformer.cli.program import Verbs, positive_number
-from keras_transformer.files.output_files import find_output, write_output
+from keras_transformer.files.output_files import check_figure, find_output, write_output
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -38,27 +37,27 @@ def add_parser(verbs: Verbs) -> None:
     add("--json", action="store_true", help="print JSON, for programs")
 
 
-def cost(options: argparse.Namespace) -> None:
+def cost(values: argparse.Namespace) -> None:
     """Run the verb."""
-    ending = "" if options.plot is None else check_figure(options.plot, "--plot")
+    ending = "" if values.plot is None else check_figure(values.plot, "--plot")
     for flag in ("csv", "plot"):
-        if getattr(options, flag) is not None:
-            find_output(getattr(options, flag), f"--{flag}")
+        if getattr(values, flag) is not None:
+            find_output(getattr(values, flag), f"--{flag}")
     start_backend_quietly(devices=False)
     from keras_transformer.evaluation.cost.cost_figure import cost_figure
-    from keras_transformer.evaluation.cost.run_costs import (
+    from keras_transformer.evaluation.cost.training_cost import (
         costs_csv,
         costs_record,
         costs_text,
         run_cost,
     )
 
-    costs = [run_cost(run, options.device_tflops) for run in options.runs]
-    if options.csv is not None:
-        write_output(options.csv, costs_csv(costs), "--csv")
-    if options.plot is not None:
+    costs = [run_cost(run, values.device_tflops) for run in values.runs]
+    if values.csv is not None:
+        write_output(values.csv, costs_csv(costs), "--csv")
+    if values.plot is not None:
         content = io.BytesIO()
         cost_figure(costs).savefig(content, format=ending[1:], dpi=150)
-        write_output(options.plot, content.getvalue(), "--plot")
+        write_output(values.plot, content.getvalue(), "--plot")
     record = json.dumps(costs_record(costs), indent=2, ensure_ascii=False)
-    print(record if options.json else costs_text(costs))
+    print(record if values.json else costs_text(costs))

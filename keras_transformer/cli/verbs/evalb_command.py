@@ -40,9 +40,8 @@ def add_parser(verbs: Verbs) -> None:
 def evalb(values: argparse.Namespace) -> None:
     """Run the verb."""
     from keras_transformer.data.text_files import parallel_lines
-    from keras_transformer.parsing.evalb import total
+    from keras_transformer.parsing.evalb import result_text, total
     from keras_transformer.parsing.evalb_parameters import EvalbParameters
-    from keras_transformer.parsing.evalb_report import result_text
 
     parameters = EvalbParameters.read(values.params) if values.params else EvalbParameters()
     lines = parallel_lines(values.gold, values.test)
@@ -57,8 +56,8 @@ def _scores(
     pairs: Iterable[tuple[str, str]], parameters: "EvalbParameters", *, table: bool
 ) -> list["SentenceScore"]:
     """The scores of pairs of lines; prints the table's rows, and errors on stderr."""
+    from keras_transformer.parsing.evalb import HEADING
     from keras_transformer.parsing.evalb_comparison import EvalbComparison
-    from keras_transformer.parsing.evalb_report import HEADING
 
     if table:
         print(HEADING)
@@ -81,7 +80,7 @@ def _scores(
 
 
 def _print_sentence(number: int, comparison: "EvalbComparison", debug: int) -> None:
-    from keras_transformer.parsing.evalb_report import bracket_text, debug_text, sentence_row
+    from keras_transformer.parsing.evalb import bracket_text, debug_text, sentence_row
 
     if debug > 1:
         print(bracket_text(comparison))

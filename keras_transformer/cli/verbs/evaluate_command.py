@@ -9,8 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from keras_transformer.cli.long_lines import told_by_line
-from keras_transformer.cli.model_arguments import (
+from keras_transformer.cli.named_models import (
     add_batch_arguments,
     add_target_language,
 )
@@ -21,6 +20,7 @@ from keras_transformer.cli.search_arguments import (
     given_search,
     search_of,
 )
+from keras_transformer.cli.text_streams import told_by_line
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import require_standard_output, tell
@@ -169,8 +169,7 @@ def checked_input(
     Returns sources, references, and a dict with the system `against`, or an empty one.
     """
     from keras_transformer.data.text_files import read_parallel_text, read_text, unequal_lines
-    from keras_transformer.evaluation.scores import bleu_metric
-    from keras_transformer.evaluation.system_scores import check_language
+    from keras_transformer.evaluation.scores import bleu_metric, check_language
     from keras_transformer.runs.run_directory import RunDirectory
 
     bleu_metric(options.tokenize)

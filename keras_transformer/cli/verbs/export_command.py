@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.cli.model_arguments import add_run_arguments
-from keras_transformer.cli.named_models import NamedModels
+from keras_transformer.cli.named_models import NamedModels, add_run_arguments
 from keras_transformer.cli.program import Verbs
 from keras_transformer.cli.search_arguments import (
     EXPORTED_SEARCH,

@@ -6,11 +6,15 @@ import sys
 from typing import TYPE_CHECKING
 
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.cli.long_lines import answer_lines
-from keras_transformer.cli.model_arguments import add_batch_arguments
+from keras_transformer.cli.named_models import add_batch_arguments
 from keras_transformer.cli.program import Verbs
 from keras_transformer.cli.search_arguments import add_search_arguments, given_search
-from keras_transformer.cli.text_streams import STANDARD_INPUT, chunks_of_lines, write_lines
+from keras_transformer.cli.text_streams import (
+    STANDARD_INPUT,
+    answer_lines,
+    chunks_of_lines,
+    write_lines,
+)
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.search_options import PARSING
 

@@ -5,7 +5,7 @@ import dataclasses
 import hashlib
 import itertools
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from keras_transformer.cli.cluster_job import (
@@ -21,9 +21,7 @@ from keras_transformer.cli.line_translator import (
     LineOptions,
     load_line_translator,
 )
-from keras_transformer.cli.long_lines import answer_lines, answer_pieces
-from keras_transformer.cli.model_arguments import add_model_arguments
-from keras_transformer.cli.named_models import NamedModels
+from keras_transformer.cli.named_models import NamedModels, add_model_arguments
 from keras_transformer.cli.program import (
     Verbs,
     int_from_zero,
@@ -39,6 +37,8 @@ from keras_transformer.cli.search_arguments import (
 )
 from keras_transformer.cli.text_streams import (
     STANDARD_INPUT,
+    answer_lines,
+    answer_pieces,
     chunks_of_lines,
     write_lines,
 )
@@ -110,50 +110,51 @@ def translate(values: argparse.Namespace) -> None:
 
 def line_options(values: argparse.Namespace) -> LineOptions:
     """What a command line asks for; refuses flags that do not go together."""
-    models = NamedModels.of(values)
-    sampling = {name: getattr(values, name) for name in SAMPLING}
-    given = {name: value for name, value in sampling.items() if value is not None}
+    given = {name: getattr(values, name) for name in SAMPLING}
+    sampling = {name: value for name, value in given.items() if value is not None}
     options = options_of(
         LineOptions,
         values,
-        models=models,
+        models=NamedModels.of(values),
         search=given_search(values),
         source_language=values.source_language or USUAL_LANGUAGE,
-        sampling=given if values.sample else None,
+        sampling=sampling if values.sample else None,
     )
-    _check_engine(values, models)
-    _check_search(values, options)
+    _check_engine(options)
+    _check_search(options, sampling)
     _check_files(values)
-    _check_split(values)
+    _check_split(options, values.source_language)
     if options.tag is not None:
-        _refuse(values, ("n_best",), "prints no plain lines for `--tag` to mark")
+        _refuse(options.settings(), ("n_best",), "prints no plain lines for `--tag` to mark")
         if len(options.tag.splitlines()) != 1 or not options.tag.strip():
             raise UserInputError(f"`--tag` must be one line of text. Received: {options.tag!r}")
     return options
 
 
-def _check_engine(values: argparse.Namespace, models: NamedModels) -> None:
-    engine = values.engine
-    _refuse(values, MISSING[engine], f"is not for `--engine {engine}`")
-    if engine in ("litert", "saved-model") and values.long_lines == "split":
+def _check_engine(options: LineOptions) -> None:
+    engine = options.engine
+    _refuse(options.settings(), MISSING[engine], f"is not for `--engine {engine}`")
+    if engine in ("litert", "saved-model") and options.long_lines == "split":
         raise UserInputError(f"`--long-lines split` is not for `--engine {engine}`.")
-    if engine != "own" and models.is_ensemble:
+    if engine != "own" and options.models.is_ensemble:
         raise UserInputError(
             f"An ensemble is not for `--engine {engine}`: it takes one RUN and one `--checkpoint`."
         )
 
 
-def _check_search(values: argparse.Namespace, options: LineOptions) -> None:
-    if values.sample:
-        _refuse(values, SEARCH, "is for searching, and `--sample` does not search")
+def _check_search(options: LineOptions, sampling: Mapping[str, Any]) -> None:
+    """Check how translations are found; `sampling` has the flags of it that are given."""
+    if options.sampling is not None:
+        reason = "is for searching, and `--sample` does not search"
+        _refuse(options.settings(), SEARCH, reason)
         return
-    _refuse(values, SAMPLING, "needs `--sample`")
-    if values.n_best is not None:
+    _refuse(sampling, SAMPLING, "needs `--sample`")
+    if options.n_best is not None:
         beam_size = options.full_search.beam_size
-        if values.n_best > beam_size:
+        if options.n_best > beam_size:
             raise UserInputError(
                 "`--n-best` must be at most the beam size. "
-                f"Received: --n-best {values.n_best}, --beam-size {beam_size}"
+                f"Received: --n-best {options.n_best}, --beam-size {beam_size}"
             )
 
 
@@ -169,18 +170,21 @@ def _check_files(values: argparse.Namespace) -> None:
         )
 
 
-def _check_split(values: argparse.Namespace) -> None:
-    if values.long_lines != "split":
-        _refuse(values, ("source_language",), "needs `--long-lines split`")
+def _check_split(options: LineOptions, source_language: str | None) -> None:
+    """Check what goes with `--long-lines split`; `source_language` is the flag's value."""
+    if options.long_lines != "split":
+        given = {"source_language": source_language}
+        _refuse(given, ("source_language",), "needs `--long-lines split`")
         return
     reason = "goes with one translation of a whole line, not with `--long-lines split`"
-    _refuse(values, ("n_best", "sample", "tab_prefix"), reason)
+    _refuse(options.settings(), ("n_best", "sample", "tab_prefix"), reason)
 
 
-def _refuse(values: argparse.Namespace, names: Iterable[str], reason: str) -> None:
+def _refuse(given: Mapping[str, Any], names: Iterable[str], reason: str) -> None:
     """Refuse the flags of these names, if they are given."""
     for name in names:
-        if getattr(values, name) is not None and getattr(values, name) is not False:
+        value = given.get(name)
+        if value is not None and value is not False:  # 0 is given, too
             raise UserInputError(f"`--{name.replace('_', '-')}` {reason}.")
 
 

@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
-from keras_transformer.cli.long_lines import told_by_line
-from keras_transformer.cli.model_arguments import (
+from keras_transformer.cli.named_models import (
+    NamedModels,
     add_batch_arguments,
     add_run_arguments,
     add_target_language,
 )
-from keras_transformer.cli.named_models import NamedModels
 from keras_transformer.cli.program import Verbs, options_of, positive_int
 from keras_transformer.cli.scorecard_text import text_table
 from keras_transformer.cli.search_arguments import given_search, tell_search_taken
+from keras_transformer.cli.text_streams import told_by_line
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.output_files import find_output, write_output
 from keras_transformer.files.standard_streams import require_standard_output

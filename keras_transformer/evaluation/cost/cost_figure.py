@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
-from keras_transformer.evaluation.cost.run_costs import RunCost, paper_bleu
-from keras_transformer.evaluation.cost.training_cost import PAPER_TABLE_2
+from keras_transformer.evaluation.cost.training_cost import PAPER_TABLE_2, RunCost, paper_bleu
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

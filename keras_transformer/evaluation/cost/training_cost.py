@@ -1,8 +1,29 @@
-"""The cost of a training in floating-point operations, beside the paper's Table 2."""
+"""The cost of trainings in floating-point operations, beside the paper's Table 2."""
 
-from typing import Any, NamedTuple, Protocol
+import csv
+import dataclasses
+import io
+import math
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple, NotRequired, Protocol, TypedDict
 
-from keras_transformer.evaluation.cost.device_speed import DeviceSpeed
+import msgspec
+
+from keras_transformer.errors import UserInputError
+from keras_transformer.evaluation.cost.device_speed import FROM_SETTING, TERA, DeviceSpeed
+from keras_transformer.files.json_files import parse_json, to_record
+from keras_transformer.runs.run_checksums import ADVICE
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.types import PathLike
+
+# Wider than any training needs; products and quotients of such numbers stay finite.
+_Amount = Annotated[float, msgspec.Meta(gt=1e-60, lt=1e60)]
+_Count = Annotated[int, msgspec.Meta(ge=1, lt=10**15)]
+_Text = Annotated[str, msgspec.Meta(max_length=1000)]
+
+_HEAD = ("Runs", "BLEU", "FLOPs, paper's way", "FLOPs counted", "time", "devices", "scored on")
+_OTHERS_BEFORE = "its devices were others before a break"
+_NUMBERS = range(1, 5)  # the columns of `_HEAD` that are aligned at the right
 
 
 class MeasuredTraining(Protocol):
@@ -137,3 +158,237 @@ def _by_paper(cost: dict[str, Any]) -> str:
 def _columns(cells: tuple[str, ...]) -> str:
     name, *values = cells
     return f"  {name:27}" + "".join(f"{value:>13}" for value in values).rstrip()
+
+
+class _EvaluatedOn(TypedDict, total=False):
+    name: _Text
+    text: _Text
+    sentences: _Count
+
+
+class _Cost(TypedDict):
+    counted_flops: _Amount | None
+    paper_flops: _Amount | None
+    device_seconds: NotRequired[_Amount | None]
+    devices: _Count
+    device: _Text
+    sustained_flops_per_device: _Amount | None
+    sustained_from: _Text | None
+
+
+class _Scores(TypedDict, total=False):
+    """The part of a `scores.json` that is about the cost."""
+
+    bleu: Annotated[float, msgspec.Meta(ge=0, le=100.0001)]
+    signature: _Text
+    evaluated_on: _EvaluatedOn
+    seconds: _Amount
+    training_cost: _Cost
+
+
+@dataclasses.dataclass(frozen=True)
+class RunCost:
+    """What the training of a run cost, and how good it became; None is not known.
+
+    Args:
+        run: path of the run.
+        bleu: BLEU of the run on its own test text.
+        signature: how sacrebleu counted it.
+        scored_on: that text.
+        seconds: time of the training.
+        devices: number of devices.
+        device: kind of device.
+        paper_flops: the paper's way: seconds x devices x sustained FLOP/s of one device, where the
+            number of devices changed at a break each part with its own.
+        counted_flops: operations of the matrix products of all steps, see `TransformerFlops`.
+        sustained_flops_per_device: sustained FLOP/s of one device.
+        sustained_from: the source of that number.
+        note: why there is no cost, or what it leaves out.
+    """
+
+    run: str
+    bleu: float | None = None
+    signature: str | None = None
+    scored_on: str | None = None
+    seconds: float | None = None
+    devices: int | None = None
+    device: str | None = None
+    paper_flops: float | None = None
+    counted_flops: float | None = None
+    sustained_flops_per_device: float | None = None
+    sustained_from: str | None = None
+    note: str | None = None
+
+
+def run_cost(path: PathLike, device_tflops: float | None = None) -> RunCost:
+    """Read what the training of a run cost.
+
+    Args:
+        path: the run directory.
+        device_tflops: TFLOP/s that one device sustains, instead of the recorded value.
+
+    Returns:
+        A `RunCost`. For a run without a finished training it has a note alone.
+
+    Raises:
+        UserInputError: there is no such run, or a record is damaged.
+
+    Reference: Vaswani et al. (2017), footnote 5.
+    """
+    run = RunDirectory.open(path)
+    name, origin = str(path), run.record().origin
+    if not run.scores_path.is_file():
+        return RunCost(name, note=_why_without(run, origin))
+    scores = _read_scores(run)
+    cost = scores.get("training_cost")
+    if cost is None:
+        return RunCost(name, note="its scores.json does not have the cost of its training")
+    seconds, paper_flops = scores.get("seconds"), cost["paper_flops"]
+    sustained, source = cost["sustained_flops_per_device"], cost["sustained_from"]
+    device_seconds = cost.get("device_seconds", seconds and seconds * cost["devices"])
+    if device_tflops is not None and device_seconds is not None:
+        sustained, source = device_tflops * TERA, FROM_SETTING
+        paper_flops = device_seconds * sustained
+    return RunCost(
+        name,
+        bleu=scores.get("bleu"),
+        signature=scores.get("signature"),
+        scored_on=_scored_on(scores.get("evaluated_on")),
+        seconds=seconds,
+        devices=cost["devices"],
+        device=cost["device"],
+        paper_flops=paper_flops,
+        counted_flops=cost["counted_flops"],
+        sustained_flops_per_device=sustained,
+        sustained_from=source,
+        note=_note(origin, others_before=cost.get("device_seconds", 0) is None),
+    )
+
+
+def _note(origin: str | None, *, others_before: bool) -> str | None:
+    notes = [_OTHERS_BEFORE] if others_before else []
+    if origin is not None:
+        notes.append(f"without the training of {origin}, where it started")
+    return "; ".join(notes) or None
+
+
+def costs_text(costs: Sequence[RunCost]) -> str:
+    """The costs of runs below the paper's Table 2, as text of several lines."""
+    known = [cost for cost in costs if cost.devices is not None]
+    rows = [_HEAD, *map(_cells, known)] if known else []
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [*paper_lines(), *("  ".join(_aligned(row, widths)).rstrip() for row in rows)]
+    lines += [f"{cost.run}: {cost.note}" for cost in costs if cost.note]
+    if any(cost.paper_flops is None and _OTHERS_BEFORE not in (cost.note or "") for cost in known):
+        lines.append(
+            "The paper's way is time x devices x what one device sustains: --device-tflops gives "
+            "what is not known."
+        )
+    return "\n".join(map(_one_line, lines))
+
+
+def costs_csv(costs: Sequence[RunCost]) -> str:
+    """Table 2 and the costs of runs as CSV, a line for each model and text that it is scored on."""
+    file = io.StringIO()
+    fields = [field.name for field in dataclasses.fields(RunCost)]
+    writer = csv.DictWriter(file, ["model", *fields[1:]], lineterminator="\n")
+    writer.writeheader()
+    for row in PAPER_TABLE_2:
+        for text, bleu, flops in (
+            ("newstest2014 en-de", row.bleu_en_de, row.flops_en_de),
+            ("newstest2014 en-fr", row.bleu_en_fr, row.flops_en_fr),
+        ):
+            if bleu is not None or flops is not None:
+                values = {"bleu": bleu, "scored_on": text, "paper_flops": flops_cell(flops)}
+                note = "Vaswani et al. (2017), Table 2"
+                writer.writerow({"model": row.model, **values, "note": note})
+    for cost in costs:
+        values = dataclasses.asdict(cost)
+        writer.writerow({"model": values.pop("run"), **values})
+    return file.getvalue()
+
+
+def costs_record(costs: Sequence[RunCost]) -> dict[str, Any]:
+    """Table 2 and the costs of runs as a JSON-compatible dict."""
+    return {
+        "paper": [
+            {
+                "model": row.model,
+                "bleu_en_de": paper_bleu(row.bleu_en_de),
+                "bleu_en_fr": paper_bleu(row.bleu_en_fr),
+                "flops_en_de": row.flops_en_de,
+                "flops_en_fr": row.flops_en_fr,
+            }
+            for row in PAPER_TABLE_2
+        ],
+        "runs": [dataclasses.asdict(cost) for cost in costs],
+    }
+
+
+def paper_bleu(printed: str | None) -> float | None:
+    """A BLEU of Table 2 as a number."""
+    return None if printed is None else float(printed)
+
+
+def _read_scores(run: RunDirectory) -> _Scores:
+    path = run.scores_path
+    scores = to_record(path, parse_json(path, run.checksums.read(path), ADVICE), _Scores, ADVICE)
+    cost = scores.get("training_cost")
+    numbers = [scores.get("seconds"), scores.get("bleu"), *(cost.values() if cost else ())]
+    if any(isinstance(value, float) and not math.isfinite(value) for value in numbers):
+        raise UserInputError(f"{path} is damaged: a number is not finite. {ADVICE}")
+    return scores
+
+
+def _why_without(run: RunDirectory, origin: str | None) -> str:
+    """Why a run has no `scores.json`."""
+    if run.metrics_path.is_file():
+        return "no cost yet: its training has not ended, or wrote no scores.json"
+    source = "" if origin is None else f", from {origin}"
+    return f"no cost: it was not trained here (imported, or a preset{source})"
+
+
+def _scored_on(text: _EvaluatedOn | None) -> str | None:
+    if text is None:
+        return None
+    name = " ".join(part for part in (text.get("name"), text.get("text")) if part)
+    return f"{name}, {text['sentences']:,} sentences" if "sentences" in text else name
+
+
+def _cells(cost: RunCost) -> Sequence[str]:
+    seconds = cost.seconds
+    return [
+        f"  {cost.run}",
+        bleu_cell(cost.bleu) or "-",
+        flops_cell(cost.paper_flops) or "not known",
+        flops_cell(cost.counted_flops) or "not known",
+        "-" if seconds is None else _time(seconds),
+        f"{cost.devices} x {cost.device}",
+        cost.scored_on or "-",
+    ]
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
+    """Cells in columns: numbers at the right, text at the left."""
+    return [
+        cell.rjust(width) if column in _NUMBERS else cell.ljust(width)
+        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+
+
+def _one_line(text: str) -> str:
+    """Text without line breaks and control characters, for a terminal: a record may have any."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _time(seconds: float) -> str:
+    """A duration in its largest unit.
+
+    Example:
+        >>> _time(90), _time(43_200), _time(302_400)
+        ('1.5 min', '12.0 h', '3.5 d')
+    """
+    for unit, size in (("d", 86_400), ("h", 3600)):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds / 60:.1f} min"

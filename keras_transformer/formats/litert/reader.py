@@ -10,7 +10,7 @@ from keras_transformer.distribution import pip_install
 from keras_transformer.errors import CannotOpenExport, UserInputError
 from keras_transformer.formats.export_translator import ExportTranslator, cpu_threads
 from keras_transformer.formats.litert.layout import TRANSLATE_IDS, LiteRTDirectory
-from keras_transformer.text.target_tags import TargetTags
+from keras_transformer.text.sentence_encoding import TargetTags
 from keras_transformer.types import PathLike
 
 if TYPE_CHECKING:

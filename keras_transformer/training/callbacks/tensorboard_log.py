@@ -7,9 +7,8 @@ from typing import Any
 from keras_transformer.backend_start import leave_gpus_to_keras
 from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.files.standard_streams import tell
-from keras_transformer.training.callbacks.metrics_log import StepLog
+from keras_transformer.training.callbacks.metrics_log import StepLog, validation_values
 from keras_transformer.training.callbacks.step_callback import Logs
-from keras_transformer.training.callbacks.validation_log import validation_values
 from keras_transformer.types import PathLike
 
 SAMPLE_COLUMNS = ("source", "translation", "reference")

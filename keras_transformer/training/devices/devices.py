@@ -1,19 +1,25 @@
 """The devices of a training: one, all GPUs of a machine, or those of several machines."""
 
+import atexit
 import contextlib
-from collections.abc import Iterable
+import os
+import sys
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import TypeAlias
+from types import TracebackType
+from typing import NoReturn, Self, TypeAlias
 
 import keras
 
+from keras_transformer.cli.program import USER_ERROR
 from keras_transformer.data import BatchReader, fit_batches
-from keras_transformer.errors import UserInputError
+from keras_transformer.errors import UserInputError, WorkerLost
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.types import Tensor
 
 # Inputs, labels and weights, as `data.BatchReader.batch` returns them: what `fit` takes.
 Batches: TypeAlias = Iterable[tuple[dict[str, Tensor], Tensor, Tensor]]
+_begun: list["MachineWatch"] = []  # the open watches of this process, the outermost first
 
 
 class Devices:
@@ -154,3 +160,55 @@ def _tensorflow_peaks() -> list[int]:
 
     devices = tf.config.list_logical_devices("GPU")
     return [tf.config.experimental.get_memory_info(device.name)["peak"] for device in devices]
+
+
+class MachineWatch:
+    """Context that turns the loss of another machine into `WorkerLost`.
+
+    A backend raises an error in the step that waits for the other machine. The user reads one line
+    of ours, after what native code has written, and the process does not wait for lost machines. If
+    that step hangs instead, the backend ends the process with a message of its own when heartbeats
+    stop. A nested watch only turns errors. `is_lost` tells whether an exception means that a
+    machine is lost.
+    """
+
+    def __init__(
+        self, is_lost: Callable[[BaseException], bool], run: RunDirectory | None = None
+    ) -> None:
+        self._is_lost = is_lost
+        self._run = run
+
+    def __enter__(self) -> Self:
+        _begun.append(self)
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _begun.remove(self)
+        if not isinstance(exception, Exception):
+            return  # Ctrl-C ends the training of all after the same step
+        lost = self._is_lost(exception)
+        if not _begun:
+            # Without waiting for the others, which are gone or wait for this process.
+            is_expected = lost or isinstance(exception, UserInputError)
+            atexit.register(self._end_process, USER_ERROR if is_expected else 1)
+        if lost:
+            raise WorkerLost(self.message()) from exception
+
+    def message(self) -> str:
+        """The error message: what happened, and how to continue."""
+        states = self._run.checkpoints.states() if self._run else []
+        last = f"The last checkpoint is {states[-1]}. " if states else ""
+        return (
+            "Lost contact with another machine of this training. "
+            f"{last}Start all machines again with --resume."
+        )
+
+    def _end_process(self, code: int) -> NoReturn:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

@@ -12,11 +12,11 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.devices.devices import (
     Devices,
+    MachineWatch,
     check_gpu_count,
     one_start_only,
     started_too_late,
 )
-from keras_transformer.training.devices.machine_watch import MachineWatch
 
 ADDRESSES = "KERAS_DISTRIBUTION_JOB_ADDRESSES"
 PROCESSES = "KERAS_DISTRIBUTION_NUM_PROCESSES"

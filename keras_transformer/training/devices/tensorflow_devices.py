@@ -1,17 +1,31 @@
-"""Devices of a training on TensorFlow: `tf.distribute` strategies."""
+"""Devices of a training on TensorFlow: `tf.distribute` strategies, on one machine or several."""
 
+import json
+import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
+import keras
 import tensorflow as tf
 
-from keras_transformer.training.devices.devices import Devices, check_gpu_count, started_too_late
-from keras_transformer.training.devices.tensorflow_multi_worker import (
-    TensorFlowMachines,
-    is_one_of_several,
-    start_machines,
+from keras_transformer.data import BatchReader
+from keras_transformer.errors import UserInputError
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.training.devices.devices import (
+    Batches,
+    Devices,
+    MachineWatch,
+    check_gpu_count,
+    check_one_cpu,
+    one_start_only,
+    started_too_late,
 )
+from keras_transformer.training.devices.slurm_tasks import slurm_tasks
 
 __all__ = ["TensorFlowReplicas", "is_one_of_several", "start"]
+VARIABLE = "TF_CONFIG"
+JOBS = ("chief", "worker")  # in the order of their tasks
 
 
 class TensorFlowReplicas(Devices):
@@ -67,3 +81,164 @@ def _logical_cpus(count: int) -> list[tf.config.LogicalDevice]:
             if len(tf.config.list_logical_devices("CPU")) < count:
                 raise started_too_late(count) from None
     return tf.config.list_logical_devices("CPU")
+
+
+class TensorFlowMachines(Devices):
+    """The devices of several processes, under a `MultiWorkerMirroredStrategy`."""
+
+    def __init__(self, device_name: str, strategy: tf.distribute.Strategy) -> None:
+        jobs, (job, index) = _cluster()
+        processes = sum(map(len, jobs.values()))
+        before = len(jobs.get("chief", [])) if job == "worker" else 0
+        super().__init__(device_name, strategy.num_replicas_in_sync, processes, before + index)
+        self.strategy = strategy
+
+    def scope(self) -> AbstractContextManager[tf.distribute.Strategy]:
+        """Return the strategy's scope."""
+        return self.strategy.scope()
+
+    def batches(self, reader: BatchReader, start_step: int = 0, accumulate: int = 1) -> Batches:
+        """As `Devices.batches`: a distributed dataset of this process's rows."""
+        replicas_here = self.replicas // self.processes
+        own_batches = super().batches
+
+        def read(_: tf.distribute.InputContext) -> tf.data.Dataset:
+            dataset: tf.data.Dataset = own_batches(reader, start_step, accumulate)
+            if replicas_here == 1:
+                return dataset
+            # The replicas of a process take one element each, in turn.
+            return dataset.map(lambda *batch: _in_parts(batch, replicas_here)).unbatch()
+
+        return self.strategy.distribute_datasets_from_function(read)
+
+    def largest(self, number: int) -> int:
+        own = number * tf.one_hot(self.process, self.processes, dtype="int32")
+        return int(tf.reduce_max(self._sum(own)))
+
+    def watch(self, run: RunDirectory | None = None) -> AbstractContextManager[object]:
+        return MachineWatch(is_lost, run)
+
+    @tf.function
+    def _sum(self, own):
+        def sum_up(own):
+            own = tf.identity(own)  # on the replica's device
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, own)
+
+        return self.strategy.experimental_local_results(self.strategy.run(sum_up, (own,)))[0]
+
+
+class MultiWorkerSteps(keras.Model):
+    """A model whose steps also run under a `MultiWorkerMirroredStrategy`.
+
+    Keras's own steps average the logs over an axis that scalars lack (keras-team/keras#20585).
+    """
+
+    train_function: Callable[..., Any] | None
+    test_function: Callable[..., Any] | None
+
+    def make_train_function(self, force: bool = False) -> Callable[..., Any]:
+        if not self._has_machines():
+            return super().make_train_function(force)
+        if self.train_function is None or force:
+            self.train_function = self._on_all_machines(self.train_step)
+        return self.train_function
+
+    def make_test_function(self, force: bool = False) -> Callable[..., Any]:
+        if not self._has_machines():
+            return super().make_test_function(force)
+        if self.test_function is None or force:
+            self.test_function = self._on_all_machines(self.test_step)
+        return self.test_function
+
+    def _has_machines(self):
+        return isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+    def _on_all_machines(self, step):
+        strategy = self.distribute_strategy
+
+        @tf.function(reduce_retracing=True, jit_compile=self.jit_compile)
+        @tf.autograph.experimental.do_not_convert
+        def one_step(batch):
+            logs = strategy.run(step, args=(batch,))
+            return tf.nest.map_structure(lambda log: strategy.reduce("MEAN", log, axis=None), logs)
+
+        @tf.function(reduce_retracing=True)
+        @tf.autograph.experimental.do_not_convert
+        def next_step(iterator):
+            return one_step(iterator.get_next())
+
+        return next_step
+
+
+def is_one_of_several() -> bool:
+    """Whether `TF_CONFIG`, or else Slurm, names several processes, of which this is one."""
+    jobs, _ = _cluster()
+    return sum(map(len, jobs.values())) > 1
+
+
+def start_machines(replicas: int | None) -> tf.distribute.Strategy:
+    """Wait for all processes and return the strategy over them."""
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
+        check_one_cpu(replicas)
+    implementations = tf.distribute.experimental.CommunicationImplementation
+    try:
+        if gpus:
+            tf.config.set_visible_devices(gpus[:replicas], "GPU")
+        return tf.distribute.MultiWorkerMirroredStrategy(
+            _resolver(len(gpus[:replicas])),
+            communication_options=tf.distribute.experimental.CommunicationOptions(
+                implementation=implementations.NCCL if gpus else implementations.RING
+            ),
+        )
+    except RuntimeError as error:
+        raise one_start_only() from error
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether an error means that another machine does not answer."""
+    return isinstance(error, tf.errors.UnavailableError) or "Collective ops is aborted" in str(
+        error
+    )
+
+
+def _resolver(gpus: int) -> tf.distribute.cluster_resolver.ClusterResolver:
+    """What tells the strategy of all processes, and of this one's GPUs."""
+    jobs, (job, index) = _cluster()
+    return tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec(jobs),
+        task_type=job,
+        task_id=index,
+        num_accelerators={"GPU": gpus},
+        rpc_layer="grpc",
+    )
+
+
+def _cluster() -> tuple[dict[str, list[str]], tuple[str, int]]:
+    """Return the addresses of all processes by job, and this one's `(job, index)`.
+
+    They are those of `TF_CONFIG`, or of the tasks of Slurm's `srun`.
+    """
+    text = os.environ.get(VARIABLE, "")
+    if not text.strip():
+        addresses, task = slurm_tasks()
+        return {"worker": addresses}, ("worker", task)
+    try:
+        config = json.loads(text)
+        jobs = {job: config["cluster"][job] for job in JOBS if job in config["cluster"]}
+        job, index = config["task"]["type"], int(config["task"]["index"])
+        jobs[job][index]
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise UserInputError(
+            f"{VARIABLE} must be JSON with the addresses of all workers and this one's index, such "
+            'as {"cluster": {"worker": ["host1:1234", "host2:1234"]}, '
+            f'"task": {{"type": "worker", "index": 0}}}}. Received: {text}'
+        ) from error
+    return jobs, (job, index)
+
+
+def _in_parts(batch, count):
+    def parts(tensor):
+        return tf.reshape(tensor, [count, -1, tf.shape(tensor)[1]])
+
+    return keras.tree.map_structure(parts, batch)

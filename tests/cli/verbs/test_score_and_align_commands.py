@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from keras_transformer.cli import model_arguments
+from keras_transformer.cli import named_models
 from tests.cli.fake_translator import FakeTranslator
 
 
@@ -26,7 +26,7 @@ def test_align_prints_the_word_pairs(command, files):
 
 @pytest.mark.parametrize("verb", ["score", "align"])
 def test_pairs_are_read_in_pieces(command, files, monkeypatch, verb):
-    monkeypatch.setattr(model_arguments, "BATCHES_A_PIECE", 2)
+    monkeypatch.setattr(named_models, "BATCHES_A_PIECE", 2)
     command(verb, "run", "other", *files, "--batch-size=1", "--checkpoint=best")
     assert FakeTranslator.calls == [
         (verb, ["a b", "c"], ["x", "yy z"]),

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from keras_transformer import cli
-from keras_transformer.cli import model_arguments, search_arguments, text_streams
+from keras_transformer.cli import named_models, search_arguments, text_streams
 from keras_transformer.cli.line_outputs import ResumableOutput
 from keras_transformer.cli.run_exports import CTranslate2Export
 from keras_transformer.errors import UserInputError
@@ -175,7 +175,7 @@ class TestFiles:
 
     @pytest.fixture(autouse=True)
     def pieces_of_two_lines(self, monkeypatch):
-        monkeypatch.setattr(model_arguments, "BATCHES_A_PIECE", 2)
+        monkeypatch.setattr(named_models, "BATCHES_A_PIECE", 2)
 
     def translate(self, command, path, *flags):
         files = [f"--input={path / 'in.txt'}", f"--output={path / 'out.txt'}", "--batch-size=1"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.optimizers import transformer_adam
-from keras_transformer.training.callbacks.cooldown import Cooldown
+from keras_transformer.training.callbacks.training_limits import Cooldown
 from tests.training.small_training import small_model, train
 
 

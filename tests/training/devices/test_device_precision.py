@@ -5,7 +5,7 @@ import pytest
 
 from keras_transformer import models
 from keras_transformer.training import TrainingSettings
-from keras_transformer.training.devices import device_precision
+from keras_transformer.training.devices import device_start
 
 pytestmark = pytest.mark.core
 
@@ -13,9 +13,9 @@ pytestmark = pytest.mark.core
 def automatic(monkeypatch, devices, flags=(), capabilities=()):
     """The dtype of a model's layers on a machine with these devices."""
     monkeypatch.setattr(keras.distribution, "list_devices", lambda: devices)
-    monkeypatch.setattr(device_precision, "_processor_flags", lambda: list(flags))
+    monkeypatch.setattr(device_start, "_processor_flags", lambda: list(flags))
     for name in ("_tensorflow_gpus", "_jax_gpus"):
-        monkeypatch.setattr(device_precision, name, lambda: list(capabilities))
+        monkeypatch.setattr(device_start, name, lambda: list(capabilities))
     return TrainingSettings().model_options()["dtype"]
 
 
@@ -34,12 +34,12 @@ def test_gpus_from_ampere_on_and_tpus_do(monkeypatch):
 
 
 def test_what_is_given_outranks_the_devices(monkeypatch):
-    monkeypatch.setattr(device_precision, "_processor_flags", lambda: ["amx_bf16"])
+    monkeypatch.setattr(device_start, "_processor_flags", lambda: ["amx_bf16"])
     options = TrainingSettings(num_layers=1, precision="float32").model_options()
     model = models.build_transformer("tiny", vocabulary_size=9, **options)
     assert model.get_layer("decoder_layer_1").dtype_policy.name == "float32"
 
 
 def test_the_machine_itself_is_asked():
-    assert device_precision.fastest_precision() in ("float32", "mixed_bfloat16")
-    assert isinstance(device_precision._processor_flags(), list)
+    assert device_start.fastest_precision() in ("float32", "mixed_bfloat16")
+    assert isinstance(device_start._processor_flags(), list)

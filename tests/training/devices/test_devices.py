@@ -11,8 +11,7 @@ import pytest
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.training import Devices, start_devices
-from keras_transformer.training.devices.devices import check_gpu_count, check_one_cpu
-from keras_transformer.training.devices.machine_watch import MachineWatch
+from keras_transformer.training.devices.devices import MachineWatch, check_gpu_count, check_one_cpu
 
 # What `start_devices` gives, the first time, again and too late.
 PROGRAM = """
@@ -109,7 +108,7 @@ def test_a_lost_machine_is_told_with_the_last_state():
 
 @pytest.mark.tensorflow
 def test_each_gpu_of_a_machine_gets_its_rows(monkeypatch):
-    from keras_transformer.training.devices.tensorflow_multi_worker import TensorFlowMachines
+    from keras_transformer.training.devices.tensorflow_devices import TensorFlowMachines
 
     class Strategy:
         """As much of a strategy of two machines with two GPUs each as is asked for batches."""

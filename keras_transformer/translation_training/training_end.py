@@ -1,9 +1,12 @@
-"""Scores and translations at the end of a training, on disk and for people."""
+"""The end of a translation training: the mean of checkpoints, scores and translations."""
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from keras_transformer import losses, metrics
+from keras_transformer.data import BatchReader, fit_batches
 from keras_transformer.evaluation import (
     bleu,
     chrf,
@@ -16,12 +19,59 @@ from keras_transformer.files.whole_files import write_text
 from keras_transformer.inference.translator import Translator
 from keras_transformer.search_options import SearchKeywords, search_record
 from keras_transformer.text.text_lines import one_line
-from keras_transformer.training import TrainingRun, cost_table, training_cost
-from keras_transformer.translation_training.settings import TranslationSettings
+from keras_transformer.training import (
+    TrainingRun,
+    average_best,
+    average_checkpoints,
+    cost_table,
+    load_weights,
+    training_cost,
+)
 from keras_transformer.translation_training.training_batches import TrainingBatches
+from keras_transformer.translation_training.translation_settings import TranslationSettings
 
 EXAMPLES = 5
 MOST_SENTENCES = 1000  # that alpha is chosen on
+
+
+def average_weights(settings: TranslationSettings, dev: BatchReader, run: TrainingRun) -> int:
+    """Write the mean of a run's checkpoints as its weights.
+
+    Args:
+        settings: which checkpoints to average, and whether validation decides how many.
+        dev: reader of the dev text.
+        run: the training, at its end.
+
+    Returns:
+        The number of checkpoints in the mean.
+
+    Raises:
+        UserInputError: all checkpoints are damaged.
+    """
+    directory = run.directory
+    paths = directory.checkpoints.last(settings.save_every)
+    if settings.average_of == "best":
+        paths = directory.checkpoints.best()[::-1] or paths
+    paths = directory.checkpoints.whole(paths)
+    if not settings.choose_average:
+        paths = paths[-settings.keep_last :]
+        average_checkpoints(paths, directory.weights_path)
+        return len(paths)
+    model = directory.load_architecture()
+    padding_id = dev.special_tokens.pad
+    model.compile(
+        loss=losses.LabelSmoothingCrossEntropy(0.0, padding_id, reduction="sum"),
+        metrics=[metrics.Perplexity(padding_id)],
+        jit_compile=settings.jit_compile(),
+    )
+    steps = dev.plan.steps_per_epoch
+
+    def perplexity(weights: Path) -> float:
+        load_weights(model, weights)
+        values = model.evaluate(fit_batches(dev), steps=steps, verbose=0, return_dict=True)
+        return values["perplexity"]
+
+    return average_best(paths, directory.weights_path, perplexity, settings.keep_last)
 
 
 def write_scores(
