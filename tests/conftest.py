@@ -15,11 +15,10 @@ import pytest  # noqa: E402
 
 TESTS = pathlib.Path(__file__).parent
 # What takes long, and first of it a file whose exports others wait for.
-LONG = ["test_litert.py", "recipes", "training", "translation_training", "export", "pages"]
+LONG = ["test_litert.py", "smoke", "recipes", "training", "translation_training", "export", "pages"]
 # What runs on every backend: ranks 0 to 3 of the import order (see test_architecture.py).
-CORE = {"layers", "losses", "metrics", "schedules", "optimizers", "decoding", "models"}
+CORE = {"layers", "losses", "metrics", "schedules", "optimizers", "decoding", "models", "interop"}
 SOME_CORE = {"inference", "interpretation"}  # mark those tests themselves
-CORE_IN_FULL = {"interop"}  # runs on every backend with `make test-full`
 
 
 def pytest_addoption(parser):
@@ -31,9 +30,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "core: runs on every backend (set by the test's folder)")
     config.addinivalue_line("markers", "tensorflow: needs the TensorFlow backend")
     config.addinivalue_line("markers", "commands: runs commands, which need TensorFlow or JAX")
-    config.addinivalue_line(
-        "markers", "slow(backend=None): runs with `make test-full` only, on this backend or on any"
-    )
+    config.addinivalue_line("markers", "slow: no part of `make test`; runs with --full")
     if keras.backend.backend() == "tensorflow":
         from tensorflow.python import pywrap_tfe
 
@@ -50,16 +47,11 @@ def pytest_configure(config):
         torch.Tensor.__array_ufunc__ = None
 
 
-def core_folders(config):
-    """The folders whose tests all run on every backend."""
-    return CORE | CORE_IN_FULL if config.getoption("--full") else CORE
-
-
 def pytest_ignore_collect(collection_path, config):
     """Import no file of tests that the run of another backend would leave out."""
     parts = collection_path.relative_to(TESTS).parts if TESTS in collection_path.parents else ()
     if config.option.markexpr == "core" and parts and collection_path.is_dir():
-        return True if parts[0] not in core_folders(config) | SOME_CORE else None
+        return True if parts[0] not in CORE | SOME_CORE else None
     return None
 
 
@@ -73,13 +65,10 @@ def pytest_collect_file():
 def pytest_collection_modifyitems(config, items):
     # The files of a process come in this order: none that takes long is left for the end.
     items.sort(key=lambda item: [name not in item.path.parts for name in LONG])
-    core = core_folders(config)
     for item in items:
-        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in core:
+        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in CORE:
             item.add_marker("core")
-        backends = [mark.kwargs.get("backend") for mark in item.iter_markers("slow")]
-        is_slow = None in backends or keras.backend.backend() in backends
-        if is_slow and not config.getoption("--full"):
+        if item.get_closest_marker("slow") and not config.getoption("--full"):
             item.add_marker(pytest.mark.skip(reason="slow: run by `make test-full`"))
         if item.get_closest_marker("tensorflow") and keras.backend.backend() != "tensorflow":
             item.add_marker(pytest.mark.skip(reason="needs the TensorFlow backend"))

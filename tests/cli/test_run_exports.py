@@ -123,7 +123,7 @@ def test_a_saved_model_of_few_positions_is_opened_again(trained_run, tmp_path, m
         export.opened(tmp_path)
 
 
-@pytest.mark.slow(backend="tensorflow")
+@pytest.mark.slow
 def test_a_saved_model_is_of_one_search(run, translated):
     path = run / "engines" / "saved-model-float32" / "1"
     flags = ["--beam-size=2", "--extra-length=8", "--max-source-length=40"]
@@ -135,7 +135,7 @@ def test_a_saved_model_is_of_one_search(run, translated):
     assert lines == [f"Making {path} for `--engine saved-model`: it is damaged."]
 
 
-@pytest.mark.slow(backend="tensorflow")
+@pytest.mark.slow
 def test_litert_says_what_the_translator_says(run, translated):
     for options in ({"beam_size": 2, "extra_length": 8}, {"beam_size": 1, "extra_length": 8}):
         flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]

@@ -96,11 +96,7 @@ MODES = [
 ]
 
 
-# JAX compiles each search: there one mode of sampling is in `make test`.
-@pytest.fixture(
-    params=[*MODES[:3], pytest.param(MODES[3], marks=pytest.mark.slow(backend="jax"))],
-    ids=lambda mode: mode.name,
-)
+@pytest.fixture(params=MODES, ids=lambda mode: mode.name)
 def decode(request):
     """A mode of decoding."""
     return request.param
@@ -269,9 +265,7 @@ def most_probable_tokens(log_probs_after, allowed):
     return hypothesis, total
 
 
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow(backend="jax")) for seed in (1, 2))]
-)
+@pytest.mark.parametrize("seed", range(3))
 def test_all_rules_together_equal_a_reference_in_float64(decode, seed):
     model, sentences, case = random_case(seed, decode.width)
     rows, log_probs = decode(model.step, LIMITS, **case)

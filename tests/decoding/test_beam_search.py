@@ -109,17 +109,16 @@ def test_equals_the_enumeration_of_all_outputs_when_the_beam_holds_them_all():
     np.testing.assert_allclose(scores[0], sorted(outputs.values(), reverse=True), atol=1e-5)
 
 
-# JAX compiles each search: there three of a kind are in `make test`.
 @pytest.mark.parametrize(
     ("seed", "length_penalty", "ending"),
     [
-        pytest.param(seed, form, ending, marks=[] if rank < 3 else pytest.mark.slow(backend="jax"))
+        (seed, form, ending)
         for seeds, form, ending in (
             (range(8), "gnmt", "any"),
             (range(8, 12), "power", "any"),
             (range(12, 20), "power", "transformers"),
         )
-        for rank, seed in enumerate(seeds)
+        for seed in seeds
     ],
 )
 def test_equals_a_reference(seed, length_penalty, ending):

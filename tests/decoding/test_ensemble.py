@@ -26,7 +26,6 @@ def softmax(logits):
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-@pytest.mark.slow(backend="jax")
 def test_probabilities_are_the_mean_of_the_members():
     # Members may differ in their sizes.
     models = build(0), build(1, num_decoder_layers=1, hidden_dim=16), build(2)

@@ -18,7 +18,6 @@ from tests.decoding.test_sequence_generator import SOURCE_IDS, build, to_numpy
 from tests.models.compiled_function import compiled
 from tests.models.test_functional_models import same_options
 
-ON_JAX_SLOW = pytest.mark.slow(backend="jax")
 COMPILED = pytest.mark.skipif(
     keras.backend.backend() == "torch", reason="on torch, searches run as they are"
 )
@@ -59,9 +58,7 @@ CALLS = {
 
 
 @COMPILED
-@pytest.mark.parametrize(
-    "name", ["search", *(pytest.param(name, marks=ON_JAX_SLOW) for name in ("sample", "alphas"))]
-)
+@pytest.mark.parametrize("name", ["search", "sample", "alphas"])
 def test_the_compiled_search_is_the_eager_one(model, name, monkeypatch):
     generator = SequenceGenerator(model)
     method, inputs, options = CALLS[name]
@@ -79,7 +76,6 @@ def test_the_compiled_search_is_the_eager_one(model, name, monkeypatch):
     assert_same(call(), found)
 
 
-@ON_JAX_SLOW
 def test_a_compiled_language_model_continues_as_the_eager_one():
     model = build_language_model("tiny", vocabulary_size=12, num_decoder_layers=1)
     prompts = [[4, 5, 6], [7, 0, 0], [0, 0, 0]]
@@ -148,7 +144,6 @@ def test_in_a_graph_it_runs_as_it_is(model):
         assert_same(found, expected)
 
 
-@ON_JAX_SLOW
 def test_loaded_and_cloned_models_generate(model, tmp_path):
     expected = model.generate(SOURCE_IDS, **OPTIONS)
     model.save(tmp_path / "model.keras")
@@ -159,7 +154,6 @@ def test_loaded_and_cloned_models_generate(model, tmp_path):
         assert_same(other.generate(SOURCE_IDS, **OPTIONS), expected)
 
 
-@ON_JAX_SLOW
 def test_a_functional_model_of_the_layers_generates(model):
     functional = keras.Model(model.input, model.output, name=model.name)
     other = Transformer.of(functional)
@@ -171,7 +165,6 @@ def test_a_functional_model_of_the_layers_generates(model):
     assert model.get_layer("encoder_layer_1").output.shape == (None, None, 16)
 
 
-@ON_JAX_SLOW
 def test_special_tokens_and_prefixes_reach_the_search():
     model = build(num_encoder_layers=1, num_decoder_layers=1, padding_id=3)
     tokens = SpecialTokens(pad=3, unk=0)

@@ -52,7 +52,7 @@ def assert_equal_to_each_search(model, ids, options, alphas=ALPHAS):
     return found
 
 
-@pytest.mark.slow(backend="tensorflow")
+@pytest.mark.slow
 def test_a_translator(translator):
     options = SearchOptions(beam_size=3, extra_length=4, num_results=2, alpha=0.3)
     found = assert_equal_to_each_search(translator, SOURCE_IDS, options)
@@ -67,7 +67,7 @@ def test_a_language_model_and_the_ending_of_transformers(language_model, ending)
     assert (found[0, :, :3] == PROMPTS[0]).all()
 
 
-@pytest.mark.slow(backend="tensorflow")
+@pytest.mark.slow
 def test_greedy_outputs_are_the_same_and_their_scores_are_not(translator):
     options = SearchOptions(beam_size=1, extra_length=3)
     found = assert_equal_to_each_search(translator, SOURCE_IDS, options, alphas=(0.0, 2.0))

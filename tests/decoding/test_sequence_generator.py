@@ -102,7 +102,7 @@ def model_and_best_outputs(**overrides):
         ({}, 2),
         ({"normalize_first": True, "positions": "learned"}, 8),
         ({"attention_window": 3}, 8),
-        pytest.param({"attention_window": 3}, 2, marks=pytest.mark.slow(backend="jax")),
+        ({"attention_window": 3}, 2),
     ],
 )
 def test_beam_search_equals_the_reference_on_whole_passes(overrides, most_sharing, monkeypatch):
@@ -127,7 +127,6 @@ def test_score_is_the_sum_of_log_softmax(model):
         np.testing.assert_allclose(scores[row], expected, atol=1e-4)
 
 
-@pytest.mark.slow(backend="jax")
 def test_a_row_of_padding_fills_up_a_batch(model):
     generator = SequenceGenerator(model)
     filled = np.concatenate([SOURCE_IDS, np.zeros_like(SOURCE_IDS)])
@@ -138,7 +137,6 @@ def test_a_row_of_padding_fills_up_a_batch(model):
     assert [without_padding(row) for row in ids[3:, 0]] == [(TOKENS.eos,)] * 3
 
 
-@pytest.mark.slow(backend="jax")
 def test_padding_behind_the_source_changes_nothing(model):
     generator = SequenceGenerator(model)
     wide = np.pad(SOURCE_IDS, ((0, 0), (0, 4)))
@@ -156,7 +154,6 @@ def test_outputs_end_where_learned_positions_do():
     assert [len(without_padding(row)) for row in ids[:, 0]] == [6, 6, 6]
 
 
-@pytest.mark.slow(backend="jax")
 def test_mixed_bfloat16_stays_close_to_float32(model):
     low = build(dtype="mixed_bfloat16")
     low.set_weights(model.get_weights())
@@ -174,7 +171,6 @@ SEARCHES = {
 PREFIX_IDS = np.array([[6, 5, 5, 5, 5, 5, 5, 5, 5, 5], [4] + [0] * 9, [0] * 10])
 
 
-@pytest.mark.slow(backend="jax")
 def test_options_hold_for_every_search(model):
     generator = SequenceGenerator(model, vocabulary_size=11)
     uniforms = np.random.default_rng(0).random((3, 5, 11))
@@ -234,7 +230,6 @@ def test_an_ensemble_searches_with_the_mean_of_probabilities(model):
         np.testing.assert_allclose(scores[row], [score for _, score in expected], atol=1e-4)
 
 
-@pytest.mark.slow(backend="jax")
 def test_an_ensemble_of_equal_models_is_the_model(model):
     one, three = SequenceGenerator(model), SequenceGenerator([model] * 3)
     target_ids, labels = np.array([[1, 4, 5]] * 3), np.array([[4, 5, 2]] * 3)
@@ -281,7 +276,6 @@ def test_alignment_finds_the_same_token_in_the_last_layer_but_one():
     np.testing.assert_allclose(uniform[1], np.tile([1 / 3, 1 / 3, 1 / 3, 0], (4, 1)), atol=1e-6)
 
 
-@pytest.mark.slow(backend="jax")
 def test_alignment_of_a_single_layer_is_of_that_one():
     generator = SequenceGenerator(build(num_decoder_layers=1))
     target_ids = np.array([[1, 6, 4]] * 3)
@@ -314,7 +308,6 @@ def test_an_ensembles_searches_with_all_options_run_compiled(model):
         np.testing.assert_allclose(scores, expected[name][1], atol=1e-4)
 
 
-@pytest.mark.slow(backend="jax")
 def test_alignment_is_float32_under_a_mixed_policy(model):
     low = build(dtype="mixed_bfloat16")
     low.set_weights(model.get_weights())

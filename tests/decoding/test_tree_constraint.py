@@ -160,7 +160,7 @@ def assert_trees(found):
 
 
 @pytest.mark.parametrize("beam_size", [1, 3, 21])
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow(backend="jax"))])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_every_result_of_a_beam_search_is_a_tree(beam_size, seed):
     found = random_search(
         beam_search, beam_size, seed=seed, beam_size=beam_size, alpha=0.3, num_results=beam_size
@@ -208,7 +208,6 @@ def test_a_beam_search_for_trees_equals_the_reference_in_float64():
         )
 
 
-@pytest.mark.slow(backend="jax")
 def test_a_generators_searches_take_the_constraint():
     sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1}
     model = build_transformer("tiny", vocabulary_size=LOGITS, **sizes)

@@ -235,7 +235,6 @@ def test_a_normalized_score_is_per_token(translator, tokenizer):
 
 
 @pytest.mark.core
-@pytest.mark.slow(backend="jax")
 def test_an_alignment_is_the_attention_of_its_own_pair(tokenizer):
     model = build(tokenizer, num_decoder_layers=2)
     translator, generator = Translator(model, tokenizer, **OPTIONS), SequenceGenerator(model)

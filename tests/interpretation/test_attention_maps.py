@@ -39,9 +39,7 @@ def check_rows(weights):
     np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "normalize_first", [False, pytest.param(True, marks=pytest.mark.slow(backend="jax"))]
-)
+@pytest.mark.parametrize("normalize_first", [False, True])
 def test_the_weights_are_those_of_the_formula(tokenizer, normalize_first):
     model = build(tokenizer, **SIZES, normalize_first=normalize_first)
     maps = attention_maps(Translator(model, tokenizer), SOURCE, TARGET)
@@ -75,7 +73,6 @@ def test_tokens_are_the_pieces_with_begin_and_end(translator, tokenizer):
     assert maps.output_tokens == [*target, "</s>"]
 
 
-@pytest.mark.slow(backend="jax")
 def spells_otherwise(tokenizer):
     """A translator, the ids of its best translation, and the text, which is tokenized otherwise."""
     for seed in range(20):
@@ -101,21 +98,18 @@ def test_without_a_target_it_is_the_best_translation(tokenizer):
     assert attention_maps(translator, "").output_tokens == ["</s>"]
 
 
-@pytest.mark.slow(backend="jax")
 def test_a_translation_of_the_search_may_be_longer_than_a_source(translator, tokenizer):
     options = {"max_source_length": 4, "min_length": 6, "beam_size": 1, "extra_length": 8}
     short = Translator(translator.models[0], tokenizer, **options)
     assert len(attention_maps(short, "old").output_tokens) > 6
 
 
-@pytest.mark.slow(backend="jax")
 def test_the_mean_over_the_heads_is_that_of_the_alignment(translator):
     maps = attention_maps(translator, SOURCE, TARGET)
     (alignment,) = translator.align([SOURCE], [TARGET])
     np.testing.assert_allclose(maps.cross[-2].mean(axis=0)[:-1], alignment.weights, atol=1e-5)
 
 
-@pytest.mark.slow(backend="jax")
 def test_an_ensemble_has_the_maps_of_each_model(tokenizer, translator):
     models = [translator.models[0], build(tokenizer, seed=1, **SIZES)]
     ensemble = Translator(models, tokenizer)
@@ -140,7 +134,6 @@ def test_weights_that_are_no_numbers_are_refused(tokenizer):
         attention_maps(Translator(model, tokenizer), SOURCE, TARGET)
 
 
-@pytest.mark.slow(backend="jax")
 def test_what_is_too_long_is_refused(tokenizer, translator):
     short = Translator(translator.models[0], tokenizer, max_source_length=3)
     with pytest.raises(SentenceTooLong, match="sources"):

@@ -281,7 +281,6 @@ def test_dropout_acts_on_the_weights_in_blocks(spans):
     assert output[:, 100:-100].std() == pytest.approx(1 / math.sqrt(65), rel=0.1)
 
 
-@pytest.mark.slow(backend="jax")
 def test_softmax_is_float32_under_a_mixed_policy(spans):
     layer = MultiHeadAttention(HEADS, DIM, attention_window=65, dtype="mixed_bfloat16")
     x = random(1, 300, HIDDEN)
@@ -373,7 +372,6 @@ def test_the_largest_window_sees_everything():
         np.testing.assert_allclose(output, expected, atol=1e-6)
 
 
-@pytest.mark.slow(backend="jax")
 def test_contracts():
     x, memory = random(2, 90, HIDDEN), random(2, 6, HIDDEN)
     check_layer_contract(MultiHeadAttention(HEADS, DIM, attention_window=9), x)

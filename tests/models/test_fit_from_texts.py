@@ -39,7 +39,6 @@ def mean_loss(model, dataset):
     return losses[mask > 0].mean()
 
 
-@pytest.mark.slow(backend="jax")
 def test_a_translator_learns_from_strings(tokenizer):
     model = kt.build_transformer("tiny", num_encoder_layers=1, **SMALL)
     model.compile(

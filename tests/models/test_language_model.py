@@ -83,7 +83,6 @@ def test_steps_equal_the_model(overrides):
         np.testing.assert_allclose(actual, expected[:, index], atol=1e-5)
 
 
-@pytest.mark.slow(backend="jax")
 def test_saved_models_reload_and_generate(tmp_path):
     options = VARIANTS["positions of words"] | VARIANTS["all that is new"]
     model, options = build(**options), SearchOptions(beam_size=1, extra_length=2)
@@ -103,7 +102,6 @@ def test_later_tokens_change_no_earlier_logits(model):
     assert np.abs(changed[:, 3:] - expected[:, 3:]).max() > 0.1
 
 
-@pytest.mark.slow(backend="jax")
 def test_padding_is_masked_for_losses_where_its_id_is_given():
     model = build(mask_id=0)
     token_ids, labels = np.array([[1, 4, 0], [1, 4, 5]]), np.array([[4, 2, 0], [4, 5, 2]])
@@ -114,7 +112,6 @@ def test_padding_is_masked_for_losses_where_its_id_is_given():
     assert float(loss(labels, padded)) == pytest.approx(float(total) / 5, abs=1e-5)
 
 
-@pytest.mark.slow(backend="jax")
 def test_greedy_takes_the_argmax_of_whole_passes(model):
     options = SearchOptions(beam_size=1, alpha=0.0, extra_length=4)
     ids, scores = to_numpy(SequenceGenerator(model).search(PROMPTS, options=options))
@@ -170,7 +167,6 @@ def every_search(generator, prompts, uniforms):
     return outputs
 
 
-@pytest.mark.slow(backend="jax")
 def test_a_prompt_among_others_is_continued_as_alone(model):
     generator = SequenceGenerator(model)
     uniforms = np.random.default_rng(0).random((3, 2, 9), dtype="float32")
@@ -182,7 +178,6 @@ def test_a_prompt_among_others_is_continued_as_alone(model):
         np.testing.assert_allclose(together[name][1][1:2], scores, atol=1e-4)
 
 
-@pytest.mark.slow(backend="jax")
 def test_options_hold_for_every_search(model):
     generator = SequenceGenerator(model, vocabulary_size=11)
     uniforms = np.random.default_rng(0).random((3, 3, 9), dtype="float32")
@@ -230,7 +225,6 @@ def test_a_search_runs_compiled():
     np.testing.assert_allclose(scores, expected_scores, atol=1e-4)
 
 
-@pytest.mark.slow(backend="jax")
 def test_an_ensemble_searches_with_the_mean_of_probabilities(model):
     # Only one of them knows the id of padding.
     models, options = [model, build(seed=1, mask_id=0)], SearchOptions(beam_size=1, extra_length=2)
@@ -243,7 +237,6 @@ def test_an_ensemble_searches_with_the_mean_of_probabilities(model):
     np.testing.assert_allclose(scores[0, 0] * ((5 + len(tokens)) / 6) ** 0.6, expected, atol=1e-4)
 
 
-@pytest.mark.slow(backend="jax")
 def test_score_is_the_sum_of_log_softmax(model):
     target_ids, labels = np.array([[1, 4, 5], [1, 7, 0]]), np.array([[4, 5, 2], [7, 2, 0]])
     for generator in (SequenceGenerator(model), SequenceGenerator([model, model])):
@@ -253,7 +246,6 @@ def test_score_is_the_sum_of_log_softmax(model):
             np.testing.assert_allclose(scores[row], expected, atol=1e-4)
 
 
-@pytest.mark.slow(backend="jax")
 def test_a_model_made_by_hand_generates():
     embedding = PositionalEmbedding(VOCABULARY_SIZE, 16, positions="learned", max_length=20)
     layers = [TransformerDecoderLayer(32, 2, activation="gelu", name=f"mine_{i}") for i in "ab"]

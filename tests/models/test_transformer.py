@@ -43,17 +43,7 @@ VARIANTS = {
         "target_word_starts": (1, *range(5, 20)),
     },
 }
-# JAX compiles each of their operations: there a few of them are in `make test`.
-CASES = [
-    pytest.param(
-        overrides,
-        id=name,
-        marks=[]
-        if name in ("post-norm", "every other option", "positions of words")
-        else pytest.mark.slow(backend="jax"),
-    )
-    for name, overrides in VARIANTS.items()
-]
+CASES = [pytest.param(overrides, id=name) for name, overrides in VARIANTS.items()]
 # Millions of parameters in Table 3, and how close ours are at 37,000 tokens.
 PAPER_PARAMETERS = {
     "base": 65, "B-dk16": 58, "B-dk32": 60, "C-N2": 36, "C-N4": 50, "C-N8": 80, "C-d256": 28,

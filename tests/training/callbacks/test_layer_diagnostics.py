@@ -124,7 +124,6 @@ def test_norms_updates_and_gradients_are_those_of_the_weights(tmp_path):
         assert moved == pytest.approx(0.1 * float(row["gradient_norm"]), rel=1e-3)
 
 
-@pytest.mark.slow(backend="jax")
 def test_an_attention_without_queries_looks_at_all_alike(tmp_path):
     trainer = compiled(small_transformer(), keras.optimizers.SGD(0.0))
     (decoder,) = (layer for layer in trainer.layers if layer.name == "decoder_layer_1")
@@ -138,7 +137,6 @@ def test_an_attention_without_queries_looks_at_all_alike(tmp_path):
     assert all(0 < low <= 1 + 1e-6 for low in lowest)
 
 
-@pytest.mark.slow(backend="jax")
 def test_a_self_attention_is_measured_on_what_its_masks_leave(tmp_path):
     trainer = compiled(small_transformer(attention_window=3), keras.optimizers.SGD(0.0))
     for name, attention in (
@@ -259,7 +257,6 @@ def test_a_training_is_the_same_with_and_without(tmp_path):
         np.testing.assert_allclose(weight, other, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.slow(backend="jax")
 def test_a_language_model_has_its_own_attention_alone(tmp_path):
     keras.utils.set_random_seed(4)
     model = build_language_model(vocabulary_size=12, num_decoder_layers=1, **SIZES)
@@ -284,7 +281,6 @@ def test_rows_are_appended_and_other_models_refused(tmp_path):
         measured(model, path)
 
 
-@pytest.mark.slow(backend="jax")
 def test_without_a_file_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     batch = next(batches())
