@@ -35,7 +35,7 @@ QUICK := $(wildcard tests/test_*.py) $(addprefix tests/, \
 # The parts of `make test-full`: each is a target, `make test-core` and so on.
 PARTS := core text runs commands training recipes exports serving pages faults cluster
 core := $(wildcard tests/test_*.py) $(addprefix tests/, \
-  losses metrics schedules optimizers decoding layers models saving distribution types)
+  losses metrics schedules optimizers decoding layers models distribution types)
 text := $(addprefix tests/, text data parsing evaluation)
 runs := $(addprefix tests/, files runs inference interpretation)
 commands := $(addprefix tests/, cli smoke)

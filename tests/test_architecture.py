@@ -7,6 +7,7 @@ import ast
 import graphlib
 import importlib
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -213,6 +214,13 @@ def test_no_folder_is_crowded():
     }
     assert {name: count for name, count in counts.items() if count > 20} == {}
     assert len(ROOT_MODULES) <= 11
+
+
+def test_the_way_of_a_source_text_is_drawn_with_files_that_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    files = re.findall(r"^[│ ]  (\S+\.py) ", page, re.MULTILINE)
+    assert f" {len(set(files))} files hold the text" in page
+    assert [name for name in files if not (ROOT / "keras_transformer" / name).is_file()] == []
 
 
 def test_every_test_is_in_one_part_of_the_full_tests():
