@@ -29,11 +29,13 @@ def test_a_command_starts_without_a_word():
     assert start(f"{START}; keras.ops.ones(3) + 1") == ""
 
 
+@pytest.mark.slow
 def test_what_is_imported_is_no_work_for_the_garbage_collector():
     script = f"{START}; import gc; assert gc.isenabled(); assert gc.get_freeze_count() > 100_000"
     assert start(script) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_user_who_sets_the_log_level_sees_the_notes():
     assert start(START, TF_CPP_MIN_LOG_LEVEL="0") != ""
@@ -62,6 +64,7 @@ def test_a_backend_that_is_not_there_is_one_line(backend, message):
     assert error.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "environment", "name"),
     [

@@ -23,6 +23,7 @@ def test_that_fails(drawn, random_seed):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow  # once, not again in the run of JAX
 def test_a_failure_prints_the_seed_that_repeats_it(tmp_path):
     (tmp_path / "test_drawing.py").write_text(FAILING)

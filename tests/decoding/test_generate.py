@@ -136,6 +136,7 @@ def test_other_variables_are_other_graphs():
         assert calls == [3.0, 3.0]
 
 
+@pytest.mark.slow
 def test_in_a_graph_it_runs_as_it_is(model):
     expected = model.generate(SOURCE_IDS, **OPTIONS)
     assert_same(compiled(lambda ids: model.generate(ids, **OPTIONS), SOURCE_IDS), expected)

@@ -116,6 +116,7 @@ def test_a_search_finds_what_it_finds_with_all_sentences_to_the_end(
     np.testing.assert_allclose(leaving[1], staying[1], rtol=2e-5)  # sums of other sizes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("beam_size", "has_rules"), CASES)
 def test_a_search_of_many_finds_what_searches_of_few_find(generator, beam_size, has_rules):
     search, arrays = searching(generator, beam_size, has_rules), sentences(19)

@@ -137,6 +137,7 @@ def test_a_row_of_padding_fills_up_a_batch(model):
     assert [without_padding(row) for row in ids[3:, 0]] == [(TOKENS.eos,)] * 3
 
 
+@pytest.mark.slow
 def test_padding_behind_the_source_changes_nothing(model):
     generator = SequenceGenerator(model)
     wide = np.pad(SOURCE_IDS, ((0, 0), (0, 4)))
@@ -154,6 +155,7 @@ def test_outputs_end_where_learned_positions_do():
     assert [len(without_padding(row)) for row in ids[:, 0]] == [6, 6, 6]
 
 
+@pytest.mark.slow
 def test_mixed_bfloat16_stays_close_to_float32(model):
     low = build(dtype="mixed_bfloat16")
     low.set_weights(model.get_weights())
@@ -193,6 +195,7 @@ def test_options_hold_for_every_search(model):
                 assert len(set(itertools.pairwise(free))) == len(free) - 1
 
 
+@pytest.mark.slow
 def test_samples_follow_their_numbers_in_whole_passes(model):
     uniforms = np.random.default_rng(1).random((3, 2, 8), dtype="float32")
     ids, scores = to_numpy(
@@ -211,6 +214,7 @@ def test_samples_follow_their_numbers_in_whole_passes(model):
             np.testing.assert_allclose(scores[row, one], total, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_an_ensemble_searches_with_the_mean_of_probabilities(model):
     other = build(seed=1)
     options = SearchOptions(beam_size=2, extra_length=1)

@@ -35,6 +35,7 @@ def translator(trained_run):
     return Translator.load(trained_run)
 
 
+@pytest.mark.slow
 def test_equals_translate_with_each_alpha(translator):
     found = assert_equal_to_each_search(translator, lines(6), [0.0, 9.9])
     assert len({tuple(texts) for texts in found}) > 1

@@ -49,6 +49,7 @@ def compiled_and_eager(dtype):
         yield name, keras.tree.flatten(compiled), keras.tree.flatten(eager)
 
 
+@pytest.mark.slow
 def test_both_searches_and_the_score_run_compiled():
     for _, compiled, eager in compiled_and_eager("float32"):
         for actual, expected in zip(compiled, eager, strict=True):

@@ -132,6 +132,7 @@ def command(run, monkeypatch, capsysbinary):
     return parse
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_tree_a_line(command):
     def parse(*flags):
         return command("the house\n\na tree is old", *flags)

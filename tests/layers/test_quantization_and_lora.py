@@ -93,8 +93,8 @@ def test_embeddings_and_logits_are_quantized(mode, layer_class, tie_weights, dty
         np.testing.assert_allclose(numbers(layer(IDS)), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("mode", ["int8", "int4"])
-@pytest.mark.parametrize("tie_weights", [True, False])
+@pytest.mark.parametrize("mode", ["int8", pytest.param("int4", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("tie_weights", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_quantized_model_is_saved_and_loaded(mode, tie_weights, tmp_path):
     model = small_transformer(tie_weights=tie_weights, use_bias=True)
     size = sum(np.prod(w.shape) * 4 for w in model.weights)
@@ -113,6 +113,7 @@ def test_a_quantized_model_is_saved_and_loaded(mode, tie_weights, tmp_path):
     np.testing.assert_allclose(predict(other), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_custom_configurations_survive_saving(tmp_path):
     """Weights alone in 8 bits, without those of activations."""
     model = small_transformer()

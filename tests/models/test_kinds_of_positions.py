@@ -60,6 +60,7 @@ def logits_of(model):
     return ops.convert_to_numpy(model({"source_ids": SOURCE_IDS, "target_ids": TARGET_IDS}))
 
 
+@pytest.mark.slow
 def test_training_learns_and_changes_its_weights(model):
     tables = [weight for weight in model.weights if weight.name == "parity"]
     before = [ops.convert_to_numpy(table) for table in tables]

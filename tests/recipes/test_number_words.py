@@ -167,6 +167,7 @@ FEW = [*SMALL, "--steps=1", "--warmup-steps=1", "--no-deterministic", "--no-prob
 FEW += ["--beam-size=1"]
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_its_model(tmp_path, monkeypatch):
     command = ["--run", str(tmp_path / "run"), "--precision=auto", *FEW]
     assert run_command(lambda: main(command)) == 0
@@ -174,6 +175,7 @@ def test_a_run_goes_on_with_its_model(tmp_path, monkeypatch):
     assert run_command(lambda: main([*command, "--steps=2", "--resume"])) == 0
 
 
+@pytest.mark.slow
 def test_a_training_without_a_finite_perplexity_has_weights_all_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr(Perplexity, "result", lambda metric: float("inf"))
     path = tmp_path / "run"

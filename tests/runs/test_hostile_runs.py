@@ -241,6 +241,7 @@ def test_damaged_options_of_a_model(run, call, damage, says):
     assert_refused(answer, says)
 
 
+@pytest.mark.slow
 def test_damaged_scores_are_left_out_of_a_model_card(run, call):
     run.scores_path.write_text(NESTED)
     run.checksums.path.unlink()

@@ -129,6 +129,7 @@ EXPORTED = [
 ]
 
 
+@pytest.mark.slow
 def test_models_that_are_saved_predict_the_same_in_a_new_process(tmp_path):
     chosen = [(name, kind, "model.keras") for name in SAVED for kind in KINDS]
     if BACKEND == "tensorflow":
