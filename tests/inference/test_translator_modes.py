@@ -41,6 +41,7 @@ def ids_of(tokenizer, sentence):
     return np.array([[*tokenizer.encode([sentence])[0], tokenizer.special_tokens.eos]])
 
 
+@pytest.mark.slow
 class TestEnsembles:
     @pytest.mark.core
     def test_takes_the_mean_of_the_probabilities(self, models, tokenizer):
