@@ -73,6 +73,10 @@ class MultiHeadAttention(KernelLayer):
     With `positions="rotary"` self-attention knows where tokens stand: it turns queries and keys by
     angles that grow with the position. Nothing is added to the tokens' vectors then.
 
+    With `qk_norm=True` the queries and the keys of every head are divided by their root mean square
+    and scaled by learned factors, one for each of the `key_dim` features: large projections do not
+    make large logits then.
+
     Args:
         num_heads: number of heads.
         key_dim: size of a head's queries and keys, free of the input's size.
@@ -83,6 +87,7 @@ class MultiHeadAttention(KernelLayer):
             self-attention. None: all.
         positions: kind of the positions that act in self-attention: "rotary", or one of your own
             (see `keras_transformer.layers.positions.PositionsInAttention`). None: none.
+        qk_norm: whether queries and keys are normalized.
         kernel_initializer: initializer of the projections' matrices.
         bias_initializer: initializer of their biases.
         kernel_regularizer, bias_regularizer: regularizers of the projections, as of
@@ -128,7 +133,8 @@ class MultiHeadAttention(KernelLayer):
         (1, 5, 8)
 
     Reference: Vaswani et al. (2017), section 3.2; Su et al., "RoFormer: Enhanced Transformer with
-        Rotary Position Embedding", 2021.
+        Rotary Position Embedding", 2021; Henry et al., "Query-Key Normalization for Transformers",
+        2020, with the root mean square of Zhang and Sennrich (2019).
     """
 
     def __init__(
@@ -141,6 +147,7 @@ class MultiHeadAttention(KernelLayer):
         use_bias: bool = False,
         attention_window: int | None = None,
         positions: str | None = None,
+        qk_norm: bool = False,
         kernel_initializer: Any = "glorot_uniform",
         bias_initializer: Any = "zeros",
         kernel_regularizer: Any = None,
@@ -167,6 +174,7 @@ class MultiHeadAttention(KernelLayer):
         check_rate("dropout", dropout)
         check_bool("use_bias", use_bias)
         check_window("attention_window", attention_window)
+        check_bool("qk_norm", qk_norm)
         check_positive_number("initial_gain", initial_gain)
         check_seed("seed", seed)
         self._kind = positions_in_attention(positions)
@@ -179,10 +187,12 @@ class MultiHeadAttention(KernelLayer):
         self.use_bias = use_bias
         self.attention_window = python_number(attention_window)
         self.positions = positions
+        self.qk_norm = qk_norm
         self.initial_gain = python_number(initial_gain)
         self.seed = python_number(seed)
         self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy, name="dropout")
         self.projections: dict[str, Projection] = {}
+        self.query_norm, self.key_norm = self._add_norm("query_norm"), self._add_norm("key_norm")
 
     def build(
         self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
@@ -215,6 +225,9 @@ class MultiHeadAttention(KernelLayer):
                     "value", known_width("value", value_shape), (value_width,), (gain,)
                 )
         self._add_projection("output", value_width, (hidden_dim,), (gain,))
+        if self.qk_norm:
+            self.query_norm.build((None, self.key_dim))
+            self.key_norm.build((None, self.key_dim))
         self.finish_build()
 
     def call(
@@ -303,6 +316,7 @@ class MultiHeadAttention(KernelLayer):
             "use_bias": self.use_bias,
             "attention_window": self.attention_window,
             "positions": self.positions,
+            "qk_norm": self.qk_norm,
             "initial_gain": self.initial_gain,
             "seed": self.seed,
         }
@@ -320,13 +334,13 @@ class MultiHeadAttention(KernelLayer):
         """
         self._check_built_for(_kind_of(value, key))
         if key is None:
-            return self._split_heads(
+            keys, values = self._split_heads(
                 self.projections["key_value"](value), self.key_dim, self.value_dim
             )
-        return (
-            *self._split_heads(self.projections["key"](key), self.key_dim),
-            *self._split_heads(self.projections["value"](value), self.value_dim),
-        )
+        else:
+            (keys,) = self._split_heads(self.projections["key"](key), self.key_dim)
+            (values,) = self._split_heads(self.projections["value"](value), self.value_dim)
+        return self.key_norm(keys) if self.qk_norm else keys, values
 
     def attend_memory(
         self, query: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor = None
@@ -341,8 +355,9 @@ class MultiHeadAttention(KernelLayer):
         Returns:
             Tensor (batch, beams, hidden_dim).
         """
-        (query,) = self._split_heads(self.projections["query"](query), self.key_dim)
-        context, _ = self._attend(query, *memory, as_attention_mask("mask", mask))
+        context, _ = self._attend(
+            self._project_query(query), *memory, as_attention_mask("mask", mask)
+        )
         return self._merge_heads(context)
 
     def start_cache(
@@ -420,6 +435,11 @@ class MultiHeadAttention(KernelLayer):
         for projection, values in zip(self.projections.values(), parts, strict=True):
             Dense.load_own_variables(projection, values)
 
+    def _add_norm(self, name: str) -> Any:
+        if not self.qk_norm:
+            return None
+        return keras.layers.RMSNormalization(dtype=self.dtype_policy, name=name)
+
     def _add_projection(
         self,
         name: str,
@@ -475,10 +495,18 @@ class MultiHeadAttention(KernelLayer):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values (..., heads, length, dim) of the call arguments."""
         if value is not None:
-            queries = self._split_heads(self.projections["query"](query), self.key_dim)
-            return (*queries, *self.project_memory(value, key))
-        projected = self.projections["query_key_value"](query)
-        return self._split_heads(projected, self.key_dim, self.key_dim, self.value_dim)
+            return (self._project_query(query), *self.project_memory(value, key))
+        query, key, value = self._split_heads(
+            self.projections["query_key_value"](query), self.key_dim, self.key_dim, self.value_dim
+        )
+        if self.qk_norm:
+            query, key = self.query_norm(query), self.key_norm(key)
+        return query, key, value
+
+    def _project_query(self, query: Tensor) -> Tensor:
+        """Queries (..., heads, length, key_dim) that attend to a sequence of its own."""
+        (query,) = self._split_heads(self.projections["query"](query), self.key_dim)
+        return self.query_norm(query) if self.qk_norm else query
 
     def _bias(self, targets: Tensor, sources: Tensor) -> Tensor | None:
         """What is added to the logits, (heads, target, source), or None, for these positions."""

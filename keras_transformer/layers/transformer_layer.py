@@ -54,6 +54,8 @@ class TransformerLayer(KernelLayer):
             counted, odd, as of `MultiHeadAttention`; None: all.
         positions: kind of the positions that act in the self-attention, such as "rotary", as of
             `MultiHeadAttention`; None: none.
+        qk_norm: whether the attentions normalize their queries and keys, as of
+            `MultiHeadAttention`.
         residual_scale: factor of each sub-layer's inputs in the sum with its outputs.
         initial_gain: factor of the initial matrices of the feed-forward network and, in attentions,
             of the values and of the output. DeepNorm sets both, see `ResidualBlock`.
@@ -85,6 +87,7 @@ class TransformerLayer(KernelLayer):
         use_bias: bool = False,
         attention_window: int | None = None,
         positions: str | None = None,
+        qk_norm: bool = False,
         residual_scale: float = 1.0,
         initial_gain: float = 1.0,
         b2t_connection: bool = False,
@@ -109,6 +112,7 @@ class TransformerLayer(KernelLayer):
         check_bool("use_bias", use_bias)
         check_window("attention_window", attention_window)
         positions_in_attention(positions)  # checks the name
+        check_bool("qk_norm", qk_norm)
         check_positive_number("residual_scale", residual_scale)
         check_bool("b2t_connection", b2t_connection)
         if b2t_connection and normalize_first:
@@ -130,6 +134,7 @@ class TransformerLayer(KernelLayer):
         self.use_bias = use_bias
         self.attention_window = python_number(attention_window)
         self.positions = positions
+        self.qk_norm = qk_norm
         self.residual_scale = python_number(residual_scale)
         self.initial_gain = python_number(initial_gain)
         self.b2t_connection = b2t_connection
@@ -171,6 +176,7 @@ class TransformerLayer(KernelLayer):
             value_dim=self.value_dim,
             dropout=self.attention_dropout,
             use_bias=self.use_bias,
+            qk_norm=self.qk_norm,
             **(in_itself if to_itself else {}),
             **self.kernel_options(),
             initial_gain=self.initial_gain,
@@ -255,6 +261,7 @@ class TransformerLayer(KernelLayer):
             "use_bias": self.use_bias,
             "attention_window": self.attention_window,
             "positions": self.positions,
+            "qk_norm": self.qk_norm,
             "residual_scale": self.residual_scale,
             "initial_gain": self.initial_gain,
             "b2t_connection": self.b2t_connection,

@@ -62,6 +62,7 @@ class ModelKeywords(TypedDict, total=False):
     final_norm: bool | None
     use_bias: bool
     attention_window: int | None
+    qk_norm: bool
     tie_weights: bool
     use_logits_bias: bool
     max_length: int
@@ -116,6 +117,7 @@ class ModelOptions(Sizes):
         attention_window: the paper's restricted self-attention: number of positions that a position
             of either stack sees, itself counted, odd. In the decoder they end with its own. All of
             the source is seen. None: no restriction.
+        qk_norm: whether attention normalizes its queries and keys by their root mean square.
         tie_weights: whether the logits use the matrix of the target's embeddings; False gives them
             a matrix of their own.
         use_logits_bias: whether a bias is added to the logits.
@@ -146,6 +148,9 @@ class ModelOptions(Sizes):
         "positions that one sees in self-attention, an odd number, for long texts; none: all",
         minimum=1,
         below=2**31,
+    )
+    qk_norm: bool = option(
+        False, "queries and keys divided by their root mean square, for steadier training"
     )
     activation: str | Callable[..., Any] | None = option(  # noqa: RUF009  its default is a name
         "relu", "of the feed-forward networks; none: relu, the paper's", choices=_ACTIVATIONS
@@ -239,6 +244,8 @@ class ModelOptions(Sizes):
         attention = 2 * hidden_dim * self.num_heads * (key_dim + value_dim)
         if self.use_bias:
             attention += self.num_heads * (2 * key_dim + value_dim) + hidden_dim
+        if self.qk_norm:
+            attention += 2 * key_dim
         norm = 2 * hidden_dim
         layer = attention + 2 * hidden_dim * inner_dim + inner_dim + hidden_dim + 2 * norm
         cross_attention = 0 if self.is_causal else attention + norm

@@ -102,6 +102,7 @@ def model_and_best_outputs(**overrides):
         ({}, 2),
         ({"normalize_first": True, "positions": "learned"}, 8),
         ({"attention_window": 3}, 8),
+        ({"qk_norm": True, "positions": "rotary"}, 8),
         ({"attention_window": 3}, 2),
     ],
 )

@@ -193,6 +193,7 @@ def test_the_padding_of_the_targets_vocabulary_is_never_produced(tmp_path):
         ({"activation": "tanh"}, "`activation='tanh'`"),
         ({"attention_window": 5}, "`attention_window=5`: it must be None"),
         ({"residual_connection": "b2t"}, "residual_connection='b2t'"),
+        ({"qk_norm": True}, "`qk_norm=True`: it must be False"),
         ({"key_dim": 3, "value_dim": 3}, "`num_heads x key_dim=6`: it must be 16"),
         ({"value_dim": 5, "key_dim": 8}, "`value_dim=5`: it must be 8"),
     ],

@@ -15,18 +15,28 @@ def attention(query, key, value, mask):
     return weights @ value, weights
 
 
-def multi_head_attention(query, value, kernels, num_heads, mask):
-    """All heads of one sentence: query (T, m), value (S, n), kernels q, k, v, o as matrices."""
+def multi_head_attention(query, value, kernels, num_heads, mask, scales=None):
+    """All heads of one sentence: query (T, m), value (S, n), kernels q, k, v, o as matrices.
+
+    With `scales`, of queries and of keys, both are divided by their root mean square and scaled.
+    """
     heads, weights = [], []
     for head in range(num_heads):
         parts = []
         for kernel in kernels[:3]:
             width = kernel.shape[1] // num_heads
             parts.append(kernel[:, head * width : (head + 1) * width])
-        context, weight = attention(query @ parts[0], value @ parts[1], value @ parts[2], mask)
+        queries, keys = query @ parts[0], value @ parts[1]
+        if scales is not None:
+            queries, keys = rms_norm(queries, scales[0]), rms_norm(keys, scales[1])
+        context, weight = attention(queries, keys, value @ parts[2], mask)
         heads.append(context)
         weights.append(weight)
     return np.concatenate(heads, axis=1) @ kernels[3], np.stack(weights)
+
+
+def rms_norm(x, scale):
+    return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-6) * scale
 
 
 def position(pos, i, d):

@@ -68,6 +68,27 @@ def test_attention_to_a_memory_equals_the_formula():
     np.testing.assert_allclose(output[0], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("is_self_attention", [True, False])
+def test_queries_and_keys_are_divided_by_their_root_mean_square(is_self_attention):
+    layer = MultiHeadAttention(HEADS, KEY_DIM, value_dim=VALUE_DIM, qk_norm=True)
+    query = 30 * random(1, 4, HIDDEN)
+    value = query if is_self_attention else random(1, 9, MEMORY, seed=1)
+    inputs = [query] if is_self_attention else [query, value]
+    layer(*inputs)
+    scales = random(2, KEY_DIM, seed=2)
+    for norm, scale in zip((layer.query_norm, layer.key_norm), scales, strict=True):
+        norm.scale.assign(scale)
+    expected, _ = multi_head_attention(
+        query[0].astype("float64"),
+        value[0].astype("float64"),
+        separate_kernels(layer),
+        HEADS,
+        np.ones((4, value.shape[1]), bool),
+        scales,
+    )
+    np.testing.assert_allclose(ops.convert_to_numpy(layer(*inputs))[0], expected, atol=2e-5)
+
+
 def test_biases_are_added_to_every_projection():
     layer = MultiHeadAttention(HEADS, KEY_DIM, use_bias=True)
     x = random(1, 3, HIDDEN)

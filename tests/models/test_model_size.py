@@ -25,6 +25,7 @@ WORDS = {"source_vocabulary_size": 20, "source_word_starts": (2,), "target_word_
         {"positions": "learned", "max_length": 50},
         {"positions": "learned", "max_length": 50, "source_vocabulary_size": 20},
         {"positions": "words", **WORDS},
+        {"qk_norm": True, "num_heads": 2, "key_dim": 3},
         {"tie_weights": False, "final_norm": True},
         {"tie_weights": False, "source_vocabulary_size": 20, "normalize_first": True},
         {"normalize_first": True, "final_norm": False, "use_logits_bias": True},

@@ -35,6 +35,7 @@ VARIANTS = {
     },
     "deepnorm": {"residual_connection": "deepnorm", "word_dropout": 0.2},
     "b2t": {"residual_connection": "b2t"},
+    "normalized queries and keys": {"qk_norm": True},
     "pre-norm without final norm": {"normalize_first": True, "final_norm": False},
     "positions of words": {
         "positions": "words",
