@@ -78,8 +78,11 @@ def test_a_page_has_the_maps_of_the_pair(attention, runs):
 def test_without_a_target_it_is_the_best_translation(attention, runs):
     code, _, path = attention("one", "page.html", "--checkpoint", "best", target=None)
     translator = Translator.load(runs / "one")
-    (best,) = translator.translate([SOURCE])
-    assert (code, data_of(path)) == (0, attention_maps(translator, SOURCE, best).to_json())
+    maps = attention_maps(translator, SOURCE)
+    assert (code, data_of(path)) == (0, maps.to_json())
+    (ids,) = translator.translate_ids([SOURCE])[1]
+    assert translator.tokenizer.pieces(ids) == maps.output_tokens[:-1]
+    assert translator.tokenizer.decode([ids]) == translator.translate([SOURCE])
 
 
 @pytest.mark.slow
