@@ -3,13 +3,15 @@
 import asyncio
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from keras_transformer.app.app_limits import AppLimits
-from keras_transformer.app.loaded_runs import LoadedRun
 from keras_transformer.app.request_errors import RequestRefused, too_long
 from keras_transformer.errors import SentenceTooLong
 from keras_transformer.text.sentence_encoding import split_at_sentence_ends
+
+if TYPE_CHECKING:  # it imports Keras, and the command reads texts before Keras is there
+    from keras_transformer.app.loaded_runs import LoadedRun
 
 # A code of a language such as "en" or "pt-BR".
 LANGUAGE_CODE = "^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$"
@@ -87,7 +89,7 @@ class RequestTexts:
         self._source_language = source_language
 
     async def layout(
-        self, run: LoadedRun, text: str, source_language: str | None
+        self, run: "LoadedRun", text: str, source_language: str | None
     ) -> SentenceLayout:
         """The sentences of a text.
 
@@ -102,7 +104,7 @@ class RequestTexts:
             self._layout, run, text, source_language or self._source_language
         )
 
-    async def check_pairs(self, run: LoadedRun, pairs: Sequence[tuple[str, str]]) -> None:
+    async def check_pairs(self, run: "LoadedRun", pairs: Sequence[tuple[str, str]]) -> None:
         """Refuse pairs of a source and a target that exceed a limit.
 
         Raises:
@@ -119,7 +121,7 @@ class RequestTexts:
             _check_lengths, run, [source for source, _ in pairs], [text for _, text in pairs]
         )
 
-    def _layout(self, run: LoadedRun, text: str, source_language: str) -> SentenceLayout:
+    def _layout(self, run: "LoadedRun", text: str, source_language: str) -> SentenceLayout:
         layout = SentenceLayout.of(text, source_language)
         self._check_number(len(layout.sentences), "sentences")
         _check_lengths(run, [sentence.source for sentence in layout.sentences])
@@ -162,7 +164,7 @@ def is_plain(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
 
 
-def _check_lengths(run: LoadedRun, sources: Sequence[str], targets: Sequence[str] = ()) -> None:
+def _check_lengths(run: "LoadedRun", sources: Sequence[str], targets: Sequence[str] = ()) -> None:
     try:
         run.check_lengths(sources, targets)
     except SentenceTooLong as error:

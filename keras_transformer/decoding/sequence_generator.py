@@ -91,10 +91,9 @@ class SequenceGenerator:
         special_tokens: SpecialTokens | None = None,
         vocabulary_size: int | None = None,
     ) -> None:
-        members = model if isinstance(model, (list, tuple)) else [model]
-        self._members = [_as_transformer(member) for member in members]
-        is_one = len(self._members) == 1
-        self.model: Any = self._members[0] if is_one else TransformerEnsemble(self._members)
+        self._given = model if isinstance(model, (list, tuple)) else [model]
+        members = [_as_transformer(member) for member in self._given]
+        self.model: Any = members[0] if len(members) == 1 else TransformerEnsemble(members)
         self._compiled = CompiledCalls(lambda: self.model.variables)
         self.special_tokens = special_tokens or SpecialTokens()
         self.vocabulary_size = python_number(vocabulary_size)
@@ -490,7 +489,7 @@ class SequenceGenerator:
         num_rows = len(given[0])
         if num_rows == 0:  # a row that is taken away again: shapes are right on every backend
             given = [np.zeros((1, *array.shape[1:]), array.dtype) for array in given]
-        run_eagerly = any(model.run_eagerly for model in self._members)
+        run_eagerly = any(getattr(model, "run_eagerly", False) for model in self._given)
         call = function if run_eagerly else functools.partial(self._compiled, function)
         return keras.tree.map_structure(lambda x: x[:num_rows], call(*given, **options))
 

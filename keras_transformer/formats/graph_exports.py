@@ -51,8 +51,12 @@ def with_precision(model: keras.Model, precision: str) -> keras.Model:
         {'bfloat16'}
     """
     transformer = Transformer.of(model)
-    if transformer.options.dtype == precision:
+    if transformer.dtype_policy.name == precision:
         return model
-    copied = Transformer.from_config({**transformer.get_config(), "dtype": precision})
+
+    def copy(layer: keras.layers.Layer) -> keras.layers.Layer:
+        return type(layer).from_config({**layer.get_config(), "dtype": precision})
+
+    copied = keras.models.clone_model(transformer, clone_function=copy)
     copied.set_weights(model.get_weights())
     return copied

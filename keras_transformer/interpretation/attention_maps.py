@@ -209,8 +209,14 @@ def text_attention_maps(
         >>> maps.kinds, maps.decoder.shape[:2], maps.target_tokens[0]
         (['decoder'], (1, 4), '<s>')
     """
+    transformer = Transformer.of(model)
+    if not transformer.is_causal:
+        raise ValueError(
+            "`model` must be a language model. Received: a model with an encoder, "
+            f"{transformer.name!r}"
+        )
     (row,) = tokenizer.encode([text])
-    positions = Transformer.of(model).max_length
+    positions = transformer.max_length
     if positions is not None and len(row) >= positions:
         raise UserInputError(
             f"`text` must fit into the model's {positions} positions, BOS counted. "

@@ -7,7 +7,7 @@ earlier versions, name every layer.
 import copy
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -51,7 +51,7 @@ class EarlierTransformer(Transformer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return _as_transformer(keras.Model.from_config(config, custom_objects))
+        return _transformer_or_own(keras.Model.from_config(config, custom_objects))
 
 
 def load_architecture(
@@ -84,7 +84,7 @@ def load_architecture(
     total = sum(num for num, _ in sizes)
     if num_weights is not None and total != num_weights:
         raise ValueError(f"it has {total:,} weights, and {num_weights:,} are there")
-    return _as_transformer(_make(config))
+    return _transformer_or_own(_make(config))
 
 
 def check_classes(architecture: Any) -> None:
@@ -97,27 +97,38 @@ def check_classes(architecture: Any) -> None:
         raise ValueError("it is no model")
     if architecture.get("class_name") not in _MODELS:
         raise ValueError(f"it names the class {architecture.get('class_name')!r}"[:200])
-    values: list[Any] = [architecture["config"]]
-    while values:
-        value = values.pop()
-        if isinstance(value, list):
-            values += value
-        elif isinstance(value, dict):
-            values += value.values()
-            if "class_name" in value and not _is_known(value):
-                raise ValueError(f"it names the class {value['class_name']!r}"[:200])
+    for entry in _entries(architecture["config"]):
+        if not _is_known(entry):
+            raise ValueError(
+                f"it names the class {entry['class_name']!r}"[:200]
+                + ", and may name those of this package and a few of Keras's own"
+            )
 
 
 def check_initializer(name: str, value: Any) -> None:
     """Require Keras's name of an initializer of its own, or what Keras writes of one.
 
     Raises:
-        ValueError: it is another class.
+        ValueError: it is another class, or holds one.
     """
-    if isinstance(value, dict):
-        given = value.get("class_name")
-        if given not in _INITIALIZERS or not _is_known(value):
-            raise ValueError(f"`{name}` names the class {given!r}"[:200])
+    if isinstance(value, dict) and "class_name" not in value:
+        raise ValueError(f"`{name}` names no class")
+    for entry in _entries(value):
+        if entry["class_name"] not in _INITIALIZERS or not _is_known(entry):
+            raise ValueError(f"`{name}` names the class {entry['class_name']!r}"[:200])
+
+
+def _entries(values: Any) -> Iterator[dict[str, Any]]:
+    """Whatever in some JSON names a class, at any depth."""
+    left = [values]
+    while left:
+        value = left.pop()
+        if isinstance(value, list):
+            left += value
+        elif isinstance(value, dict):
+            left += value.values()
+            if "class_name" in value:
+                yield value
 
 
 def _is_known(entry: dict[str, Any]) -> bool:
@@ -142,6 +153,8 @@ def _as_new(config: dict[str, Any], rates: Mapping[str, float]) -> dict[str, Any
         config = copy.deepcopy(config)
         for layer in config["layers"]:
             of_layer = layer["config"]
+            if layer["class_name"] == "PositionalEmbedding":
+                of_layer.setdefault("word_dropout", 0.0)  # files of older versions lack it
             of_layer.update({name: rates[name] for name in rates if name in of_layer})
             of_layer["trainable"] = True  # only the training itself had frozen layers
     except (TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -171,7 +184,7 @@ def _weight_sizes(config: dict[str, Any]) -> list[tuple[int, int]]:
     return sizes
 
 
-def _as_transformer(model: keras.Model) -> keras.Model:
+def _transformer_or_own(model: keras.Model) -> keras.Model:
     """A functional model as a `Transformer`, if its layers are those of one."""
     try:
         return Transformer.of(model)

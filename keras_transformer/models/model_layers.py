@@ -29,6 +29,12 @@ _OF_LAYERS = tuple(
 )
 
 
+_OF_ONES_OWN = (
+    *(f"{of}_{kind}" for of in ("kernel", "bias") for kind in ("regularizer", "constraint")),
+    *("embeddings_regularizer", "embeddings_constraint", "seed"),
+)
+
+
 class ModelLayers(NamedTuple):
     """The layers of a Transformer, by their role.
 
@@ -161,7 +167,8 @@ class ModelLayers(NamedTuple):
             name: the model's name.
 
         Raises:
-            ValueError: the layers differ in an option that models have for all layers.
+            ValueError: the layers differ in an option that models have for all layers, or have one
+                that models lack.
         """
         target = self.target_embedding
         source = None if self.source_embedding is target else self.source_embedding
@@ -170,13 +177,27 @@ class ModelLayers(NamedTuple):
             [layer.get_config() for layer in stack]
             for stack in (self.encoder_layers, self.decoder_layers)
         )
-        if _common("positions", encoder + decoder) != _in_attention(target.positions):
-            raise ValueError("`positions` must be the same for embeddings and layers.")
+        for config in embeddings + encoder + decoder:
+            for other in _OF_ONES_OWN:
+                if config.get(other) is not None:
+                    raise ValueError(
+                        f"`{other}` must be None: models have no such option. "
+                        f"Received: {other}={config[other]}"[:500]
+                    )
+        in_layers = _common("positions", encoder + decoder)
+        if in_layers != _in_attention(target.positions):
+            raise ValueError(
+                "`positions` must be the same for embeddings and layers. "
+                f"Received: {target.positions!r} and {in_layers!r}"
+            )
         norms = [self.decoder_norm] + ([self.encoder_norm] if encoder else [])
         of_layers = {name: _common(name, encoder + decoder) for name in _OF_LAYERS}
         for norm in norms:
             if (norm is None) != (norms[0] is None):
-                raise ValueError("`final_norm` must be the same for both stacks.")
+                raise ValueError(
+                    "`final_norm` must be the same for both stacks. "
+                    f"Received: decoder_norm={norms[0]}, encoder_norm={norms[-1]}"
+                )
             if norm is not None and norm.epsilon != of_layers["layer_norm_epsilon"]:
                 raise ValueError(
                     "`layer_norm_epsilon` must be the same for all layers. Received: "
@@ -246,4 +267,8 @@ def _residual_connection(encoder: list[dict[str, Any]], decoder: list[dict[str, 
         found = [{name: config[name] for name in plain} for config in encoder + decoder]
         if found == expected:
             return form
-    raise ValueError(f"the layers must have one of the residual connections {forms}")
+    found = [{name: config[name] for name in plain} for config in encoder + decoder]
+    raise ValueError(
+        "`residual_scale`, `initial_gain` and `b2t_connection` must be those of a "
+        f"`residual_connection`: {', '.join(forms)}. Received: {found}"[:500]
+    )

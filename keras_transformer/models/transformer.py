@@ -109,15 +109,18 @@ class Transformer(keras.Model):
         name: str | None = None,
         *,
         states: Mapping[str, dict[str, Any]] | None = None,
+        trainable: bool = True,
     ) -> None:
         own = self.__dict__  # past Keras, which finds the layers in the graph
         if outputs is not None:
-            super().__init__(inputs=inputs, outputs=outputs, name=name)
+            super().__init__(inputs=inputs, outputs=outputs, name=name, trainable=trainable)
             own.update(ModelLayers.of(self)._asdict())
             return
 
         # Layers
         layers = inputs
+        if not isinstance(inputs, (ModelOptions, ModelLayers)):
+            raise ValueError(f"`options` must be `ModelOptions`. Received: {repr(inputs)[:100]}")
         if isinstance(inputs, ModelOptions):
             inputs.check_fits()
             layers = ModelLayers.create(inputs, states)
@@ -146,6 +149,9 @@ class Transformer(keras.Model):
         """
         if isinstance(model, cls):
             return model
+        if not isinstance(model, keras.Model):
+            raise ValueError(f"`model` must be a Keras model. Received: {repr(model)[:100]}")
+        ModelLayers.of(model)  # refuses others, which may have no graph
         return cls(model.input, model.output, name=model.name)
 
     @classmethod
@@ -155,24 +161,28 @@ class Transformer(keras.Model):
         decoder_layers: Sequence[TransformerDecoderLayer],
         decoder_norm: Any = None,
         *,
+        source_mask: Any = None,
+        source_embedding: Any = None,
+        encoder_layers: Sequence[Any] = (),
+        encoder_norm: Any = None,
         name: str = "transformer",
-        **encoder: Any,
     ) -> "Transformer":
         """A model over layers of one's own, which it shares with the models that they are part of.
 
         Args:
             target_embedding, decoder_layers, decoder_norm: as the attributes; without an encoder
                 the layers are called without memory.
+            source_mask, source_embedding, encoder_layers, encoder_norm: as the attributes; none
+                for a language model.
             name: name of the model.
-            **encoder: `source_mask`, `source_embedding`, `encoder_layers` and `encoder_norm`, as
-                the attributes; none for a language model.
 
         Returns:
-            A `Transformer`, which generates. It has `options`, and can be saved, if its layers have
-            the same options.
+            A `Transformer`, which generates. It has `options` if they say all of its layers. It can
+            be saved if it has, or if its layers have the names that `build_transformer` gives them.
 
         Raises:
-            ValueError: the embedding, or a layer of the decoder, is of another class.
+            ValueError: the embedding, or a layer of the decoder, is of another class; or the
+                encoder is there in part.
 
         Example:
             >>> embedding = PositionalEmbedding(vocabulary_size=10, hidden_dim=4)
@@ -192,12 +202,27 @@ class Transformer(keras.Model):
                 "`decoder_layers` must be one or more `TransformerDecoderLayer`. "
                 f"Received: {decoder_layers}"
             )
-        layers = ModelLayers(target_embedding, list(decoder_layers), decoder_norm, **encoder)
+        of_encoder = source_mask is not None, source_embedding is not None, bool(encoder_layers)
+        if any(of_encoder) != all(of_encoder):
+            raise ValueError(
+                "`source_mask`, `source_embedding` and `encoder_layers` must be given together. "
+                f"Received: source_mask={source_mask}, source_embedding={source_embedding}, "
+                f"encoder_layers={encoder_layers}"
+            )
+        layers = ModelLayers(
+            target_embedding,
+            list(decoder_layers),
+            decoder_norm,
+            source_mask,
+            source_embedding,
+            encoder_layers,
+            encoder_norm,
+        )
         return cls(layers, name=name)
 
     @functools.cached_property
     def options(self) -> ModelOptions:
-        """What the model is made of; a ValueError if its layers have none in common."""
+        """What the model is made of; a ValueError if options do not say all of its layers."""
         return self._layers_by_role().options(self.name)
 
     @property
@@ -474,11 +499,21 @@ class Transformer(keras.Model):
         return kept.search(source_ids, prefix_ids, options=SearchOptions(**options))
 
     def get_config(self) -> dict[str, Any]:
+        try:
+            options = self.options.to_config()
+        except ValueError as error:  # then Keras writes the layers, which are found by their names
+            try:
+                ModelLayers.of(self)
+            except ValueError:
+                raise error from None
+            return super().get_config()
         states = layer_states(self)
-        return {**self.options.to_config(), **({"layers": states} if states else {})}
+        return {**options, **({"layers": states} if states else {})}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> "Transformer":
+        if "input_layers" in config:
+            return super().from_config(config, custom_objects)
         options = ModelOptions(**{name: v for name, v in config.items() if name != "layers"})
         return cls(options, states=config.get("layers"))
 

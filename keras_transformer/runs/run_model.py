@@ -74,9 +74,11 @@ def model_record(model: keras.Model) -> Any:
     A model that cannot be loaded from its run is a warning.
     """
     try:
-        transformer = Transformer.of(model)
-        record = transformer.options.to_config()
-    except ValueError:  # a model of the user's own
+        model = Transformer.of(model)
+        record = model.options.to_config()
+    except ValueError:  # layers of the user's own
+        if isinstance(model, Transformer):
+            model = keras.Model(model.input, model.output, name=model.name)
         record = json.loads(model.to_json())
         record.pop("compile_config", None)  # the settings have what concerns the training
     try:
@@ -87,11 +89,7 @@ def model_record(model: keras.Model) -> Any:
             if any("quantized" in state for state in layer_states(model).values()):
                 raise ValueError("its layers are quantized")
     except ValueError as error:
-        warnings.warn(
-            f"The model cannot be loaded from its run: {error}. It may name the classes of this "
-            "package and a few of Keras's own.",
-            stacklevel=4,
-        )
+        warnings.warn(f"The model cannot be loaded from its run: {error}.", stacklevel=3)
     return record
 
 
@@ -111,9 +109,10 @@ def _make_model(
         if num_weights is not None and total != num_weights:
             raise ValueError(f"it has {total:,} weights, and {num_weights:,} are there")
         return Transformer(options)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except Exception as error:  # Keras raises whatever its layers raise
         fit = f" The weights {weights} do not fit it." if weights else ""
-        raise UserInputError(f"Cannot read the model {path}: {error}.{fit}") from error
+        reason = " ".join(str(error).split())[:500]
+        raise UserInputError(f"Cannot read the model {path}: {reason}.{fit}") from error
 
 
 def _is_functional(record: Any) -> bool:
@@ -129,7 +128,10 @@ def _to_options(record: Any, rates: Mapping[str, float]) -> ModelOptions:
         raise ValueError(str(error)) from error
     for name in _INITIALIZERS:
         check_initializer(name, fields[name])
-    return ModelOptions(**{**fields, **rates})
+    options = ModelOptions(**{**fields, **rates})
+    if not isinstance(options.dtype, str):
+        raise ValueError(f"`dtype` must name a plain dtype policy. Received: {fields['dtype']}")
+    return options
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 import dataclasses
 import typing
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import keras
 
@@ -12,7 +12,7 @@ from keras_transformer.layers.positions import Positions, positions_class
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import training_metrics
 from keras_transformer.models import PRESETS, Transformer
-from keras_transformer.models.model_options import ModelOptions
+from keras_transformer.models.model_options import ModelOptions, ModelSettings
 from keras_transformer.optimizers import transformer_optimizer
 from keras_transformer.optimizers.transformer_adam import OPTIMIZERS
 from keras_transformer.search_options import END_OF_ALPHA, TRANSLATION
@@ -48,7 +48,7 @@ def _with_model_options(cls: type[_T]) -> type[_T]:
 
 @dataclasses.dataclass(frozen=True)
 @_with_model_options
-class TrainingSettings(Settings):
+class TrainingSettings(Settings, ModelSettings):
     """What can be set in every training; each reason is what `--help` shows.
 
     A recipe's settings derive from it, add their own fields, and state again those whose default or
@@ -88,29 +88,6 @@ class TrainingSettings(Settings):
 
     # Model
     num_layers: int | None = setting(None, "of each stack; none: the preset's", minimum=1)
-    if TYPE_CHECKING:  # at run time the options say the reasons and the rules
-        num_encoder_layers: int | None = None
-        num_decoder_layers: int | None = None
-        hidden_dim: int | None = None
-        intermediate_dim: int | None = None
-        num_heads: int | None = None
-        key_dim: int | None = None
-        value_dim: int | None = None
-        dropout: float | None = None
-        positions: str | None = None
-        use_bias: bool = False
-        attention_window: int | None = None
-        activation: str | None = None
-        attention_dropout: float = 0.0
-        activation_dropout: float = 0.0
-        word_dropout: float = 0.0
-        normalize_first: bool = False
-        residual_connection: str | None = None
-        final_norm: bool | None = None
-        layer_norm_epsilon: float | None = None
-        tie_weights: bool | None = None
-        use_logits_bias: bool = False
-        max_length: int | None = None
 
     # Training
     batch_tokens: int | None = setting(

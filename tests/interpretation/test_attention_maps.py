@@ -157,6 +157,11 @@ def test_a_language_model_has_the_decoders_attention_alone(tokenizer):
         maps.entropies("cross")
 
 
+def test_a_text_is_of_a_language_model(translator, tokenizer):
+    with pytest.raises(ValueError, match="`model` must be a language model"):
+        text_attention_maps(translator.models[0], tokenizer, "old lamp")
+
+
 def test_a_text_beyond_a_language_models_positions_is_refused(tokenizer):
     model = build_language_model(
         "tiny", vocabulary_size=60, num_decoder_layers=1, positions="learned", max_length=5

@@ -228,6 +228,27 @@ def test_a_model_of_another_size_is_refused_with_both(run, call, field, value):
             {"kernel_initializer": {"class_name": "Lambda", "config": {}}},
             "names the class 'Lambda'",
         ),
+        (
+            {
+                "kernel_initializer": {
+                    "module": "keras.initializers",
+                    "class_name": "Constant",
+                    "registered_name": None,
+                    "config": {
+                        "value": {
+                            "module": "keras.layers",
+                            "class_name": "StringLookup",
+                            "registered_name": None,
+                            "config": {"vocabulary": "/etc/hostname"},
+                        }
+                    },
+                }
+            },
+            "names the class 'StringLookup'",
+        ),
+        ({"dtype": "int8_from_float32"}, "`dtype` must name a plain dtype policy"),
+        ({"dtype": "float8_from_mixed_bfloat16"}, "model.json"),
+        ({"kernel_initializer": {"config": {}}}, "`kernel_initializer` names no class"),
         ({"num_decoder_layers": 10**30}, "model.json"),
         ({"num_decoder_layers": 2000}, "model.json"),
     ],

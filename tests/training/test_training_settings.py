@@ -44,6 +44,7 @@ def test_what_is_not_given_is_the_presets():
         "word_dropout": 0.0,
         "normalize_first": False,
         "use_bias": False,
+        "qk_norm": False,
         "use_logits_bias": False,
         "dtype": "float32",
     }

@@ -1,0 +1,114 @@
+"""Transformers over layers that no `ModelOptions` say are saved, copied, and kept in runs."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_transformer.decoding.sequence_generator import SequenceGenerator
+from keras_transformer.formats.graph_exports import with_precision
+from keras_transformer.layers import (
+    PaddingMask,
+    PositionalEmbedding,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+)
+from keras_transformer.models import Transformer, build_transformer
+from keras_transformer.models.functional_models import load_architecture
+from keras_transformer.runs.run_model import model_record
+
+SIZES = {"intermediate_dim": 8, "num_heads": 2}
+INPUTS = {
+    "source_ids": np.array([[3, 4, 5, 2], [6, 2, 0, 0]], "int32"),
+    "target_ids": np.array([[1, 5, 6], [1, 7, 8]], "int32"),
+}
+
+
+@pytest.fixture
+def model():
+    """Decoder layers of two rates of dropout, one of them with a regularizer."""
+    embedding = PositionalEmbedding(12, 8, num_tables=2, name="embedding")
+    return Transformer.from_layers(
+        embedding,
+        [
+            TransformerDecoderLayer(**SIZES, dropout=0.1, name="decoder_layer_1"),
+            TransformerDecoderLayer(**SIZES, kernel_regularizer="l2", name="decoder_layer_2"),
+        ],
+        source_mask=PaddingMask(name="source_mask"),
+        source_embedding=embedding,
+        encoder_layers=[TransformerEncoderLayer(**SIZES, name="encoder_layer_1")],
+    )
+
+
+def check_equal(other, model):
+    assert type(other) is Transformer
+    assert other.decoder_layers[0].dropout == 0.1
+    assert other.decoder_layers[1].kernel_regularizer is not None
+    expected, found = (ops.convert_to_numpy(each(INPUTS)) for each in (model, other))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_it_is_saved_with_all_that_its_layers_have(model, tmp_path):
+    model.save(tmp_path / "model.keras")
+    check_equal(keras.saving.load_model(tmp_path / "model.keras"), model)
+
+
+def test_a_regularizer_alone_is_no_option_either():
+    layer = TransformerDecoderLayer(**SIZES, kernel_regularizer="l2")
+    with pytest.raises(ValueError, match="`kernel_regularizer` must be None"):
+        Transformer.from_layers(PositionalEmbedding(12, 8), [layer]).options  # noqa: B018
+
+
+@pytest.mark.filterwarnings("error:The model cannot be loaded")
+def test_a_run_names_its_layers(model, recwarn):
+    embedding = PositionalEmbedding(12, 8)
+    layers = [TransformerDecoderLayer(**SIZES, dropout=rate) for rate in (0.1, 0.2)]
+    other = Transformer.from_layers(embedding, layers)
+    record = json.loads(json.dumps(model_record(other)))
+    assert record["class_name"] == "Functional"
+    load_architecture(record, other.count_params())
+
+
+def test_it_has_a_copy_of_another_precision(model):
+    copy = with_precision(model, "bfloat16")
+    assert copy.dtype_policy.name == "bfloat16"
+    assert copy.decoder_layers[0].dropout == 0.1
+
+
+def test_older_files_have_no_word_dropout():
+    model = build_transformer("tiny", vocabulary_size=12, num_encoder_layers=1, **SIZES)
+    architecture = model_record(keras.Model(model.input, model.output))
+    functional = json.loads(keras.Model(model.input, model.output, name=model.name).to_json())
+    assert "class_name" not in architecture
+    for layer in functional["config"]["layers"]:
+        layer["config"].pop("word_dropout", None)
+    loaded = load_architecture(functional, rates={"word_dropout": 0.3})
+    assert loaded.get_layer("embedding").word_dropout == 0.3
+
+
+@pytest.mark.parametrize("model", [keras.Sequential(), 3, None], ids=str)
+def test_what_is_no_model_of_layers_is_refused(model):
+    with pytest.raises(ValueError, match="`model` must"):
+        Transformer.of(model)
+    with pytest.raises(ValueError, match="`model` must"):
+        SequenceGenerator(model)
+
+
+def test_arguments_are_named():
+    with pytest.raises(ValueError, match="`options` must be `ModelOptions`. Received: 'tiny'"):
+        Transformer("tiny")
+    embedding, layer = PositionalEmbedding(12, 8), TransformerDecoderLayer(**SIZES)
+    with pytest.raises(ValueError, match="must be given together"):
+        Transformer.from_layers(embedding, [layer], source_mask=PaddingMask())
+
+
+def test_a_model_that_runs_eagerly_is_searched_eagerly(monkeypatch):
+    model = build_transformer("tiny", vocabulary_size=12, num_encoder_layers=1, **SIZES)
+    functional = keras.Model(model.input, model.output, name=model.name)
+    functional.compile(run_eagerly=True)
+    generator = SequenceGenerator(functional)
+    monkeypatch.setattr(generator, "_compiled", None)  # so that a compiled call would fail
+    ids, _ = generator.search([[5, 6, 2]])
+    assert ids.shape[0] == 1
