@@ -1,7 +1,8 @@
 # make install   the package and the recipes into .venv
 # make demo      train a small translator of number words and export it (under 5 minutes on 2 cores)
-# make test      lint and the tests of every change (5 minutes on 2 cores)
-# make test-full all tests, on every backend; each part is a target, such as test-core: see below
+# make test      lint, and the tests that run on every change (5 minutes on 2 cores)
+# make test-full all tests, on every backend; `make -j test-full` runs its parts side by side
+# make test-PART a part: core, text, runs, commands, training, recipes, exports, serving, pages, faults, cluster, jax or torch
 # make fuzz      10,000 random cases of odd files and commands; ARGS="--cases 300 --seed 7"
 # make lint      ruff and mypy alone
 # make docs      the documentation as a site in build/site, every link checked
@@ -118,11 +119,11 @@ clean:
 	$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@
 
-.venv/installed-docs: .venv/installed
+.venv/installed-docs: .venv/installed | .venv/installed-dev
 	$(PIP_INSTALL) --editable '.[docs]'
 	@touch $@
 
-.venv-torch/installed: pyproject.toml constraints.txt | .venv/bin/python
+.venv-torch/installed: pyproject.toml constraints.txt | .venv/installed-dev
 	@echo "Installing PyTorch into .venv-torch (6 GB; a few minutes the first time)"
 	@test -x .venv-torch/bin/python || $(BIN)/python -m venv .venv-torch
 	@$(PIP_INSTALL:.venv/%=.venv-torch/%) --editable '.[torch,jax,interop,plots]' pytest pytest-xdist

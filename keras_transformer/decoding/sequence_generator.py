@@ -92,7 +92,7 @@ class SequenceGenerator:
         vocabulary_size: int | None = None,
     ) -> None:
         self._given = model if isinstance(model, (list, tuple)) else [model]
-        members = [_as_transformer(member) for member in self._given]
+        members = [_stepwise(member) for member in self._given]
         self.model: Any = members[0] if len(members) == 1 else TransformerEnsemble(members)
         self._compiled = CompiledCalls(lambda: self.model.variables)
         self.special_tokens = special_tokens or SpecialTokens()
@@ -507,7 +507,7 @@ class SequenceGenerator:
         return ops.minimum(limits, self.model.max_length - 1)
 
 
-def _as_transformer(model: Any) -> Any:
+def _stepwise(model: Any) -> Any:
     """A model that takes steps; a functional one of its layers becomes a `Transformer`."""
     if hasattr(model, "step_weights"):
         return model

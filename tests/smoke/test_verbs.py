@@ -165,10 +165,13 @@ def test_parse(command, tmp_path):
 def test_app(trained_run):
     command = [sys.executable, "-m", "keras_transformer", "app", str(trained_run), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        address = process.stdout.readline().split()[1]
-        answer = httpx.post(f"{address}api/translate", json={"text": SOURCES[0]}, timeout=120)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        try:
+            address = process.stdout.readline().split()[1]
+            answer = httpx.post(f"{address}api/translate", json={"text": SOURCES[0]}, timeout=120)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
     assert TARGETS[0] in answer.text
 
 

@@ -68,7 +68,7 @@ def export_ctranslate2(
         raise UserInputError(
             f"The export needs the package ctranslate2: {pip_install('ctranslate2')}"
         )
-    model = _exportable_layers(translator)
+    model = _exportable_model(translator)
     from keras_transformer.formats.ctranslate2.spec import transformer_spec
 
     def write(path: Path) -> None:
@@ -98,8 +98,8 @@ def _without_probability(translator: Translator, model: Transformer) -> list[int
     return sorted({special.pad, special.bos, *range(size, model.vocabulary_size)})
 
 
-def _exportable_layers(translator: Translator) -> Transformer:
-    """The layers of the only model; UserInputError if CTranslate2 cannot compute it."""
+def _exportable_model(translator: Translator) -> Transformer:
+    """The only model; UserInputError if CTranslate2 cannot compute it."""
     if len(translator.models) > 1:
         raise UserInputError(
             "CTranslate2 has no ensembles: export one model, or the average of checkpoints. "

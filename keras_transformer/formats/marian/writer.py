@@ -51,7 +51,7 @@ def export_marian(translator: Translator, directory: PathLike) -> Path:
     """
     if importlib.util.find_spec("safetensors") is None:
         raise UserInputError(f"The export needs the package safetensors: {pip_install('interop')}")
-    model = _exportable_layers(translator)
+    model = _exportable_model(translator)
 
     def write(path: Path) -> None:
         from safetensors.numpy import save
@@ -66,8 +66,8 @@ def export_marian(translator: Translator, directory: PathLike) -> Path:
     return write_new_directory(directory, write)
 
 
-def _exportable_layers(translator: Translator) -> Transformer:
-    """The layers of the only model; UserInputError where Marian has no counterpart."""
+def _exportable_model(translator: Translator) -> Transformer:
+    """The only model; UserInputError where Marian has no counterpart."""
     if len(translator.models) > 1:
         raise UserInputError(
             f"Marian's folder has one model. Received: an ensemble of {len(translator.models)}"
