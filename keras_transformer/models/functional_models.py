@@ -94,7 +94,7 @@ def check_classes(architecture: Any) -> None:
         ValueError: it names another class, such as a function of the user's own.
     """
     if not isinstance(architecture, dict) or not isinstance(architecture.get("config"), dict):
-        raise ValueError("it is no model")
+        raise ValueError("it is not a model")
     if architecture.get("class_name") not in _MODELS:
         raise ValueError(f"it names the class {architecture.get('class_name')!r}"[:200])
     for entry in _entries(architecture["config"]):
@@ -158,7 +158,7 @@ def _as_new(config: dict[str, Any], rates: Mapping[str, float]) -> dict[str, Any
             of_layer.update({name: rates[name] for name in rates if name in of_layer})
             of_layer["trainable"] = True  # only the training itself had frozen layers
     except (TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise ValueError("it is no functional model") from error
+        raise ValueError("it is not a functional model") from error
     return config
 
 
@@ -194,7 +194,7 @@ def _transformer_or_own(model: keras.Model) -> keras.Model:
 
 def _make(config: dict[str, Any]) -> keras.Model:
     if not {"name", "input_layers", "output_layers"} <= config.keys():
-        raise ValueError("it is no functional model")
+        raise ValueError("it is not a functional model")
     try:
         return keras.Model.from_config(copy.deepcopy(config))  # Keras takes apart what it is given
     except Exception as error:  # Keras raises whatever its layers raise

@@ -259,15 +259,14 @@ def _residual_connection(encoder: list[dict[str, Any]], decoder: list[dict[str, 
     """The form of the residual connections that layers have."""
     plain = {"residual_scale": 1.0, "initial_gain": 1.0, "b2t_connection": False}
     forms = [form for form in RESIDUAL_CONNECTIONS if encoder or form != "encoder_deepnorm"]
+    found = [{name: config[name] for name in plain} for config in encoder + decoder]
     for form in forms:
         of_encoder, of_decoder = residual_options(form, len(encoder), len(decoder))
         expected = [{**plain, **of_encoder}] * len(encoder) + [{**plain, **of_decoder}] * len(
             decoder
         )
-        found = [{name: config[name] for name in plain} for config in encoder + decoder]
         if found == expected:
             return form
-    found = [{name: config[name] for name in plain} for config in encoder + decoder]
     raise ValueError(
         "`residual_scale`, `initial_gain` and `b2t_connection` must be those of a "
         f"`residual_connection`: {', '.join(forms)}. Received: {found}"[:500]

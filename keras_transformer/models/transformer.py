@@ -318,7 +318,7 @@ class Transformer(keras.Model):
             to 1. The row at position i is for token i + 1, as the logits are.
 
         Raises:
-            ValueError: the decoder has no such layer, or there is no encoder.
+            ValueError: `layer` is beyond the decoder's last one, or the model has no encoder.
 
         Reference: Garg et al., "Jointly Learning to Align and Translate with Transformer Models",
         2019, section 3, for the last layer but one.

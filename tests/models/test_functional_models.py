@@ -179,5 +179,5 @@ def test_what_is_nested_without_end_is_one_sentence(architecture):
     for _ in range(5000):
         nested = [nested]
     architecture["config"]["layers"][2]["config"]["hidden_dim"] = nested
-    with pytest.raises(ValueError, match="it is no functional model"):
+    with pytest.raises(ValueError, match="it is not a functional model"):
         load_architecture(architecture)

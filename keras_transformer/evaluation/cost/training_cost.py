@@ -203,7 +203,7 @@ class RunCost:
         counted_flops: operations of the matrix products of all steps, see `TransformerFlops`.
         sustained_flops_per_device: sustained FLOP/s of one device.
         sustained_from: the source of that number.
-        note: why there is no cost, or what it leaves out.
+        note: the reason why the cost is unknown, or what it leaves out.
     """
 
     run: str
@@ -231,7 +231,7 @@ def run_cost(path: PathLike, device_tflops: float | None = None) -> RunCost:
         A `RunCost`. For a run without a finished training it has a note alone.
 
     Raises:
-        UserInputError: there is no such run, or a record is damaged.
+        UserInputError: a run does not exist, or one of its records is damaged.
 
     Reference: Vaswani et al. (2017), footnote 5.
     """
