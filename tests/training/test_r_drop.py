@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_transformer import losses, metrics, training
 from keras_transformer.models import build_transformer
-from tests.losses.test_paired_divergence import log_softmax
+from tests.losses.test_cross_entropy import log_softmax
 from tests.training.small_training import VOCABULARY_SIZE, batches, train
 
 pytestmark = pytest.mark.core
