@@ -4,6 +4,7 @@ from keras_transformer.data.batches.batch_plan import BatchPlan
 from keras_transformer.data.batches.batch_reader import BatchReader, batch_stream, token_weights
 from keras_transformer.data.batches.fit_input import fit_batches, plan_batches, prepare_batches
 from keras_transformer.data.batches.fit_texts import fit_texts
+from keras_transformer.data.batches.packed_plan import PackedPlan
 from keras_transformer.data.batches.subword_sampling import SubwordSampling
 from keras_transformer.data.corpus_preparation import prepare_corpus
 from keras_transformer.data.overlap import Overlap, count_overlap, count_overlaps
@@ -23,6 +24,7 @@ __all__ = [
     "BatchPlan",
     "BatchReader",
     "Overlap",
+    "PackedPlan",
     "PairFilters",
     "ParallelCorpus",
     "ParallelFiles",

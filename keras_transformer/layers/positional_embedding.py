@@ -63,6 +63,9 @@ class PositionalEmbedding(CompositeLayer):
         table: number of the learned table to add, counted from 0.
         reverse: whether to compute logits.
         training: whether dropout is active.
+        segments: int32 tensor (batch, length), for rows that hold several sequences: the number of
+            each position's sequence, counted from 0. Positions count anew in each, and a row may be
+            longer than `max_length`. None: a row is one sequence.
 
     Returns:
         Tensor (batch, length, hidden_dim); with `reverse` float32 logits
@@ -175,11 +178,14 @@ class PositionalEmbedding(CompositeLayer):
         table: int = 0,
         reverse: bool = False,
         training: bool | None = None,
+        segments: Tensor = None,
     ) -> Tensor:
         if reverse:
             return self.token_embedding(inputs, reverse=True)
-        self._check_shape(inputs.shape)
         ids = as_ids(inputs, self.vocabulary_size)
+        if segments is not None:
+            return self._embed(ids, self.kind.packed_vectors(ids, segments, table), training)
+        self._check_shape(inputs.shape)
         return self._embed(ids, self.kind.vectors(ids, table), training)
 
     def start_cache(self, batch_size: Any, beam_size: Any) -> Any:
@@ -235,8 +241,9 @@ class PositionalEmbedding(CompositeLayer):
         table: int = 0,
         reverse: bool = False,
         training: bool | None = None,
+        segments: Tensor = None,
     ) -> keras.KerasTensor:
-        if not reverse:
+        if not reverse and segments is None:
             self._check_shape(inputs.shape)
         return self.token_embedding.compute_output_spec(inputs, reverse=reverse)
 

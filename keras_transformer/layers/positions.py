@@ -18,6 +18,7 @@ from keras import ops
 from keras_transformer.argument_checks import check_non_negative_int, check_one_of
 from keras_transformer.errors import UserInputError
 from keras_transformer.layers.dense import add_bias, precise_dtype
+from keras_transformer.layers.segments import places_in_segments
 from keras_transformer.types import Tensor
 
 # Places in a word that have a vector of their own; later ones share the last.
@@ -132,7 +133,10 @@ class Positions:
 
     def at(self, positions: Tensor, table: int) -> Tensor:
         """Vectors (..., hidden_dim) of positions (...), integers counted from 0."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"`{type(self).__name__}` must implement `at`, or `vectors`, `step` and, for packed "
+            "rows, `packed_vectors`"
+        )
 
     def vectors(self, ids: Tensor, table: int) -> Tensor | None:
         """Vectors of whole sequences.
@@ -145,6 +149,25 @@ class Positions:
             Float tensor (length, hidden_dim) or (batch, length, hidden_dim); None: nothing to add.
         """
         return self.at(ops.arange(ops.shape(ids)[1]), table)
+
+    def packed_vectors(self, ids: Tensor, segments: Tensor, table: int) -> Tensor | None:
+        """Vectors of rows that hold several sequences, in each of which positions count anew.
+
+        Args:
+            ids: integer tensor (batch, length).
+            segments: int32 tensor (batch, length), see `layers.segments`.
+            table: as in `vectors`.
+
+        Returns:
+            Float tensor (batch, length, hidden_dim); None: nothing to add.
+        """
+        length = ops.shape(ids)[1]
+        if self.limit is not None:
+            length = (min if isinstance(length, int) else ops.minimum)(length, self.limit)
+        vectors = self.at(ops.arange(length), table)
+        # The padding behind the last sequence may be longer than any.
+        places = ops.minimum(places_in_segments(segments), length - 1)
+        return ops.take(vectors, places, axis=0)
 
     def start_cache(self, shape: tuple[Any, ...]) -> Any:
         """What `step` carries from token to token, before the first: a nest of tensors `shape`."""
@@ -169,8 +192,9 @@ class Positions:
 class PositionsInAttention(Positions):
     """Base class of the kinds that act inside self-attention, where tokens get nothing added.
 
-    Positions count from 0 at the beginning of a sequence, padding included. Attention to a memory
-    knows no positions. A subclass implements `transform`, `bias`, or both.
+    Positions count from 0 at the beginning of a row, padding included. A row may hold several
+    sequences, so what the attention makes of positions may depend on their distances alone.
+    Attention to a memory knows no positions. A subclass implements `transform`, `bias`, or both.
     """
 
     @classmethod
@@ -201,6 +225,9 @@ class PositionsInAttention(Positions):
         return None
 
     def vectors(self, ids: Tensor, table: int) -> None:
+        return None
+
+    def packed_vectors(self, ids: Tensor, segments: Tensor, table: int) -> None:
         return None
 
     def step(self, ids: Tensor, index: Tensor, cache: Any, table: int) -> tuple[None, Any]:
@@ -375,21 +402,30 @@ class WordCounter:
         self._vocabulary_size = vocabulary_size
         self._word_starts = list(word_starts)
 
-    def positions(self, ids: Tensor) -> WordPositions:
+    def positions(self, ids: Tensor, segments: Tensor | None = None) -> WordPositions:
         """Count in whole sequences.
 
         Args:
             ids: integer tensor (batch, length).
+            segments: int32 tensor (batch, length), see `layers.segments`, in each of which words
+                count anew; None: a row is one sequence.
 
         Returns:
             `WordPositions` of (batch, length).
         """
-        words = ops.cumsum(self._starts(ids), axis=1)
+        starts = self._starts(ids)
+        words = ops.cumsum(starts, axis=1)  # in the row
+        number = words
+        if segments is not None:
+            is_earlier = ops.expand_dims(segments, 2) > ops.expand_dims(segments, 1)
+            earlier = ops.sum(ops.where(is_earlier, ops.expand_dims(starts, 1), 0), axis=2)
+            number = words - earlier
+            words = words + segments  # what comes before a segment's first word is of no other
         is_same_word = ops.equal(ops.expand_dims(words, 2), ops.expand_dims(words, 1))
         order = ops.arange(ops.shape(ids)[1])
         is_earlier = ops.expand_dims(order, 1) > ops.expand_dims(order, 0)  # (length, length)
         places = ops.sum(ops.cast(ops.logical_and(is_same_word, is_earlier), "int32"), axis=2)
-        return WordPositions(words, places)
+        return WordPositions(number, places)
 
     def start(self, shape: tuple[Any, ...]) -> WordPositions:
         """The positions before the first token, tensors of `shape`."""
@@ -470,6 +506,9 @@ class PositionsInWords(Positions):
 
     def vectors(self, ids: Tensor, table: int) -> Tensor:
         return self._of(self._counter.positions(ids))
+
+    def packed_vectors(self, ids: Tensor, segments: Tensor, table: int) -> Tensor:
+        return self._of(self._counter.positions(ids, segments))
 
     def start_cache(self, shape: tuple[Any, ...]) -> WordPositions:
         return self._counter.start(shape)

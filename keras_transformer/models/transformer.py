@@ -12,6 +12,7 @@ from keras_transformer.argument_checks import check_non_negative_int
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.layers import PositionalEmbedding, TransformerDecoderLayer
 from keras_transformer.layers.key_value_cache import unknown_zero
+from keras_transformer.layers.segments import same_segment, segments_by_end, segments_by_start
 from keras_transformer.models.decoder_cache import start_decoder_cache
 from keras_transformer.models.model_layers import ModelLayers, layer_states
 from keras_transformer.models.model_options import ModelOptions
@@ -128,9 +129,8 @@ class Transformer(keras.Model):
         own.update(layers._asdict())
 
         # Graph
-        names = ["token_ids"] if self.is_causal else ["source_ids", "target_ids"]
-        ids = {each: keras.Input((None,), dtype="int32", name=each) for each in names}
-        logits = self.logits(ids.get("source_ids"), ids[names[-1]])
+        ids = self._symbolic_ids()
+        logits = self.logits(ids.get("source_ids"), list(ids.values())[-1])
         super().__init__(inputs=ids, outputs=logits, name=name)
 
     @classmethod
@@ -301,6 +301,41 @@ class Transformer(keras.Model):
                 f"Received: source_ids {_received(source_ids)}"
             )
         return self.decode(target_ids)
+
+    def packed(self, special_tokens: SpecialTokens | None = None) -> keras.Model:
+        """The same layers as a model of rows that hold several pairs, one after the other.
+
+        It is for training and evaluation with batches of one shape and little padding, as
+        `data.plan_batches(..., packing=True)` makes them. Attention stays within a pair, and
+        positions start anew at each: the logits are those of the pairs in rows of their own.
+
+        Args:
+            special_tokens: the `SpecialTokens` of the tokenizers: a source ends with EOS, and a
+                target begins with BOS. None: the default ids.
+
+        Returns:
+            A functional model with the inputs and the outputs of this one, and its weights.
+
+        Example:
+            >>> import numpy as np
+            >>> from keras_transformer.models import build_transformer
+            >>> packed = build_transformer("tiny", vocabulary_size=10).packed()
+            >>> source_ids = np.array([[5, 6, 2, 7, 2, 0]])  # "5 6" and "7"
+            >>> target_ids = np.array([[1, 8, 1, 8, 9, 0]])  # "8" and "8 9"
+            >>> tuple(packed({"source_ids": source_ids, "target_ids": target_ids}).shape)
+            (1, 6, 10)
+        """
+        tokens = special_tokens or SpecialTokens()
+        ids = self._symbolic_ids()
+        target_ids = list(ids.values())[-1]
+        targets = segments_by_start(target_ids, tokens.bos)
+        memory = memory_mask = None
+        if not self.is_causal:
+            sources = segments_by_end(ids["source_ids"], tokens.eos)
+            memory, mask = self._encode(ids["source_ids"], segments=sources)
+            memory_mask = ops.logical_and(mask, same_segment(targets, sources))
+        hidden = self._hidden(target_ids, memory, memory_mask, segments=targets)
+        return keras.Model(ids, self._to_logits(hidden), name=self.name)
 
     def cross_attention(
         self, source_ids: Tensor, target_ids: Tensor, layer: int | None = None
@@ -525,10 +560,23 @@ class Transformer(keras.Model):
         """The embedding's table of the target, the last one where the source has one too."""
         return self.target_embedding.num_tables - 1
 
-    def _encode(self, source_ids: Tensor, scores: list[Any] | None = None) -> tuple[Tensor, Tensor]:
-        mask = self.source_mask(source_ids)
-        hidden = self.source_embedding(source_ids)
-        hidden = _through(self.encoder_layers, hidden, scores=scores, mask=mask)
+    def _symbolic_ids(self) -> dict[str, keras.KerasTensor]:
+        """The inputs of a graph by name; the last one are the target's, or the only ones."""
+        names = ["token_ids"] if self.is_causal else ["source_ids", "target_ids"]
+        return {name: keras.Input((None,), dtype="int32", name=name) for name in names}
+
+    def _encode(
+        self,
+        source_ids: Tensor,
+        scores: list[Any] | None = None,
+        segments: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        mask = allowed = self.source_mask(source_ids)
+        if segments is not None:
+            allowed = ops.logical_and(mask, same_segment(segments, segments))
+        options = {} if segments is None else {"segments": segments}  # a layer of one's own
+        hidden = self.source_embedding(source_ids, **options)
+        hidden = _through(self.encoder_layers, hidden, scores=scores, mask=allowed)
         return self.encoder_norm(hidden) if self.encoder_norm else hidden, mask
 
     def _hidden(
@@ -539,11 +587,13 @@ class Transformer(keras.Model):
         scores: list[Any] | None = None,
         *,
         num_layers: int | None = None,
+        segments: Tensor | None = None,
     ) -> Tensor:
         """The output of the decoder's layers, or of the first so many."""
-        hidden = self.target_embedding(target_ids, table=self._target_table)
+        mask = None if segments is None else same_segment(segments, segments)
+        hidden = self.target_embedding(target_ids, table=self._target_table, segments=segments)
         layers = self.decoder_layers[:num_layers]
-        return _through(layers, hidden, memory, scores=scores, memory_mask=memory_mask)
+        return _through(layers, hidden, memory, scores=scores, mask=mask, memory_mask=memory_mask)
 
     def _to_logits(self, hidden: Tensor, output_matrix: Tensor | None = None) -> Tensor:
         if self.decoder_norm:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from keras_transformer.argument_checks import check_non_negative_int, check_positive_int
 from keras_transformer.data.batches.batch_cells import (
-    Cell,
     PaddedShape,
     cut_batches,
     cut_cells,
@@ -39,10 +38,11 @@ ATTENTION_SPAN = 512
 class BatchPlan:
     """Batches of at most `batch_tokens` source and target tokens each, counting padding.
 
-    Sentences of similar lengths share a cell. Every epoch draws the batches of each cell anew and
-    shuffles the batches of all cells. So every epoch has the same number of steps and the same
-    share of padding, and any step can be reached directly: a batch depends neither on the steps
-    before it nor on the number of replicas.
+    Every row of a batch holds one pair; `PackedPlan` has rows of several. Sentences of similar
+    lengths share a cell. Every epoch draws the batches of each cell anew and shuffles the batches
+    of all cells. So every epoch has the same number of steps and the same share of padding, and any
+    step can be reached directly: a batch depends neither on the steps before it nor on the number
+    of replicas.
 
     Args:
         source_lengths: source tokens of each pair `(pairs,)`, with end of sentence.
@@ -94,13 +94,12 @@ class BatchPlan:
         self._check_lengths()
         self._check_budget(pair_name)
         self._slots = slots
-        self._order, self._cells, cell_shapes = self._cut_cells(growth, shapes)
-        self._batches = cut_batches(self._cells)
-        self._fixed_shapes = None
-        if cell_shapes:
-            starts = [start for start, _, _ in self._cells]
-            cells = np.searchsorted(starts, self._batches[:, 0], side="right") - 1
-            self._fixed_shapes = np.asarray(cell_shapes)[cells]
+        lengths = slots or self
+        self._cut(
+            self._grown(lengths.source_lengths, growth[0]),
+            self._grown(lengths.target_lengths, growth[1]),
+            shapes,
+        )
         self._epochs: dict[int, tuple[NDArray[np.integer], NDArray[np.integer]]] = {}
         self._lock = threading.Lock()
 
@@ -154,9 +153,7 @@ class BatchPlan:
     @functools.cached_property
     def fingerprint(self) -> str:
         """A hash that identifies the batches."""
-        arrays = [self.source_lengths, self.target_lengths, self._order, self._batches]
-        if self._fixed_shapes is not None:
-            arrays.append(self._fixed_shapes)
+        arrays = [self.source_lengths, self.target_lengths, *self._planned_arrays()]
         digest = hashlib.sha256(f"{self.batch_tokens} {self.seed} {self.shuffle}".encode())
         for array in arrays:
             digest.update(f" {array.dtype} {array.shape} ".encode())
@@ -172,11 +169,22 @@ class BatchPlan:
 
     def batch(self, step: int) -> NDArray[np.integer]:
         """Return the numbers of the pairs in the batch of a global step, `(batch,)`."""
-        check_non_negative_int("step", step)
-        epoch, index = divmod(int(step), self.steps_per_epoch)
+        epoch, index = self._epoch_of(step)
         order, sequence = self._epoch_order(epoch)
         start, stop = self._batches[sequence[index]].tolist()
         return self._pairs(order[start:stop], epoch)
+
+    def rows(self, step: int) -> NDArray[np.integer]:
+        """Return the row of each pair in the batch of a global step, `(batch,)`, in order."""
+        return np.arange(len(self.batch(step)))
+
+    def room(self, step: int) -> NDArray[np.integer]:
+        """Return the most source and target tokens of each pair in a batch, `(batch, 2)`."""
+        if self._fixed_shapes is None:
+            rows = len(self.batch(step))
+            return np.full((rows, 2), self.batch_tokens // rows)
+        _, *lengths = self.padded_shape(step)
+        return np.tile(lengths, (len(self.batch(step)), 1))
 
     def epoch(self, epoch: int) -> list[NDArray[np.integer]]:
         """Return all batches of an epoch, as `batch` does."""
@@ -200,8 +208,7 @@ class BatchPlan:
             pairs = self.batch(step)
             source_length = int(self.source_lengths[pairs].max())
             return len(pairs), source_length, int(self.target_lengths[pairs].max())
-        check_non_negative_int("step", step)
-        epoch, index = divmod(int(step), self.steps_per_epoch)
+        epoch, index = self._epoch_of(step)
         _, sequence = self._epoch_order(epoch)
         return tuple(self._fixed_shapes[sequence[index]].tolist())
 
@@ -242,34 +249,52 @@ class BatchPlan:
         longest = [np.maximum.reduceat(side, starts) for side in sides]
         return np.stack([stops - starts, *longest], axis=1)
 
+    def _epoch_of(self, step: int) -> tuple[int, int]:
+        """The epoch of a step, and the step's number in it."""
+        check_non_negative_int("step", step)
+        return divmod(int(step), self.steps_per_epoch)
+
     def _pairs(self, slots: NDArray[np.integer], epoch: int) -> NDArray[np.integer]:
         if self._slots is None:
             return slots
         return self._slots.pairs(slots, epoch if self.shuffle else 0)
 
-    def _cut_cells(
-        self, growth: tuple[float, float], shapes: int | None
-    ) -> tuple[NDArray[np.integer], list[Cell], list[PaddedShape] | None]:
-        """The order of the slots, its cells, and their shapes."""
-        lengths = self._slots or self
-        sources = self._grown(lengths.source_lengths, growth[0])
-        targets = self._grown(lengths.target_lengths, growth[1])
+    def _cut(
+        self, sources: NDArray[np.integer], targets: NDArray[np.integer], shapes: int | None
+    ) -> None:
+        """Set the order of the slots, whose lengths these are, their cells, batches and shapes."""
         order = length_order(sources, targets)
         # Without a shuffle cells need not mix: as little padding as single batches allow.
         least_batches = CELL_BATCHES if self.shuffle else 1
+        self._fixed_shapes = None
         if shapes:
             cells, cell_shapes = cut_shape_cells(
                 sources[order], targets[order], self.batch_tokens, shapes, least_batches
             )
-            return order, cells, cell_shapes
-        cells = cut_cells(
-            sources[order],
-            targets[order],
-            self.batch_tokens,
-            least_batches=least_batches,
-            most_padding=CELL_PADDING if self.shuffle else 0.0,
-        )
-        return order, cells, None
+        else:
+            cells = cut_cells(
+                sources[order],
+                targets[order],
+                self.batch_tokens,
+                least_batches=least_batches,
+                most_padding=CELL_PADDING if self.shuffle else 0.0,
+            )
+        self._order, self._batches = order, cut_batches(cells)
+        self._cells = [(start, stop) for start, stop, _ in cells]
+        if shapes:
+            starts = [start for start, _ in self._cells]
+            of_batches = np.searchsorted(starts, self._batches[:, 0], side="right") - 1
+            self._fixed_shapes = np.asarray(cell_shapes)[of_batches]
+
+    def _planned_arrays(self) -> list[NDArray[np.integer]]:
+        """What identifies the batches, beside the lengths."""
+        shapes = [] if self._fixed_shapes is None else [self._fixed_shapes]
+        return [self._order, self._batches, *shapes]
+
+    @property
+    def _num_shuffled(self) -> int:
+        """Number of what an epoch puts into another order, beside the slots in their cells."""
+        return self.steps_per_epoch
 
     def _grown(self, lengths: NDArray[np.integer], growth: float) -> NDArray[np.integer]:
         if growth == 1:
@@ -277,7 +302,7 @@ class BatchPlan:
         return np.minimum(np.ceil(lengths * growth), self.batch_tokens).astype("int32")
 
     def _epoch_order(self, epoch: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-        """Order of the sentences and of the batches in an epoch."""
+        """Order of the slots, and of the batches or of the packed rows, in an epoch."""
         with self._lock:
             if epoch not in self._epochs:
                 # Two are kept: one thread reads ahead while another asks for the previous epoch.
@@ -286,13 +311,13 @@ class BatchPlan:
             return self._epochs[epoch]
 
     def _draw_epoch(self, epoch: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-        order, sequence = self._order, np.arange(self.steps_per_epoch)
+        order, sequence = self._order, np.arange(self._num_shuffled)
         if self.shuffle:
             generator = np.random.default_rng([self.seed, epoch])
             order = order.copy()
-            for start, stop, _ in self._cells:
+            for start, stop in self._cells:
                 generator.shuffle(order[start:stop])
-            sequence = generator.permutation(self.steps_per_epoch)
+            sequence = generator.permutation(self._num_shuffled)
         return order, sequence
 
     def _check_lengths(self) -> None:

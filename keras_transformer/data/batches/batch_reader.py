@@ -80,6 +80,35 @@ def _fill(array: NDArray[_Scalar], rows: int, columns: int, value: int) -> NDArr
     return filled
 
 
+def _in_rows(
+    ids: NDArray[np.int32], lengths: NDArray[np.int64], rows: NDArray[np.integer], padding_id: int
+) -> NDArray[np.int32]:
+    """Put sequences into rows, one after the other.
+
+    Args:
+        ids: padded sequences `(sequences, longest)`.
+        lengths: their lengths `(sequences,)`.
+        rows: the row of each, `(sequences,)`, which never falls.
+        padding_id: id that fills the rows up.
+
+    Example:
+        >>> ids = np.array([[5, 2, 0], [6, 7, 2], [8, 2, 0]], "int32")
+        >>> _in_rows(ids, np.array([2, 3, 2]), np.array([0, 0, 1]), padding_id=0).tolist()
+        [[5, 2, 6, 7, 2], [8, 2, 0, 0, 0]]
+    """
+    if rows[-1] == len(ids) - 1:
+        return ids
+    firsts = np.flatnonzero(np.diff(rows, prepend=-1))
+    starts = np.cumsum(lengths) - lengths
+    starts -= starts[firsts][rows]
+    packed = np.full((len(firsts), int((starts + lengths).max())), padding_id, "int32")
+    columns = np.arange(ids.shape[1])
+    is_token = columns < lengths[:, None]
+    places = (starts[:, None] + columns)[is_token]
+    packed[np.repeat(rows, lengths), places] = ids[is_token]
+    return packed
+
+
 def token_weights(labels: NDArray[np.integer], padding_id: int) -> NDArray[np.float32]:
     """Weight every target token by one over the number of target tokens of the global batch.
 
@@ -189,16 +218,20 @@ class BatchReader:
 
     def _read(self, step: int) -> Batch:
         """The batch without filling it up."""
-        pairs = self.plan.batch(step)
+        pairs, rows = self.plan.batch(step), self.plan.rows(step)
         special_tokens = self.special_tokens
-        rows = np.arange(len(pairs))
+        of_pair = np.arange(len(pairs))
         source_ids, lengths = self._pad("source", pairs, step)
-        source_ids[rows, lengths] = special_tokens.eos
+        source_ids[of_pair, lengths] = special_tokens.eos
+        source_ids = _in_rows(source_ids, lengths + 1, rows, special_tokens.pad)
         labels, lengths = self._pad("target", pairs, step)
         # The last column, which moves to the front, is padding in every row.
         target_ids = np.roll(labels, 1, axis=1)
         target_ids[:, 0] = special_tokens.bos
-        labels[rows, lengths] = special_tokens.eos
+        labels[of_pair, lengths] = special_tokens.eos
+        target_ids, labels = (
+            _in_rows(ids, lengths + 1, rows, special_tokens.pad) for ids in (target_ids, labels)
+        )
         weights = token_weights(labels, special_tokens.pad)
         return {"source_ids": source_ids, "target_ids": target_ids}, labels, weights
 
@@ -223,9 +256,7 @@ class BatchReader:
         padding_id = self.special_tokens.pad
         ordinary, lengths = self._mixture.padded(side, pairs, padding_id)
         sampled_lengths = np.fromiter(map(len, samples), "int64", count=len(samples))
-        room = self.plan.batch_tokens // len(pairs)
-        if self.plan.shapes is not None:
-            room = self.plan.padded_shape(step)[1 + SIDES.index(side)]
+        room = self.plan.room(step)[:, SIDES.index(side)]
         # One token of each row is the end of sentence.
         fits = sampled_lengths < room
         lengths = np.where(fits, sampled_lengths, lengths)

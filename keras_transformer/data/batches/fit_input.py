@@ -16,6 +16,7 @@ from keras_transformer.data.batches.batch_reader import (
     check_sharing,
     share_of_rows,
 )
+from keras_transformer.data.batches.packed_plan import PackedPlan
 from keras_transformer.data.batches.subword_sampling import SubwordSampling
 from keras_transformer.data.corpus_mixture import CorpusMixture
 from keras_transformer.data.corpus_preparation import prepare_corpus
@@ -40,6 +41,7 @@ def plan_batches(
     shuffle: bool = True,
     subword_sampling: SubwordSampling | None = None,
     shapes: int | None = None,
+    packing: bool = False,
 ) -> BatchReader:
     """Plan the batches of one corpus or of a mixture of several.
 
@@ -58,13 +60,15 @@ def plan_batches(
         shapes: maximum number of padded shapes of batches, for compilers that compile a step for
             each (XLA on TensorFlow, and JAX). 16 pad nearly as little as more. None leaves the
             shapes free.
+        packing: whether rows hold several pairs, one after the other. Then all batches have one
+            shape and little padding. A model reads them by `Transformer.packed`.
 
     Returns:
         A reader of the batches.
 
     Raises:
         UserInputError: `batch_tokens` is smaller than the longest sentence.
-        ValueError: an argument is out of range.
+        ValueError: an argument is out of range, or `shapes` is given with `packing`.
 
     Example:
         >>> import numpy as np
@@ -79,7 +83,8 @@ def plan_batches(
     corpora = [corpora] if isinstance(corpora, ParallelCorpus) else corpora
     corpus = CorpusMixture(corpora, weights)
     growth = subword_sampling.growth(corpus) if subword_sampling else (1.0, 1.0)
-    plan = BatchPlan.of(
+    plan_class = PackedPlan if packing else BatchPlan
+    plan = plan_class.of(
         corpus, batch_tokens=batch_tokens, seed=seed, shuffle=shuffle, growth=growth, shapes=shapes
     )
     return BatchReader(corpus, plan, special_tokens, subword_sampling)
@@ -95,6 +100,7 @@ def prepare_batches(
     seed: int = 0,
     shuffle: bool = True,
     shapes: int | None = None,
+    packing: bool = False,
 ) -> BatchReader:
     """Tokenize sentence pairs, unless an earlier call did, and plan their batches.
 
@@ -106,7 +112,7 @@ def prepare_batches(
         batch_tokens: maximum number of source tokens and of target tokens in a batch, with padding.
         seed: integer >= 0; determines the order of the batches.
         shuffle: whether epochs differ.
-        shapes: as in `plan_batches`.
+        shapes, packing: as in `plan_batches`.
 
     Returns:
         A reader of the batches.
@@ -122,6 +128,7 @@ def prepare_batches(
         seed=seed,
         shuffle=shuffle,
         shapes=shapes,
+        packing=packing,
     )
 
 
