@@ -18,6 +18,7 @@ from keras_transformer.types import PathLike
 SettingValue: TypeAlias = bool | int | float | str | None
 _T = TypeVar("_T", bound=SettingValue)
 
+SWITCH = ("auto", "on", "off")
 _MOST_BYTES = 1 << 16  # of a settings file; Python's TOML reader takes quadratic time
 _LARGEST = 2**63 - 1
 _SHOWN = 100  # characters of a value in a message
@@ -52,6 +53,22 @@ def setting(
     return dataclasses.field(default=default, metadata=given)
 
 
+def switch(reason: str) -> str:
+    """A field that is "auto", "on" or "off"; True and False are the last two.
+
+    On the command line `--name` is on, `--no-name` off, and `--name auto` leaves it to the program.
+
+    Args:
+        reason: as of `setting`; it says when "auto" is on.
+    """
+    return setting("auto", reason, choices=SWITCH)
+
+
+def switch_name(value: SettingValue) -> SettingValue:
+    """The name of a switch's value: "on" of True, "off" of False; other values stay."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """Base class for the settings of a recipe: checked fields, command line and JSON.
@@ -83,6 +100,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
+            if field.metadata.get("choices") is SWITCH:
+                object.__setattr__(self, field.name, switch_name(getattr(self, field.name)))
             _check(field, *_value_type(type(self), field.name), getattr(self, field.name))
 
     @classmethod
@@ -115,13 +134,18 @@ class Settings:
         group = parser.add_argument_group("settings")
         for field in _own_first(cls):
             default = "none" if field.default is None else field.default
+            flag = field.name.replace("_", "-")
+            given: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS}
             group.add_argument(
-                "--" + field.name.replace("_", "-"),
-                dest=field.name,
-                default=argparse.SUPPRESS,
+                f"--{flag}",
+                **given,
                 help=f"{field.metadata['reason']} (default: {default})".replace("%", "%%"),
                 **_argument_form(field, *_value_type(cls, field.name)),
             )
+            if field.metadata.get("choices") is SWITCH:
+                group.add_argument(
+                    f"--no-{flag}", **given, action="store_const", const="off", help=f"--{flag} off"
+                )
 
     @classmethod
     def from_arguments(
@@ -274,4 +298,5 @@ def _argument_form(field: dataclasses.Field[Any], plain: type, is_optional: bool
     parse.__name__ = plain.__name__  # argparse names it: "invalid int value: 'x'"
     choices = field.metadata.get("choices")
     metavar = "|".join(map(str, choices)) if choices else plain.__name__.upper()
-    return {"type": parse, "metavar": metavar}
+    optional = {"nargs": "?", "const": "on"} if choices is SWITCH else {}
+    return {"type": parse, "metavar": metavar, **optional}

@@ -10,6 +10,7 @@ from keras_transformer.argument_checks import python_number
 from keras_transformer.losses.cross_entropy import paired_divergence
 from keras_transformer.losses.token_batch import token_batch
 from keras_transformer.metrics import StepLoss
+from keras_transformer.training.devices.device_start import compiles_by_default
 
 
 class StepSums(keras.Model):
@@ -31,14 +32,20 @@ class StepSums(keras.Model):
         self.r_drop = python_number(r_drop)
 
     def compile(self, *args: Any, **options: Any) -> None:
-        """As `keras.Model.compile`; refuses a loss whose slices do not add up to the batch's."""
-        given = inspect.signature(keras.Model.compile).bind(self, *args, **options).arguments
+        """As `keras.Model.compile`; refuses a loss whose slices do not add up to the batch's.
+
+        `jit_compile="auto"` compiles the step with XLA on a GPU, on a TPU and on JAX.
+        """
+        bound = inspect.signature(keras.Model.compile).bind(self, *args, **options)
+        given = {name: value for name, value in bound.arguments.items() if name != "self"}
+        if given.get("jit_compile", "auto") == "auto" and not given.get("run_eagerly"):
+            given["jit_compile"] = compiles_by_default()
         metrics = keras.tree.flatten([given.get("metrics"), given.get("weighted_metrics")])
         self.step_losses = [metric for metric in metrics if isinstance(metric, StepLoss)]
         if self._needs_weights:
             for loss in (given.get("loss"), *(metric.loss for metric in self.step_losses)):
                 self._check_is_sum(loss)
-        super().compile(*args, **options)
+        super().compile(**given)
 
     def _check_is_sum(self, loss: object) -> None:
         reduction = getattr(loss, "reduction", None)

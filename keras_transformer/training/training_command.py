@@ -79,7 +79,7 @@ class TrainingCommand(Generic[SomeSettings]):
             "resume": self.resume,
             "overwrite": self.overwrite,
             "origin": self.origin,
-            "settings": self.settings.to_dict(),
+            "settings": self.settings.decided().to_dict(),
             "command": self.command,
         }
         return TrainingOptions(**keywords)

@@ -3,7 +3,7 @@
 import dataclasses
 import typing
 from collections.abc import Collection, Mapping
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import keras
 
@@ -16,8 +16,9 @@ from keras_transformer.models.model_options import ModelOptions, ModelSettings
 from keras_transformer.optimizers import transformer_optimizer
 from keras_transformer.optimizers.transformer_adam import OPTIMIZERS
 from keras_transformer.search_options import END_OF_ALPHA, TRANSLATION
-from keras_transformer.settings import Settings, SettingValue, setting
-from keras_transformer.training.devices.device_start import fastest_precision
+from keras_transformer.settings import Settings, SettingValue, setting, switch, switch_name
+from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.training.devices.device_start import compiles_by_default, fastest_precision
 from keras_transformer.training.training_model import training_model
 from keras_transformer.training.training_options import TrainingKeywords
 
@@ -164,9 +165,12 @@ class TrainingSettings(Settings, ModelSettings):
         "CPUs with AMX (there on TensorFlow), float32 elsewhere",
         choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
     )
-    xla: bool = setting(
-        False,
-        f"compile TensorFlow's step, for at most {MOST_SHAPES} shapes of batches; JAX always does",
+    xla: str = switch(
+        "compile the step with XLA; auto: on GPUs and TPUs. JAX always does"
+    )
+    packing: str = switch(
+        "put several pairs into a row, for batches of one shape; auto: where XLA compiles the "
+        f"step. Off there, batches have at most {MOST_SHAPES} shapes"
     )
     device_tflops: float | None = setting(
         None,
@@ -197,15 +201,16 @@ class TrainingSettings(Settings, ModelSettings):
                 "`device_tokens` computes `accumulate`: give one of them. Received: "
                 f"accumulate={self.accumulate}, device_tokens={self.device_tokens}"
             )
-        if self.xla and self.deterministic and keras.backend.backend() == "tensorflow":
+        if self.deterministic and keras.backend.backend() == "tensorflow" and self.xla == "on":
             raise UserInputError(
                 "TensorFlow does not compile deterministic operations with XLA: say "
-                "--no-deterministic. Received: xla=True, deterministic=True"
+                "--no-deterministic. Received: xla=on, deterministic=True"
             )
 
     @classmethod
     def of_run(cls, values: Mapping[str, SettingValue]) -> dict[str, SettingValue]:
-        return {"residual_connection": None, **super().of_run(values)}
+        values = {"residual_connection": None, "packing": "off", **super().of_run(values)}
+        return {**values, "xla": switch_name(values.get("xla", False))}
 
     @classmethod
     def merge(
@@ -293,7 +298,11 @@ class TrainingSettings(Settings, ModelSettings):
         )
 
     def compile(
-        self, model: keras.Model, loss: LabelSmoothingCrossEntropy, accumulate: int = 1
+        self,
+        model: keras.Model,
+        loss: LabelSmoothingCrossEntropy,
+        accumulate: int = 1,
+        special_tokens: SpecialTokens | None = None,
     ) -> keras.Model:
         """The model to `fit`, compiled as these settings say; call it in the devices' scope.
 
@@ -301,6 +310,7 @@ class TrainingSettings(Settings, ModelSettings):
             model: a model of `build_transformer`.
             loss: its loss, of reduction "sum".
             accumulate: slices of a batch on each device, such as `TrainingRun.accumulate`.
+            special_tokens: the tokenizer's, by which packed rows are read; None: the default ids.
 
         Returns:
             A `training.training_model` over the layers of `model`, with `make_optimizer` and the
@@ -309,7 +319,8 @@ class TrainingSettings(Settings, ModelSettings):
         Raises:
             ValueError: as `training.training_model`.
         """
-        exact = training_model(model, accumulate, r_drop=self.r_drop)
+        graph = self.graph(model, special_tokens)
+        exact = training_model(graph, accumulate, r_drop=self.r_drop)
         exact.compile(
             self.make_optimizer(model),
             loss,
@@ -354,19 +365,38 @@ class TrainingSettings(Settings, ModelSettings):
             batch_tokens *= 2  # a batch is read twice, side by side
         return -(-batch_tokens // (replicas * self.device_tokens))
 
-    def jit_compile(self) -> bool:
-        """Whether XLA compiles the step.
+    def graph(self, model: keras.Model, special_tokens: SpecialTokens | None = None) -> keras.Model:
+        """A model of `build_transformer` as it reads batches of `plan_options`."""
+        return Transformer.of(model).packed(special_tokens) if self.packs() else model
 
-        Keras's own "auto" would compile on a TensorFlow GPU for every shape that comes by.
-        """
-        return self.xla or keras.backend.backend() == "jax"
+    def jit_compile(self) -> bool:
+        """Whether XLA compiles the step."""
+        if keras.backend.backend() == "jax":
+            return True
+        if self.xla == "auto":
+            return compiles_by_default() and not self.deterministic
+        return self.xla == "on"
+
+    def packs(self) -> bool:
+        """Whether rows hold several pairs."""
+        return self.jit_compile() if self.packing == "auto" else self.packing == "on"
+
+    def decided(self) -> Self:
+        """These settings with what "auto" stands for here, which a resumed training keeps."""
+        words: Any = {
+            "xla": switch_name(self.jit_compile()),
+            "packing": switch_name(self.packs()),
+        }
+        return dataclasses.replace(self, **words)
 
     def plan_options(self) -> dict[str, Any]:
         """The arguments of `data.plan_batches`."""
+        packing = self.packs()
         return {
             "batch_tokens": self.batch_tokens,
             "seed": self.seed,
-            "shapes": MOST_SHAPES if self.jit_compile() else None,
+            "shapes": MOST_SHAPES if self.jit_compile() and not packing else None,
+            "packing": packing,
         }
 
 

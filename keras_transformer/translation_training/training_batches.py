@@ -142,6 +142,7 @@ def make_batches(
         shuffle=False,
         batch_tokens=dev_batch_tokens(train.plan.batch_tokens, run, dev_corpus),
         shapes=plan["shapes"] and _DEV_SHAPES,
+        packing=plan["packing"],
     )
     known = {"dev": data.dev_text}
     if data.test is not None:

@@ -57,7 +57,7 @@ def average_weights(settings: TranslationSettings, dev: BatchReader, run: Traini
         paths = paths[-settings.keep_last :]
         average_checkpoints(paths, directory.weights_path)
         return len(paths)
-    model = directory.load_architecture()
+    model = settings.graph(directory.load_architecture(), dev.special_tokens)
     padding_id = dev.special_tokens.pad
     model.compile(
         loss=losses.LabelSmoothingCrossEntropy(0.0, padding_id, reduction="sum"),

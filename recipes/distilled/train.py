@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
         with run.scope():
             model = translation_model(settings, source_tokenizer, tokenizer, run)
             loss = losses.LabelSmoothingCrossEntropy(**settings.loss_options(tokenizer))
-            training_model = settings.compile(model, loss, run.accumulate)
+            training_model = settings.compile(model, loss, run.accumulate, tokenizer.special_tokens)
 
         # Training
         begin_training(settings, batches, model, training_model, run)

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
                 **settings.model_options(),
             )
             loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing, reduction="sum")
-            training_model = settings.compile(model, loss, run.accumulate)
+            training_model = settings.compile(model, loss, run.accumulate, tokenizer.special_tokens)
 
         # Training
         run.begin(training_model, train, dev, tokenizer=tokenizer)

@@ -39,7 +39,7 @@ def train_row(row: RowRun) -> int | None:
         with run.scope():
             model = translation_model(settings, source_tokenizer, tokenizer, run)
             loss = losses.LabelSmoothingCrossEntropy(**settings.loss_options(tokenizer))
-            training_model = settings.compile(model, loss, run.accumulate)
+            training_model = settings.compile(model, loss, run.accumulate, tokenizer.special_tokens)
 
         # Training
         check_dev_text(batches, model)

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int | None:
                 **settings.model_options(source_tokenizer, tokenizer)
             )
             loss = losses.LabelSmoothingCrossEntropy(settings.label_smoothing, reduction="sum")
-            training_model = settings.compile(model, loss, run.accumulate)
+            training_model = settings.compile(model, loss, run.accumulate, tokenizer.special_tokens)
 
         # Training
         check_dev_set(data, model, settings)

@@ -11,7 +11,14 @@ from keras_transformer.special_tokens import SpecialTokens
 pytestmark = pytest.mark.core
 
 PAD, BOS, EOS = 0, 1, 2
-SIZES = {"dropout": 0.0, "hidden_dim": 16, "intermediate_dim": 24, "num_heads": 2, "num_encoder_layers": 2, "num_decoder_layers": 2}
+SIZES = {
+    "dropout": 0.0,
+    "hidden_dim": 16,
+    "intermediate_dim": 24,
+    "num_heads": 2,
+    "num_encoder_layers": 2,
+    "num_decoder_layers": 2,
+}
 LANGUAGE_MODEL = {name: size for name, size in SIZES.items() if name != "num_encoder_layers"}
 KINDS = {
     "post-norm": {},

@@ -1,13 +1,15 @@
 """Settings of every training: sizes, options of the model, parts of a step, shapes."""
 
 import argparse
+import dataclasses
 
 import keras
 import pytest
 
 from keras_transformer import losses, models, optimizers
 from keras_transformer.errors import UserInputError
-from keras_transformer.training import TrainingSettings
+from keras_transformer.training import TrainingSettings, training_model
+from keras_transformer.training.checkpoints.training_state import check_same_settings
 from keras_transformer.translation_training import TranslationSettings
 
 SIZES = {
@@ -120,20 +122,58 @@ def test_given_and_computed_parts_exclude_each_other():
 
 
 def test_tensorflow_does_not_compile_deterministic_operations():
-    with pytest.raises(UserInputError, match="xla=True, deterministic=True"):
+    with pytest.raises(UserInputError, match="xla=on, deterministic=True"):
         TrainingSettings(xla=True, deterministic=True)
 
 
-def test_compiled_steps_have_few_shapes():
-    compiled = TrainingSettings(batch_tokens=512, seed=3, xla=True)
-    assert compiled.plan_options() == {"batch_tokens": 512, "seed": 3, "shapes": 16}
-    free = None if keras.backend.backend() == "tensorflow" else 16
-    assert TrainingSettings().plan_options()["shapes"] == free
+def test_compiled_steps_have_one_shape_or_few():
+    compiled = TrainingSettings(batch_tokens=512, seed=3, xla="on")
+    plan = {"batch_tokens": 512, "seed": 3}
+    assert compiled.plan_options() == {**plan, "shapes": None, "packing": True}
+    apart = dataclasses.replace(compiled, packing="off")
+    assert apart.plan_options() == {**plan, "shapes": 16, "packing": False}
+    is_jax = keras.backend.backend() == "jax"
+    assert TrainingSettings().plan_options()["packing"] == is_jax
+    off = TrainingSettings(packing=False).plan_options()
+    assert off["shapes"] == (16 if is_jax else None)
+    assert TrainingSettings(packing=True).plan_options()["packing"]
 
 
 def test_tensorflow_compiles_on_demand_and_jax_always():
-    assert TrainingSettings().jit_compile() == (keras.backend.backend() == "jax")
-    assert TrainingSettings(xla=True).jit_compile()
+    is_jax = keras.backend.backend() == "jax"
+    assert TrainingSettings().jit_compile() == is_jax
+    assert TrainingSettings(xla=False).jit_compile() == is_jax
+    assert TrainingSettings(xla="on").jit_compile()
+    decided = TrainingSettings().decided()
+    assert (decided.xla, decided.packing) == (("on", "on") if is_jax else ("off", "off"))
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="JAX always compiles")
+def test_tensorflow_compiles_where_there_is_a_gpu(monkeypatch):
+    import tensorflow as tf
+
+    gpu = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: [gpu])
+    assert TrainingSettings().jit_compile()
+    assert TrainingSettings().packs()
+    assert not TrainingSettings(xla="off").jit_compile()
+    assert not TrainingSettings(deterministic=True).jit_compile()
+    exact = training_model(models.build_transformer("tiny", vocabulary_size=20))
+    for given, compiles in (("auto", True), (False, False), (True, True)):
+        exact.compile("sgd", losses.LabelSmoothingCrossEntropy(), jit_compile=given)
+        assert exact.jit_compile is compiles
+    exact.compile("sgd", losses.LabelSmoothingCrossEntropy())
+    assert exact.jit_compile is True
+    exact.compile("sgd", losses.LabelSmoothingCrossEntropy(), run_eagerly=True)
+    assert exact.jit_compile is False
+
+
+def test_runs_of_before_packing_go_on_without():
+    values = TrainingSettings(xla="on", packing="off").to_dict()
+    earlier = {**{k: v for k, v in values.items() if k != "packing"}, "xla": True}
+    check_same_settings(earlier, TrainingSettings(**TrainingSettings.of_run(earlier)).to_dict())
+    with pytest.raises(UserInputError, match="`packing` was"):
+        check_same_settings(earlier, {**values, "packing": "on"})
 
 
 def test_a_model_is_compiled_as_the_settings_say():

@@ -5,6 +5,8 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
+from keras_transformer.argument_checks import check_non_negative_int
+from keras_transformer.data.batches.batch_cells import PaddedShape
 from keras_transformer.data.batches.batch_plan import BatchPlan
 from keras_transformer.data.batches.row_packing import pack_rows, row_lengths
 
@@ -43,6 +45,11 @@ class PackedPlan(BatchPlan):
     def room(self, step: int) -> NDArray[np.integer]:
         _, _, spans = self._spans(step)
         return self._lengths[self._packed.order[self._packed.places[spans]]]
+
+    def padded_shape(self, step: int) -> PaddedShape:
+        check_non_negative_int("step", step)
+        rows, source_length, target_length = self._fixed_shapes[0].tolist()
+        return rows, source_length, target_length
 
     @property
     def largest_step(self) -> int:

@@ -1,5 +1,6 @@
 """Packing pairs into rows of one shape, several one after the other."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 # less well.
 LEAST_LENGTH = 128
 _MULTIPLE = 8  # of lengths, as tensor cores prefer
+# Twice the positions must fill up this share of a row that was padding.
+_COST_OF_LENGTH = 0.05
 # Rows are filled up evenly if there are few more than the tokens need.
 _SPARE_ROWS = 0.005
 _LEAST_ROOMS = 256
@@ -40,18 +43,18 @@ def row_lengths(
     longest = int(source_lengths.max()), int(target_lengths.max())
     totals = int(source_lengths.sum()), int(target_lengths.sum())
     least = max(*longest, min(LEAST_LENGTH, *totals))
-    best = (0.0, *longest)
-    for length in range(-(-least // _MULTIPLE) * _MULTIPLE, min(2 * least, batch_tokens) + 1, 8):
-        sides = [
+    best, best_value = longest, -math.inf
+    start = -(-least // _MULTIPLE) * _MULTIPLE
+    for length in range(start, min(2 * least, batch_tokens) + 1, _MULTIPLE):
+        source, target = (
             max(-(-length * total // (max(totals) * _MULTIPLE)) * _MULTIPLE, most)
             for total, most in zip(totals, longest, strict=True)
-        ]
-        filled = min(side / total for side, total in zip(sides, totals, strict=True))
-        share = filled * sum(totals) / sum(sides)
-        # Another step of length must be worth its attention.
-        share -= 0.05 * length / least
-        best = max(best, (share, *sides), key=lambda each: each[0])
-    return best[1], best[2]
+        )
+        filled = min(source / totals[0], target / totals[1]) * sum(totals) / (source + target)
+        value = filled - _COST_OF_LENGTH * length / least
+        if value > best_value:
+            best, best_value = (source, target), value
+    return best
 
 
 def pack_rows(

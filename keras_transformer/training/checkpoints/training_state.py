@@ -27,12 +27,13 @@ from keras_transformer.runs.run_checkpoints import BASE, step_of
 from keras_transformer.runs.run_checksums import ADVICE, RunChecksums
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.runs.run_records import Progress, Step
+from keras_transformer.settings import switch_name
 
 STATE_FORMAT = 1
 KEPT_STATES = 2
 WEIGHTS = "weights"  # in the names of a state's arrays
-# Settings whose None is a value that has a name too.
-_NAMES_OF_NONE = {"residual_connection": "plain"}
+# Settings whose None is a value that has a name too, or that an earlier version did not have.
+_NAMES_OF_NONE = {"residual_connection": "plain", "packing": "off", "xla": "off"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,13 +134,13 @@ def check_same_settings(
     """Refuse to resume with settings that would make it another training, except `may_differ`.
 
     Settings that an older version did not have count as off: None, False or 0. None and its name
-    are one value. `earlier` of None is not compared.
+    are one value, and so are a switch's and a boolean's. `earlier` of None is not compared.
     """
     if earlier is None:
         return
     for name in _NAMES_OF_NONE.keys() & settings.keys():
         earlier, settings = (
-            {**values, name: values.get(name) or _NAMES_OF_NONE[name]}
+            {**values, name: switch_name(values.get(name) or _NAMES_OF_NONE[name])}
             for values in (earlier, settings)
         )
     different = [

@@ -11,6 +11,7 @@ from keras_transformer.files.standard_streams import tell
 from keras_transformer.training.devices.devices import Devices
 
 _FIRST_GPU_WITH_BFLOAT16 = (8, 0)  # compute capability of NVIDIA's Ampere
+_made_deterministic = False  # TensorFlow's operations, once and for all
 
 
 def start_devices(replicas: int | None = None) -> Devices:
@@ -73,12 +74,30 @@ def make_reproducible(seed: int, deterministic: bool = True) -> None:
         deterministic: whether TensorFlow's operations must be deterministic; they are slower.
     """
     # Keras also seeds an installed TensorFlow, and on JAX imports it for that.
+    global _made_deterministic
     with held_stderr():
         keras.utils.set_random_seed(seed)
     if deterministic and keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
         tf.config.experimental.enable_op_determinism()
+        _made_deterministic = True
+
+
+def compiles_by_default() -> bool:
+    """Whether XLA compiles training steps where nothing is said: the rule of "auto".
+
+    Returns:
+        True on JAX, which always does, and on TensorFlow where there is a GPU or a TPU, unless
+        `make_reproducible` has made its operations deterministic: XLA does not compile those. On a
+        CPU TensorFlow's own kernels are as fast, and need no time to compile.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return keras.backend.backend() == "jax"
+    import tensorflow as tf
+
+    kinds = {device.device_type for device in tf.config.list_physical_devices()}
+    return bool(kinds & {"GPU", "TPU"}) and not _made_deterministic
 
 
 def fastest_precision() -> str:

@@ -48,30 +48,57 @@ from keras_transformer.models import build_transformer
 from keras_transformer.special_tokens import SpecialTokens
 from tests.data.corpora import random_corpus
 
-corpus = random_corpus(200)
-reader = data.plan_batches(corpus, SpecialTokens(), batch_tokens=256, seed=1, shapes=2)
+def reader(pairs, **options):
+    return data.plan_batches(
+        random_corpus(pairs), SpecialTokens(), batch_tokens=256, seed=1, **PLAN, **options
+    )
+
+train, dev = reader(200), reader(60, shuffle=False)
 model = build_transformer(
     "tiny", vocabulary_size=904, num_encoder_layers=1, num_decoder_layers=1, hidden_dim=8,
     intermediate_dim=8, num_heads=1,
 )
+if train.plan.rows(0)[-1] + 1 < len(train.plan.batch(0)):
+    model = model.packed()
 model = training.training_model(model, accumulate=2)
 model.compile("sgd", losses.LabelSmoothingCrossEntropy(0.1, reduction="sum"), jit_compile=True)
-shapes = training.CompiledShapes(reader.plan.padded_shape, file=sys.stdout)
-batches = data.fit_batches(reader, row_multiple=2)
-steps = reader.plan.steps_per_epoch
-model.fit(batches, steps_per_epoch=steps, epochs=2, verbose=0, callbacks=[shapes])
+shapes = training.CompiledShapes(train.plan.padded_shape, file=sys.stdout)
+model.fit(
+    data.fit_batches(train, row_multiple=2),
+    steps_per_epoch=train.plan.steps_per_epoch,
+    epochs=2,
+    verbose=0,
+    callbacks=[shapes],
+    validation_data=data.fit_batches(dev, row_multiple=2),
+    validation_steps=dev.plan.steps_per_epoch,
+)
 """
+
+
+def compiled_modules(folder, plan, backend):
+    """What the program says, and the names of the steps that XLA compiles in it."""
+    environment = {
+        **os.environ,
+        "KERAS_BACKEND": backend,
+        "XLA_FLAGS": f"--xla_dump_to={folder} --xla_backend_optimization_level=0",
+        "PYTHONPATH": os.getcwd(),
+    }
+    command = [sys.executable, "-c", f"PLAN = {plan}\n{PROGRAM}"]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    names = [path.name for path in folder.glob("*before_optimizations.txt")]
+    return result.stdout, [name for name in names if "step" in name]
 
 
 @pytest.mark.slow
 def test_xla_compiles_each_shape_once(tmp_path):
-    environment = {
-        **os.environ,
-        "KERAS_BACKEND": "tensorflow",
-        "XLA_FLAGS": f"--xla_dump_to={tmp_path}",
-        "PYTHONPATH": os.getcwd(),
-    }
-    command = [sys.executable, "-c", PROGRAM]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert result.stdout == "2 compiled shapes\n"
-    assert len(list(tmp_path.glob("*before_optimizations.txt"))) == 2
+    said, modules = compiled_modules(tmp_path, {"shapes": 2}, "tensorflow")
+    assert said == "2 compiled shapes\n"
+    assert len(modules) == 4  # as many to validate
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_a_packed_training_compiles_once_and_its_validation_once(tmp_path, backend):
+    said, modules = compiled_modules(tmp_path, {"packing": True}, backend)
+    assert said == "1 compiled shape\n"
+    assert len(modules) == 2, modules
