@@ -3,6 +3,7 @@
 import gc
 import os
 import pathlib
+import tempfile
 
 # Before TensorFlow is imported: its notes about CPU and CUDA say nothing of a test.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -27,6 +28,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    # Compiled programs are kept, but not in the cache of whoever runs the tests.
+    config._cache_home = tempfile.TemporaryDirectory()
+    os.environ["XDG_CACHE_HOME"] = config._cache_home.name
     config.addinivalue_line("markers", "core: runs on every backend (set by the test's folder)")
     config.addinivalue_line("markers", "tensorflow: needs the TensorFlow backend")
     config.addinivalue_line("markers", "commands: runs commands, which need TensorFlow or JAX")
@@ -53,6 +57,10 @@ def pytest_ignore_collect(collection_path, config):
     if config.option.markexpr == "core" and parts and collection_path.is_dir():
         return True if parts[0] not in CORE | SOME_CORE else None
     return None
+
+
+def pytest_unconfigure(config):
+    config._cache_home.cleanup()
 
 
 @pytest.hookimpl(wrapper=True)

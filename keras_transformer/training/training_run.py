@@ -27,6 +27,7 @@ from keras_transformer.search_options import SearchKeywords, SearchOptions, sear
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.training.checkpoints.resuming import open_origin, open_run, rewind
 from keras_transformer.training.checkpoints.training_state import TrainingState, check_same_data
+from keras_transformer.training.devices.compilation_cache import keep_compiled_programs
 from keras_transformer.training.devices.device_start import make_reproducible, start_devices
 from keras_transformer.training.devices.devices import Batches, Devices
 from keras_transformer.training.fit_callbacks import EpochCallbacks, FitCallbacks, FitRecord
@@ -248,6 +249,8 @@ class TrainingRun:
         """
         if self.options.patience is not None and validation is None and not validators:
             raise ValueError("`patience` needs `validation` or `validators`. Received: neither")
+        if model.jit_compile:
+            keep_compiled_programs()
         self._train, self._validation_text = train, validation
         self._validation = validation_options(self.devices, validation, validation_steps)
         precision = model_precision(model)

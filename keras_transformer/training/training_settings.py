@@ -165,9 +165,7 @@ class TrainingSettings(Settings, ModelSettings):
         "CPUs with AMX (there on TensorFlow), float32 elsewhere",
         choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
     )
-    xla: str = switch(
-        "compile the step with XLA; auto: on GPUs and TPUs. JAX always does"
-    )
+    xla: str = switch("compile the step with XLA; auto: on GPUs and TPUs. JAX always does")
     packing: str = switch(
         "put several pairs into a row, for batches of one shape; auto: where XLA compiles the "
         f"step. Off there, batches have at most {MOST_SHAPES} shapes"

@@ -115,7 +115,7 @@ def fastest_precision() -> str:
         capabilities = _jax_gpus() if is_jax else _tensorflow_gpus()
         is_fast = all(capability >= _FIRST_GPU_WITH_BFLOAT16 for capability in capabilities)
     else:
-        is_fast = not is_jax and "amx_bf16" in _processor_flags()
+        is_fast = not is_jax and "amx_bf16" in processor_flags()
     return "mixed_bfloat16" if is_fast else "float32"
 
 
@@ -133,7 +133,7 @@ def _jax_gpus() -> list[tuple[int, ...]]:
     return [tuple(int(number) for number in text.split(".")) for text in texts]
 
 
-def _processor_flags() -> list[str]:
+def processor_flags() -> list[str]:
     """What the processor can do, in Linux's words; nothing elsewhere."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.core
 def automatic(monkeypatch, devices, flags=(), capabilities=()):
     """The dtype of a model's layers on a machine with these devices."""
     monkeypatch.setattr(keras.distribution, "list_devices", lambda: devices)
-    monkeypatch.setattr(device_start, "_processor_flags", lambda: list(flags))
+    monkeypatch.setattr(device_start, "processor_flags", lambda: list(flags))
     for name in ("_tensorflow_gpus", "_jax_gpus"):
         monkeypatch.setattr(device_start, name, lambda: list(capabilities))
     return TrainingSettings().model_options()["dtype"]
@@ -34,7 +34,7 @@ def test_gpus_from_ampere_on_and_tpus_do(monkeypatch):
 
 
 def test_what_is_given_outranks_the_devices(monkeypatch):
-    monkeypatch.setattr(device_start, "_processor_flags", lambda: ["amx_bf16"])
+    monkeypatch.setattr(device_start, "processor_flags", lambda: ["amx_bf16"])
     options = TrainingSettings(num_layers=1, precision="float32").model_options()
     model = models.build_transformer("tiny", vocabulary_size=9, **options)
     assert model.get_layer("decoder_layer_1").dtype_policy.name == "float32"
@@ -42,4 +42,4 @@ def test_what_is_given_outranks_the_devices(monkeypatch):
 
 def test_the_machine_itself_is_asked():
     assert device_start.fastest_precision() in ("float32", "mixed_bfloat16")
-    assert isinstance(device_start._processor_flags(), list)
+    assert isinstance(device_start.processor_flags(), list)
