@@ -20,6 +20,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.environment import machine, package_versions
 from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.training.devices.device_start import compiles_by_default
 from keras_transformer.training.devices.devices import peak_device_memory
 
 SHAPES = 16  # if each is compiled
@@ -38,7 +39,8 @@ class StepTimes:
         utilisation: share of the devices' peak FLOP/s spent on products of real tokens; None if the
             peak is unknown.
         peak_bytes: peak memory; on a CPU, that of the process.
-        start_seconds: time of the steps that do not count.
+        start_seconds: time of the steps that do not count: the first one of each shape, which
+            includes the time to compile it.
         losses: loss of each step.
     """
 
@@ -69,13 +71,20 @@ class TimedTraining:
         pairs = max(100, options.steps * options.batch_tokens // TOKENS_A_PAIR)
         longest = min(options.max_tokens, options.batch_tokens - 1)
         corpus = invented_corpus(pairs, options.vocabulary_size, longest, SEED)
-        self.compiles = keras.backend.backend() == "jax" or bool(options.xla)
+        # As `TrainingSettings` decide.
+        self.compiles = compiles_by_default()
+        if options.xla is not None and keras.backend.backend() != "jax":
+            self.compiles = options.xla
+        self.packs = self.compiles and not options.shapes
+        if options.packing is not None:
+            self.packs = options.packing
         self.reader = plan_batches(
             corpus,
             SpecialTokens(),
             batch_tokens=options.batch_tokens,
             seed=SEED,
-            shapes=options.shapes or (SHAPES if self.compiles else None),
+            shapes=None if self.packs else options.shapes or (SHAPES if self.compiles else None),
+            packing=self.packs,
         )
 
     def description(self) -> list[str]:
@@ -91,7 +100,8 @@ class TimedTraining:
             f"{options.preset}: {model.count_params():,} parameters, "
             f"{model.output_shape[-1]:,} tokens",
             f"{options.steps:,} steps of {options.batch_tokens:,} source and target tokens"
-            f"{slices}, {plan.padding_share:.1%} padding, {len(set(self._shapes))} shapes",
+            f"{slices}, {plan.padding_share:.1%} padding, {len(set(self._shapes))} shapes"
+            f"{', packed' if self.packs else ''}{', XLA' if self.compiles else ''}",
         ]
 
     def run(self, precision: str) -> StepTimes:
@@ -132,7 +142,9 @@ class TimedTraining:
 
     def _compiled_model(self, precision: str) -> keras.Model:
         options = self.options
-        training_model = training.training_model(self._build(precision), options.accumulate)
+        model = self._build(precision)
+        graph = model.packed() if self.packs else model
+        training_model = training.training_model(graph, options.accumulate)
         compile_as_recipes(
             training_model,
             options.preset,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 COLUMNS = "{:<15} {:>10}  {:<15} {:>13} {:>7} {:>12} {:>8}"
-HEADER = ("precision", "ms a step", "(middle half)", "tokens/s", "MFU", "memory", "start")
+HEADER = ("precision", "ms a step", "(middle half)", "tokens/s", "MFU", "memory", "compile")
 LOSS_ROWS = 10
 
 
@@ -119,9 +119,18 @@ def _parser() -> argparse.ArgumentParser:
         "--shapes",
         type=positive_int,
         metavar="N",
-        help="padded shapes of batches (default: 16 where each is compiled, else any)",
+        help="padded shapes of batches that are not packed (default: 16 where each is compiled)",
     )
-    add("--xla", action=argparse.BooleanOptionalAction, help="compile (always done on JAX)")
+    add(
+        "--packing",
+        action=argparse.BooleanOptionalAction,
+        help="several pairs in a row, one shape (default: where each shape is compiled)",
+    )
+    add(
+        "--xla",
+        action=argparse.BooleanOptionalAction,
+        help="compile (default: on a GPU; always done on JAX)",
+    )
     add("--device-tflops", type=positive_number, metavar="X", help="peak of a device not known")
     return parser
 

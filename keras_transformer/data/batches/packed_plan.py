@@ -48,8 +48,7 @@ class PackedPlan(BatchPlan):
 
     def padded_shape(self, step: int) -> PaddedShape:
         check_non_negative_int("step", step)
-        rows, source_length, target_length = self._fixed_shapes[0].tolist()
-        return rows, source_length, target_length
+        return self._shape
 
     @property
     def largest_step(self) -> int:
@@ -76,7 +75,8 @@ class PackedPlan(BatchPlan):
         cuts = num_rows * np.arange(steps + 1) // steps
         self._batches = np.stack([cuts[:-1], cuts[1:]], axis=1)  # of rows
         largest = int(np.diff(cuts).max())
-        self._fixed_shapes = np.tile((largest, *row_shape), (steps, 1))
+        self._shape = largest, *row_shape
+        self._fixed_shapes = np.tile(self._shape, (steps, 1))
 
     def _planned_arrays(self) -> list[NDArray[np.integer]]:
         return [*super()._planned_arrays(), self._packed.places, self._packed.row_starts]

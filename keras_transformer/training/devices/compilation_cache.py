@@ -28,7 +28,7 @@ def keep_compiled_programs() -> Path | None:
     if keras.backend.backend() == "jax":
         import jax
 
-        if jax.config.jax_compilation_cache_dir is not None:
+        if jax.config.values["jax_compilation_cache_dir"] is not None:
             return None
         folder = _folder(f"jax-{jax.__version__}")
         if folder is not None:
