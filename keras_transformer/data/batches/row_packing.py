@@ -115,8 +115,9 @@ class _Groups:
             first, second = self._room[:, :number] - lengths[:, None]
             fits = (first >= 0) & (second >= 0) & (self._counts[:number] > 0)
             if not fits.any():
-                self._append(self._row_shape - lengths, count, (None, kind))
-                return
+                in_a_row = int((self._row_shape // lengths).min())
+                self._append(self._row_shape, -(-count // in_a_row), None)
+                continue
             scaled = first * self._row_shape[1], second * self._row_shape[0]
             score = np.minimum(*scaled) - np.abs(np.subtract(*scaled))
             room = int(np.where(fits, score, np.iinfo("int64").min).argmax())
