@@ -20,8 +20,9 @@ class GraphCalls:
     """Calls functions of batches, each compiled when it is first called.
 
     TensorFlow traces one graph for all shapes, where `CompiledCalls` would trace some: a search
-    takes seconds to trace. With XLA, and on other backends, these are `CompiledCalls`. XLA compiles
-    for each shape, so pad the inputs to few of them. Changes of the weights between calls count.
+    takes seconds to trace. On other backends these are `CompiledCalls`. XLA compiles for each
+    shape, so pad the inputs to few of them where it does. Changes of the weights between calls
+    count.
 
     Args:
         models: the models whose variables the functions read.
@@ -50,7 +51,7 @@ class GraphCalls:
             **options: the names are the same in every call of `function`.
         """
         given = [array for array in arrays if array is not None]
-        if keras.backend.backend() == "tensorflow" and not self.with_xla:
+        if keras.backend.backend() == "tensorflow":
             outputs = self._graph(function, given, options)(*given)
         else:
             tensors = map(keras.ops.convert_to_tensor, given)
@@ -62,7 +63,9 @@ class GraphCalls:
     ) -> Callable[..., Any]:
         import tensorflow as tf
 
-        shapes = [(None, *array.shape[1:-1], None)[: array.ndim] for array in arrays]
+        shapes = [array.shape for array in arrays]
+        if not self.with_xla:
+            shapes = [(None, *shape[1:-1], None)[: len(shape)] for shape in shapes]
         key = (function, *shapes, *options.values())
         with self._lock:
             if key not in self._graphs:
@@ -73,6 +76,7 @@ class GraphCalls:
                         for shape, array in zip(shapes, arrays, strict=True)
                     ],
                     autograph=False,
+                    jit_compile=self.with_xla or None,
                 )
         return self._graphs[key]
 
