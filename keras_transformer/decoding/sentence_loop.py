@@ -17,8 +17,8 @@ from keras_transformer.types import Tensor
 State = TypeVar("State")
 # Sentences leave when this part of those in the loop is done: leaving copies the others' state.
 LEAVING = 8
-# Where XLA compiles, each program has sizes of its own. It goes on with a quarter of the sentences once no
-# more are open, down to fewer than 16: each size takes compiling a step.
+# Where XLA compiles, a program has sizes of its own: it goes on with a quarter of the sentences
+# once no more are open, down to fewer than 16. Each size takes compiling a step.
 SHRINKING, LEAST_TO_SHRINK = 4, 16
 
 

@@ -504,9 +504,8 @@ class SequenceGenerator:
         if num_rows == 0:  # a row that is taken away again: shapes are right on every backend
             given = [np.zeros((1, *array.shape[1:]), array.dtype) for array in given]
         run_eagerly = any(getattr(model, "run_eagerly", False) for model in self._given)
-        call, with_xla = functools.partial(self._compiled, function), self._compiled.with_xla
-        if run_eagerly:
-            call, with_xla = function, False
+        call = function if run_eagerly else functools.partial(self._compiled, function)
+        with_xla = not run_eagerly and self._compiled.with_xla
         found = call(*given, with_xla=with_xla, **options)
         return keras.tree.map_structure(lambda x: x[:num_rows], found)
 

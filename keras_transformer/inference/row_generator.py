@@ -46,8 +46,9 @@ def calls_at_once(jit_compile: JitCompile = "auto") -> int:
     with TensorFlow, and more if its operations have fewer threads than that. A GPU takes one batch
     after the other anyway, and so does XLA, which compiles a step into few operations.
     """
-    is_tensorflow = keras.backend.backend() == "tensorflow"
-    if not is_tensorflow or compiles_with_xla(jit_compile) or keras.distribution.list_devices("gpu"):
+    if keras.backend.backend() != "tensorflow" or compiles_with_xla(jit_compile):
+        return 1
+    if keras.distribution.list_devices("gpu"):
         return 1
     cores = num_cores()
     return min(MOST_AT_ONCE, cores, max(2, cores // _threads_of_an_operation(cores)))
