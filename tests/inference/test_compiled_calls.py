@@ -10,6 +10,8 @@ from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.models import build_language_model, build_transformer
 from keras_transformer.search_options import SearchOptions
 
+pytestmark = pytest.mark.core
+
 BACKEND = keras.backend.backend()
 VOCABULARY_SIZE = 12
 SHORT = {"beam_size": 3, "extra_length": 4}
