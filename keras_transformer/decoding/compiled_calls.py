@@ -19,8 +19,8 @@ def compiles_with_xla(jit_compile: JitCompile = "auto") -> bool:
     JAX always compiles with XLA, and PyTorch never; `jit_compile` counts on TensorFlow alone.
 
     Args:
-        jit_compile: a bool, or "auto": on a GPU or a TPU, where XLA makes few kernels of many. A CPU
-            is faster without: nothing waits for the compiler, and sentences leave one by one.
+        jit_compile: a bool, or "auto": on a GPU or a TPU, where XLA makes few kernels of many. A
+            CPU is faster without: nothing waits for the compiler, and sentences leave sooner.
 
     Raises:
         ValueError: `jit_compile` is something else.
