@@ -8,7 +8,7 @@
 # make docs      the documentation as a site in build/site, every link checked
 # make benchmark how fast batches are read (about a minute)
 # make benchmark-exports sizes, speed and BLEU of the exports; ARGS="RUN --source FILE --reference FILE"
-# make benchmark-peers speed beside other programs, in .venv-peers; ARGS="--rows beam4-tiny-32x16 --json FILE"
+# make benchmark-peers speed beside other programs, in .venv-peers; ARGS="--rows beam4-tiny-32x16 --json FILE" or ARGS="--gpu"
 # make benchmark-joeynmt quality beside JoeyNMT, in .venv-joeynmt; ARGS="--data DIR --work DIR"
 # make benchmark-cluster what a Ray cluster costs; ARGS="corpus" or ARGS="lines RUN --input FILE"
 # make benchmark-table1 the paper's Table 1 measured: layers over the length; ARGS="--plot FILE.png"

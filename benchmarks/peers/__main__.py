@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.peers.engines import chosen_engines
+from benchmarks.peers.engines import GPU_ENGINES, chosen_engines
 from benchmarks.peers.report import COLUMNS, HEADER, lines, record
-from benchmarks.peers.rows import ROWS, Row, growth_rows
+from benchmarks.peers.rows import GPU_ROWS, ROWS, Row, growth_rows
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.cli.program import (
     CommandParser,
@@ -27,8 +27,9 @@ DATA = "KERAS_TRANSFORMER_TEST_DATA"
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print a table; `arguments` as on the command line."""
     options = _parser().parse_args(arguments)
-    engines = chosen_engines(options.engines)
-    rows = chosen_rows(options.rows, options.growth)
+    names = options.engines or (GPU_ENGINES if options.gpu else None)
+    engines = chosen_engines(names)
+    rows = chosen_rows(options.rows, options.growth, options.gpu)
     start_backend_quietly(devices=False)
     from benchmarks.peers.comparison import Comparison  # loads Keras, for the presets' sizes
 
@@ -50,15 +51,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
 
 
-def chosen_rows(names: Sequence[str] | None, growth: bool) -> list[Row]:
-    """The rows of these names; None: all, or those of `--growth`.
+def chosen_rows(names: Sequence[str] | None, growth: bool, gpu: bool = False) -> list[Row]:
+    """The rows of these names; None: all, or those of `--growth` or `--gpu`.
 
     Raises:
         UserInputError: an unknown name.
     """
-    known = {row.name: row for row in (*ROWS, *growth_rows())}
+    known = {row.name: row for row in (*ROWS, *GPU_ROWS, *growth_rows())}
     if names is None:
-        return list(growth_rows() if growth else ROWS)
+        return list(growth_rows() if growth else GPU_ROWS if gpu else ROWS)
     for name in names:
         if name not in known:
             raise UserInputError(f"--rows must be among {', '.join(known)}. Received: {name}")
@@ -90,9 +91,17 @@ def _parser() -> argparse.ArgumentParser:
         type=_names,
         metavar="NAMES",
         help="engines, such as ctranslate2-int8, or programs in all precisions, by commas "
-        "(default: all but keras_transformer_jax)",
+        "(default: all but keras_transformer_jax and keras_transformer-bfloat16)",
     )
-    add("--growth", action="store_true", help="beam search as length, batch and beam grow")
+    alternatives = parser.add_mutually_exclusive_group()
+    alternatives.add_argument(
+        "--growth", action="store_true", help="beam search as length, batch and beam grow"
+    )
+    alternatives.add_argument(
+        "--gpu",
+        action="store_true",
+        help="large batches in bfloat16 beside Hugging Face, for a GPU; runs on a CPU too",
+    )
     add("--rounds", type=positive_int, default=5, metavar="N", help="default: 5, after a warm-up")
     add("--threads", type=positive_int, default=2, metavar="N", help="default: 2")
     add("--json", metavar="FILE", help="write every figure there, with the machine and versions")

@@ -8,6 +8,13 @@ from typing import Literal
 from benchmarks.peers.rows import Row, Task
 from keras_transformer.errors import UserInputError
 
+# What `--gpu` measures; on TensorFlow and JAX XLA compiles the search there.
+GPU_ENGINES = (
+    "keras_transformer-bfloat16",
+    "keras_transformer_jax-bfloat16",
+    "huggingface-bfloat16",
+)
+
 # Without these settings glibc gives memory back to the system at every step and takes it again,
 # page by page: programs that allocate large tensors lose up to half their speed. TensorFlow's speed
 # is the same with and without them.
@@ -72,6 +79,9 @@ class Engine:
             "KERAS_BACKEND": self.backend,
             "TOKENIZERS_PARALLELISM": "false",
             "HF_HUB_OFFLINE": "1",
+            # Engines that wait keep no more of a GPU than they use.
+            "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
             **KEPT_MEMORY,
         }
 
@@ -96,7 +106,12 @@ _PRECISIONS = ("float32", "mixed_bfloat16")
 
 ENGINES = (
     *_engines(_PRECISIONS, program="keras_transformer", worker="own_search", **_OURS),
-    *_engines(_PRECISIONS, program="keras_transformer_jax", worker="own_search", **_ON_JAX),
+    *_engines(
+        ("bfloat16",), program="keras_transformer", worker="own_search", on_demand=True, **_OURS
+    ),
+    *_engines(
+        (*_PRECISIONS, "bfloat16"), program="keras_transformer_jax", worker="own_search", **_ON_JAX
+    ),
     *_engines(
         ("float32", "bfloat16"),
         program="saved_model",

@@ -3,6 +3,7 @@
 import os
 import platform
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ def machine() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "flags": [flag for flag in _FLAGS if flag in flags],
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "gpus": _gpus(),
         "system": platform.platform(),
         "python": platform.python_version(),
     }
@@ -30,6 +32,15 @@ def machine() -> dict[str, Any]:
 def peers_python() -> str | None:
     """The Python of the peers' environment, or None."""
     return shutil.which(PEERS_PYTHON)
+
+
+def _gpus() -> list[str]:
+    """The names of NVIDIA's GPUs."""
+    try:
+        query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+        return subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        return []
 
 
 def _processor_facts() -> dict[str, str]:

@@ -90,6 +90,14 @@ ROWS = (
 )
 
 
+# What a GPU is measured with, beside Hugging Face: large batches of a base model.
+GPU_ROWS = (
+    Row(name="beam4-base-128x32", batch_size=128),
+    Row(name="greedy-base-128x32", batch_size=128, beam_size=1),
+    next(row for row in ROWS if row.name == "beam4-base-32x32"),
+)
+
+
 def growth_rows() -> tuple[Row, ...]:
     """Searches that differ from one in the middle in their length, their batch or their beam."""
     middle: dict[str, int] = {"beam_size": 4, "batch_size": 8, "length": 32}

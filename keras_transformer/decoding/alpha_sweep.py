@@ -42,6 +42,7 @@ def beam_search_of_alphas(
     length_penalty: str = "gnmt",
     vocabulary_size: int | None = None,
     constraints: Sequence[Constraint] = (),
+    with_xla: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Search for the best output of each sentence under each of several length penalties.
 
@@ -61,7 +62,7 @@ def beam_search_of_alphas(
         length_penalty: form of the penalty, "gnmt" or "power" (see `decoding.length_penalty`).
         vocabulary_size: number of tokens; further logits are padding of the vocabulary, which is
             never produced. None: every logit is a token's.
-        constraints: as in `beam_search`.
+        constraints, with_xla: as in `beam_search`.
 
     Returns:
         `(ids, scores)` in the order of `alphas`: int32 (batch, alphas, max_length + 1), without
@@ -122,6 +123,7 @@ def beam_search_of_alphas(
         start(state, batch_size, beam_size, max_length, special_tokens, num_finished=len(alphas)),
         rules.limits,
         may_leave=rules.know_their_sentences(),
+        with_xla=with_xla,
     )
 
 

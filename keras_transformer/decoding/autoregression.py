@@ -40,6 +40,7 @@ def generate(
     num_outputs: Tensor,
     max_length: Tensor,
     may_leave: bool,
+    with_xla: bool,
 ) -> tuple[Tensor, Tensor]:
     """Append the chosen token to every output until all have ended.
 
@@ -54,6 +55,7 @@ def generate(
         max_length: int or int32 scalar, maximum number of output tokens, EOS excluded.
         may_leave: whether sentences may leave when their outputs have ended: all of `state` is then
             (batch, ...).
+        with_xla: as in `beam_search`.
 
     Returns:
         `(ids, log_probs)`: int32 (batch, num_outputs, max_length + 1), without BOS, with EOS, then
@@ -92,4 +94,5 @@ def generate(
         outputs,
         rules.limits,
         may_leave=may_leave and rules.know_their_sentences(),
+        with_xla=with_xla,
     )

@@ -70,6 +70,7 @@ def beam_search(
     ending: str = "any",
     vocabulary_size: int | None = None,
     constraints: Sequence[Constraint] = (),
+    with_xla: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Search for the n best outputs of each sentence.
 
@@ -101,6 +102,7 @@ def beam_search(
             never produced. None: every logit is a token's.
         constraints: callables, see `decoding.constraints`; the strongest first. Where they allow no
             token together, the later ones give way; the limit is stronger than all.
+        with_xla: whether XLA compiles the search on TensorFlow, see `decoding.sentence_loop`.
 
     Returns:
         `(ids, scores)`, best first: int32 (batch, num_results, max_length + 1), without BOS, with
@@ -169,6 +171,7 @@ def beam_search(
         start(state, batch_size, beam_size, max_length, special_tokens),
         rules.limits,
         may_leave=rules.know_their_sentences(),
+        with_xla=with_xla,
     )
 
 

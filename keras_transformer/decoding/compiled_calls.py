@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import keras
 import numpy as np
@@ -10,20 +10,55 @@ from keras import ops
 
 MOST_GRAPHS = 32  # kept by one object: of the functions and options that were called last
 
+JitCompile: TypeAlias = bool | Literal["auto"]
+
+
+def compiles_with_xla(jit_compile: JitCompile = "auto") -> bool:
+    """Whether XLA compiles what a search computes: for each shape anew, in arrays of fixed size.
+
+    JAX always compiles with XLA, and PyTorch never; `jit_compile` counts on TensorFlow alone.
+
+    Args:
+        jit_compile: a bool, or "auto": on a GPU or a TPU, where XLA makes few kernels of many. A
+            CPU is faster without: nothing waits for the compiler, and sentences leave sooner.
+
+    Raises:
+        ValueError: `jit_compile` is something else.
+    """
+    if jit_compile not in (True, False, "auto"):
+        raise ValueError(
+            f'`jit_compile` must be True, False or "auto". Received: jit_compile={jit_compile!r}'
+        )
+    backend = keras.backend.backend()
+    if backend != "tensorflow":
+        return backend == "jax"
+    if jit_compile != "auto":
+        return bool(jit_compile)
+    return any(keras.distribution.list_devices(kind) for kind in ("gpu", "tpu"))
+
 
 class CompiledCalls:
     """Calls functions of arrays, each compiled when it is first called with some options.
 
-    On TensorFlow a function and its options get a graph for the shapes of their first call, and
-    soon one for all shapes. JAX compiles for each shape. On other backends functions run as they
-    are, without gradients.
+    XLA compiles for each shape. Without it, on TensorFlow a function and its options get a graph
+    for the shapes of their first call, and soon one for all shapes. On PyTorch functions run as
+    they are, without gradients.
 
     Args:
         find_variables: returns the `keras.Variable`s that the functions read. Their values may
             change between calls. If the variables themselves change, all is compiled anew.
+        jit_compile: see `compiles_with_xla`.
+
+    Attributes:
+        with_xla: whether XLA compiles the functions.
     """
 
-    def __init__(self, find_variables: Callable[[], list[keras.Variable]]) -> None:
+    def __init__(
+        self,
+        find_variables: Callable[[], list[keras.Variable]],
+        jit_compile: JitCompile = "auto",
+    ) -> None:
+        self.with_xla = compiles_with_xla(jit_compile)
         self._find_variables = find_variables
         self._variables: list[keras.Variable] = []
         self._compiled = functools.lru_cache(maxsize=MOST_GRAPHS)(self._compile)
@@ -51,11 +86,17 @@ class CompiledCalls:
             with keras.StatelessScope(state_mapping=list(zip(variables, values, strict=True))):
                 return function(*arrays, **options)
 
-        predictor = _Predictor(call)
+        # TensorFlow would soon make one graph of all shapes, whose loops know no sizes.
+        has_sizes = self.with_xla and not are_inputs
+
+        @functools.cache
+        def predictor(shapes: Hashable) -> _Predictor:
+            return _Predictor(call, self.with_xla)
 
         def predict(*arrays: np.ndarray) -> Any:
             values = [variable.value for variable in variables] if are_inputs else []
-            return predictor.predict_on_batch((values, arrays))
+            shapes = tuple(tuple(array.shape) for array in arrays) if has_sizes else None
+            return predictor(shapes).predict_on_batch((values, arrays))
 
         return predict
 
@@ -63,10 +104,10 @@ class CompiledCalls:
 class _Predictor(keras.Model):
     """A model without weights whose forward pass is a function: Keras compiles its `predict`."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], jit_compile: bool) -> None:
         super().__init__(name="compiled_function")
         self._function = function
-        self.jit_compile = keras.backend.backend() == "jax"  # XLA takes fixed shapes alone
+        self.jit_compile = jit_compile
         self.built = True
 
     def call(self, inputs: Any) -> Any:

@@ -22,6 +22,7 @@ def greedy_search(
     max_length: Tensor,
     vocabulary_size: int | None = None,
     constraints: Sequence[Constraint] = (),
+    with_xla: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Take the most probable token at each position until EOS.
 
@@ -36,6 +37,7 @@ def greedy_search(
             never produced. None: every logit is a token's.
         constraints: callables, see `decoding.constraints`; the strongest first. Where they allow no
             token together, the later ones give way; the limit is stronger than all.
+        with_xla: as in `beam_search`.
 
     Returns:
         `(ids, log_probs)`: int32 (batch, max_length + 1), without BOS, with EOS, then padding;
@@ -78,5 +80,6 @@ def greedy_search(
         num_outputs=1,
         max_length=max_length,
         may_leave=True,
+        with_xla=with_xla,
     )
     return ids[:, 0], log_probs[:, 0]

@@ -44,6 +44,7 @@ def sample(
     top_p: float | None = None,
     vocabulary_size: int | None = None,
     constraints: Sequence[Constraint] = (),
+    with_xla: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Draw outputs token by token.
 
@@ -54,7 +55,8 @@ def sample(
         step, state: as in `beam_search`, with `num_samples` for the beams.
         uniforms: float32 (batch, num_samples, at least max_length + 1), uniform in [0, 1).
         batch_size, num_samples: ints or int32 scalars.
-        limits, special_tokens, max_length, vocabulary_size, constraints: as in `beam_search`.
+        limits, special_tokens, max_length, vocabulary_size, constraints, with_xla: as in
+            `beam_search`.
         temperature: divisor of the logits; below 1 probable tokens become more probable.
         top_k: draw from this many most probable tokens; None: from all.
         top_p: draw from the smallest set of most probable tokens that (after temperature and
@@ -115,6 +117,7 @@ def sample(
         num_outputs=num_samples,
         max_length=max_length,
         may_leave=False,
+        with_xla=with_xla,
     )
 
 

@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 import keras
 from keras import ops
 
+from keras_transformer.decoding.compiled_calls import compiles_with_xla
 from keras_transformer.types import Tensor
 
 State = TypeVar("State")
 # Sentences leave when this part of those in the loop is done: leaving copies the others' state.
 LEAVING = 8
-# Where a compiled program has sizes of its own, it goes on with a quarter of the sentences once no
-# more are open, down to fewer than 16: each size takes compiling a step.
+# Where XLA compiles, a program has sizes of its own: it goes on with a quarter of the sentences
+# once no more are open, down to fewer than 16. Each size takes compiling a step.
 SHRINKING, LEAST_TO_SHRINK = 4, 16
 
 
@@ -29,12 +30,13 @@ def search_loop(
     limits: Tensor,
     *,
     may_leave: bool,
+    with_xla: bool = False,
 ) -> Any:
     """Repeat a step until the results of all sentences are final.
 
     Where a graph does not know the number of sentences, those that are done leave: a long sentence
-    does not keep the others in the batch. On JAX, whose sizes are fixed, most of a large batch
-    leave together. In a TensorFlow graph of fixed size all stay to the end.
+    does not keep the others in the batch. Where XLA compiles for a known number, most of a large
+    batch leave together. Otherwise all stay to the end.
 
     Args:
         advance: callable `(state, rows) -> state`, a step. `rows` are the numbers of the state's
@@ -44,13 +46,17 @@ def search_loop(
         state: nest of scalars, which all sentences share, and of tensors (batch, ...).
         limits: tensor (batch,).
         may_leave: whether `advance` and `is_open` take `rows`.
+        with_xla: whether XLA compiles the loop on TensorFlow, as it does on JAX: the state keeps
+            its shape.
 
     Returns:
         The `results` of all sentences, in their order: a nest of tensors (batch, ...).
     """
-    if may_leave and keras.backend.backend() == "jax":
-        return _shrinking_loop(advance, is_open, results, state, limits.shape[0])
-    if not may_leave or limits.shape[0] is not None:
+    size = limits.shape[0]
+    with_xla = compiles_with_xla(with_xla)
+    if may_leave and with_xla and size is not None:
+        return _shrinking_loop(advance, is_open, results, state, size)
+    if not may_leave or with_xla or size is not None:
         (state,) = ops.while_loop(
             lambda state: ops.any(is_open(state, None)),
             lambda state: (advance(state, None),),

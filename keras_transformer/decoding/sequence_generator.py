@@ -20,7 +20,7 @@ from keras_transformer.decoding import (
     sample,
 )
 from keras_transformer.decoding.alpha_sweep import check_alphas
-from keras_transformer.decoding.compiled_calls import CompiledCalls
+from keras_transformer.decoding.compiled_calls import CompiledCalls, JitCompile
 from keras_transformer.decoding.ensemble import TransformerEnsemble
 from keras_transformer.decoding.generator_inputs import (
     check_prompts,
@@ -45,10 +45,11 @@ class SequenceGenerator:
     `build_language_model`, continues prompts: it takes them in the place of the sources, and each
     of its outputs begins with its prompt.
 
-    Searches and samples compile themselves when they are first called, as Keras compiles `predict`:
-    on TensorFlow one graph soon serves all shapes; JAX compiles for each shape, so pad batches to
-    few of them there. Later changes of the weights count. No gradients pass through them. They run
-    as they are with `constraints`, and if a model was compiled with `run_eagerly=True`.
+    Searches and samples compile themselves when they are first called, as Keras compiles `predict`.
+    XLA compiles for each shape, so pad batches to few of them where it does (see `jit_compile`).
+    Without it, on TensorFlow one graph soon serves all shapes. Later changes of the weights count.
+    No gradients pass through them. They run as they are with `constraints`, and if a model was
+    compiled with `run_eagerly=True`.
 
     Within a `tf.function`, under `jax.jit` and in an exported graph all methods are plain functions
     of tensors. Where a graph's shapes are fixed, a source that is padding alone may fill up a
@@ -62,6 +63,9 @@ class SequenceGenerator:
             the default ids.
         vocabulary_size: number of target tokens; logits from there on are padding of the vocabulary
             and never produced. None: every logit is a token's.
+        jit_compile: whether XLA compiles on TensorFlow: "auto" compiles searches and samples on a
+            GPU or a TPU. True also says that the graphs around this generator are compiled by XLA,
+            as in a `tf.function(jit_compile=True)`. JAX always compiles with XLA.
 
     Raises:
         ValueError: the model is of another kind, pads with another id or has fewer logits than
@@ -90,11 +94,13 @@ class SequenceGenerator:
         model: keras.Model | Sequence[keras.Model],
         special_tokens: SpecialTokens | None = None,
         vocabulary_size: int | None = None,
+        jit_compile: JitCompile = "auto",
     ) -> None:
         self._given = model if isinstance(model, (list, tuple)) else [model]
         members = [_stepwise(member) for member in self._given]
         self.model: Any = members[0] if len(members) == 1 else TransformerEnsemble(members)
-        self._compiled = CompiledCalls(lambda: self.model.variables)
+        self._compiled = CompiledCalls(lambda: self.model.variables, jit_compile)
+        self._jit_compile = jit_compile
         self.special_tokens = special_tokens or SpecialTokens()
         self.vocabulary_size = python_number(vocabulary_size)
         check_vocabulary(self.model, self.special_tokens, vocabulary_size)
@@ -145,11 +151,10 @@ class SequenceGenerator:
         *,
         options: SearchOptions,
         constraints: Sequence[Callable[..., Any]] = (),
+        with_xla: bool,
     ) -> tuple[Tensor, Tensor]:
-        rules = self._rules(source_ids, prefix_ids, options, constraints)
-        step, state = self._start(
-            source_ids, options.beam_size, rules["max_length"], options.renormalize
-        )
+        rules = self._rules(source_ids, prefix_ids, options, constraints, with_xla)
+        step, state = self._start(source_ids, options.beam_size, rules, options.renormalize)
         if options.beam_size == 1:
             ids, log_probs = greedy_search(step, state, **rules)  # (batch, length), (batch,)
             lengths = ops.sum(ops.cast(ids != self.special_tokens.pad, "float32"), axis=1)
@@ -206,30 +211,34 @@ class SequenceGenerator:
         return self._run(self._search_alphas, source_ids, alphas=tuple(alphas), options=options)
 
     def _search_alphas(
-        self, source_ids: Tensor, *, alphas: Sequence[float], options: SearchOptions
+        self,
+        source_ids: Tensor,
+        *,
+        alphas: Sequence[float],
+        options: SearchOptions,
+        with_xla: bool,
     ) -> tuple[Tensor, Tensor]:
         options = dataclasses.replace(options, num_results=1)
         if options.beam_size > 1 and options.ending == "any":
-            return self._search_once(source_ids, alphas, options)
+            return self._search_once(source_ids, alphas, options, with_xla)
         if options.beam_size > 1:
             each = [dataclasses.replace(options, alpha=alpha) for alpha in alphas]
-            found = [self._search(source_ids, options=one) for one in each]
+            found = [self._search(source_ids, options=one, with_xla=with_xla) for one in each]
             ids, scores = (ops.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
             return ids, scores
-        ids, log_probs = self._search(source_ids, options=dataclasses.replace(options, alpha=0.0))
+        options = dataclasses.replace(options, alpha=0.0)
+        ids, log_probs = self._search(source_ids, options=options, with_xla=with_xla)
         lengths = ops.sum(ops.cast(ids != self.special_tokens.pad, "float32"), axis=2)
         penalties = [length_penalty(lengths, alpha, options.length_penalty) for alpha in alphas]
         scores = log_probs / ops.concatenate(penalties, axis=1)  # (batch, alphas)
         return ops.repeat(ids, len(alphas), axis=1), scores
 
     def _search_once(
-        self, source_ids: Tensor, alphas: Sequence[float], options: SearchOptions
+        self, source_ids: Tensor, alphas: Sequence[float], options: SearchOptions, with_xla: bool
     ) -> tuple[Tensor, Tensor]:
         """As `search_alphas`, by one beam search."""
-        rules = self._rules(source_ids, None, options, ())
-        step, state = self._start(
-            source_ids, options.beam_size, rules["max_length"], options.renormalize
-        )
+        rules = self._rules(source_ids, None, options, (), with_xla)
+        step, state = self._start(source_ids, options.beam_size, rules, options.renormalize)
         return beam_search_of_alphas(
             step,
             state,
@@ -297,13 +306,14 @@ class SequenceGenerator:
         *,
         options: SearchOptions,
         constraints: Sequence[Callable[..., Any]] = (),
+        with_xla: bool,
         **filters: Any,
     ) -> tuple[Tensor, Tensor]:
         uniforms = ops.convert_to_tensor(uniforms)
         num_samples = ops.shape(uniforms)[1]
-        rules = self._rules(source_ids, prefix_ids, options, constraints)
+        rules = self._rules(source_ids, prefix_ids, options, constraints, with_xla)
         step, state = self._start(
-            source_ids, num_samples, rules["max_length"], options.renormalize, independent=True
+            source_ids, num_samples, rules, options.renormalize, independent=True
         )
         return sample(
             step,
@@ -363,21 +373,21 @@ class SequenceGenerator:
         self,
         source_ids: Tensor,
         num_hypotheses: Any,
-        max_length: Any,
+        rules: dict[str, Any],
         renormalize: bool,
         *,
         independent: bool = False,
     ) -> tuple[Callable, Any]:
         """What a search starts from: its step, and the state that the step takes and returns."""
         # XLA takes fixed shapes alone, and moves what does not change out of a loop by itself.
-        is_tensorflow = keras.backend.backend() == "tensorflow"
+        grows = keras.backend.backend() == "tensorflow" and not rules["with_xla"]
         memory_state, cache = self.model.start(
             ops.convert_to_tensor(source_ids),
             beam_size=num_hypotheses,
-            length=None if is_tensorflow else max_length + 1,
+            length=None if grows else rules["max_length"] + 1,
             independent=independent,
         )
-        weights = self.model.step_weights() if is_tensorflow else None
+        weights = self.model.step_weights() if grows else None
 
         def step(tokens: Tensor, index: Tensor, state: Any) -> tuple[Tensor, Any]:
             cache, memory_state = state
@@ -400,6 +410,7 @@ class SequenceGenerator:
         prefix_ids: Tensor | None,
         options: SearchOptions,
         constraints: Sequence[Callable[..., Any]],
+        with_xla: bool,
     ) -> dict[str, Any]:
         """The arguments that all searches share: what may be produced, and how much of it."""
         source_ids = ops.convert_to_tensor(source_ids)
@@ -431,6 +442,7 @@ class SequenceGenerator:
             "max_length": max_length,
             "vocabulary_size": self.vocabulary_size,
             "constraints": (*(make(limits) for make in constraints), *by_options),
+            "with_xla": with_xla,
         }
 
     @property
@@ -482,16 +494,20 @@ class SequenceGenerator:
     ) -> Any:
         """What a function returns: compiled, unless in a graph or where a model runs eagerly."""
         given = [tensor for tensor in inputs if tensor is not None]  # those at the end may be None
+        is_graph = in_graph()
+        with_xla = is_graph and self._jit_compile is True
         if constraints:  # of which every call may bring others
-            return function(*given, constraints=constraints, **options)
-        if in_graph() or not all(isinstance(tensor, np.ndarray) for tensor in given):
-            return function(*given, **options)
+            return function(*given, constraints=constraints, with_xla=with_xla, **options)
+        if is_graph or not all(isinstance(tensor, np.ndarray) for tensor in given):
+            return function(*given, with_xla=with_xla, **options)
         num_rows = len(given[0])
         if num_rows == 0:  # a row that is taken away again: shapes are right on every backend
             given = [np.zeros((1, *array.shape[1:]), array.dtype) for array in given]
         run_eagerly = any(getattr(model, "run_eagerly", False) for model in self._given)
         call = function if run_eagerly else functools.partial(self._compiled, function)
-        return keras.tree.map_structure(lambda x: x[:num_rows], call(*given, **options))
+        with_xla = not run_eagerly and self._compiled.with_xla
+        found = call(*given, with_xla=with_xla, **options)
+        return keras.tree.map_structure(lambda x: x[:num_rows], found)
 
     def _source_limits(self, source_ids: Tensor, extra_length: int) -> Tensor:
         """Maximum number of output tokens of each source, neither counting EOS: (batch,)."""

@@ -30,7 +30,8 @@ class GuardedGenerator:
 
     Ids outside the vocabulary are read as the unknown token. Sources that are too long are cut and
     still end with EOS; a source without tokens has the empty translation, with score 0. Each row's
-    result is independent of the other rows. Several models are an ensemble.
+    result is independent of the other rows. Several models are an ensemble. `jit_compile` says
+    whether XLA compiles the graph of a search on TensorFlow.
     """
 
     def __init__(
@@ -39,13 +40,16 @@ class GuardedGenerator:
         source_tokenizer: SentencePieceTokenizer,
         tokenizer: SentencePieceTokenizer,
         options: SearchOptions,
+        jit_compile: bool = False,
     ) -> None:
         self.options = options
         self.source_tokens = source_tokenizer.special_tokens
         self.tokens = tokenizer.special_tokens
         self._source_vocabulary_size = source_tokenizer.vocabulary_size
         self._vocabulary_size = tokenizer.vocabulary_size
-        self._generator = SequenceGenerator(models, self.tokens, self._vocabulary_size)
+        self._generator = SequenceGenerator(
+            models, self.tokens, self._vocabulary_size, jit_compile=jit_compile
+        )
         self.model = self._generator.model
 
     def source(self, input_ids: Tensor, input_lengths: Tensor, even_empty: bool = False) -> Tensor:
@@ -84,7 +88,12 @@ class GuardedGenerator:
             scores: float32 (batch, num_results), log-probabilities divided by the length penalty;
                 `NO_SCORE`, with 0 tokens, where the search found fewer hypotheses.
         """
-        source_ids = self.source(input_ids, input_lengths)
+        return self.search_sources(self.source(input_ids, input_lengths), num_results)
+
+    def search_sources(
+        self, source_ids: Tensor, num_results: int = 1
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As `search`, of what `source` returns, with any more padding."""
         options = dataclasses.replace(self.options, num_results=num_results)
         ids, scores = self._generator.search(source_ids, options=options)
         is_empty = ops.all(source_ids == self.source_tokens.pad, axis=1)  # (batch,)

@@ -18,6 +18,12 @@ from keras_transformer.text import SentencePieceTokenizer
 
 # The scores of a run that people look for.
 SCORES = ("bleu", "signature", "chrf", "exact_match", "perplexity", "evaluated_on")
+_COMPILED = (
+    "XLA compiles the searches, once for each shape: the first request of a shape takes seconds "
+    "longer. The sentences of a request count as the next power of 2, their tokens as the next "
+    "multiple of 8. Send requests of the usual shapes before users come.",
+    "",
+)
 
 
 def write_model_card(
@@ -69,6 +75,7 @@ def card_text(card: Mapping[str, Any]) -> str:
         "Text is read as it stands: prepare it as the training's text was (case, tokenization).",
         "",
         *_section("Options of the export", card["options"]),
+        *(_COMPILED if card["options"].get("jit_compile") else ()),
         *_section("Vocabularies", _vocabularies(card)),
     ]
     for model in card["models"]:

@@ -9,23 +9,33 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_transformer.decoding.compiled_calls import CompiledCalls
+from keras_transformer.decoding.compiled_calls import (
+    CompiledCalls,
+    JitCompile,
+    compiles_with_xla,
+)
 
 
 class GraphCalls:
     """Calls functions of batches, each compiled when it is first called.
 
     TensorFlow traces one graph for all shapes, where `CompiledCalls` would trace some: a search
-    takes seconds to trace. On other backends these are `CompiledCalls`. JAX compiles for each
-    shape, so pad the inputs to few of them. Changes of the weights between calls count.
+    takes seconds to trace. On other backends these are `CompiledCalls`. XLA compiles for each
+    shape, so pad the inputs to few of them where it does. Changes of the weights between calls
+    count.
 
     Args:
         models: the models whose variables the functions read.
+        jit_compile: see `compiles_with_xla`.
+
+    Attributes:
+        with_xla: whether XLA compiles the functions.
     """
 
-    def __init__(self, models: Sequence[keras.Model]) -> None:
+    def __init__(self, models: Sequence[keras.Model], jit_compile: JitCompile = "auto") -> None:
         variables = [variable for model in models for variable in model.variables]
-        self._by_keras = CompiledCalls(lambda: variables)
+        self._by_keras = CompiledCalls(lambda: variables, jit_compile)
+        self.with_xla = self._by_keras.with_xla
         self._graphs: dict[tuple[Hashable, ...], Callable[..., Any]] = {}
         self._lock = threading.Lock()  # two calls at once make one graph
 
@@ -53,7 +63,9 @@ class GraphCalls:
     ) -> Callable[..., Any]:
         import tensorflow as tf
 
-        shapes = [(None, *array.shape[1:-1], None)[: array.ndim] for array in arrays]
+        shapes = [array.shape for array in arrays]
+        if not self.with_xla:
+            shapes = [(None, *shape[1:-1], None)[: len(shape)] for shape in shapes]
         key = (function, *shapes, *options.values())
         with self._lock:
             if key not in self._graphs:
@@ -64,22 +76,28 @@ class GraphCalls:
                         for shape, array in zip(shapes, arrays, strict=True)
                     ],
                     autograph=False,
+                    jit_compile=self.with_xla or None,
                 )
         return self._graphs[key]
 
 
 def pad_ids(
-    rows: Sequence[Sequence[int]], padding_id: int, max_length: int | None = None
+    rows: Sequence[Sequence[int]],
+    padding_id: int,
+    max_length: int | None = None,
+    *,
+    jit_compile: JitCompile = "auto",
 ) -> np.ndarray:
-    """Rows of ids as one array; on JAX in one of few shapes, because it compiles for each.
+    """Rows of ids as one array; with XLA in one of few shapes, because it compiles for each.
 
     Args:
         rows: the ids of each row.
         padding_id: id that fills up the rows.
         max_length: number of positions of the model, which no row exceeds; None if unlimited.
+        jit_compile: see `compiles_with_xla`.
 
     Returns:
-        int32 array (batch, length), one row for each of `rows`. On JAX, rows of padding follow
+        int32 array (batch, length), one row for each of `rows`. With XLA, rows of padding follow
         until their number is a power of 2, and `length` is a multiple of 8, or `max_length`.
 
     Example:
@@ -87,7 +105,7 @@ def pad_ids(
         [[5, 4], [3, 0]]
     """
     num_rows, length = len(rows), max(1, *map(len, rows))
-    if keras.backend.backend() == "jax":
+    if compiles_with_xla(jit_compile):
         num_rows = 1 << (num_rows - 1).bit_length()
         length = min(-(-length // 8) * 8, max_length or sys.maxsize)
     array = np.full((num_rows, length), padding_id, dtype="int32")

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 
 from keras_transformer.argument_checks import check_positive_int
+from keras_transformer.decoding.compiled_calls import JitCompile
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.decoding.tree_constraint import TreeTokens, WellFormedTree
 from keras_transformer.errors import SCORES_NOT_FINITE, SentenceTooLong, UserInputError
@@ -279,7 +280,8 @@ class CompiledTreeGenerator:
     """Searches for trees over given numbers of words, or freely; compiled when first called.
 
     Several models are an ensemble; later changes of their weights count. `extra_length` is at least
-    2, so that a tree fits the limit of a source with one token per word.
+    2, so that a tree fits the limit of a source with one token per word. `jit_compile` is as of
+    `decoding.compiled_calls.compiles_with_xla`.
     """
 
     def __init__(
@@ -288,13 +290,17 @@ class CompiledTreeGenerator:
         special_tokens: SpecialTokens,
         tree_tokens: TreeTokens,
         options: SearchOptions,
+        jit_compile: JitCompile = "auto",
     ) -> None:
         if options.extra_length < 2:
             raise UserInputError(
                 "`extra_length` must be an integer >= 2. "
                 f"Received: extra_length={options.extra_length}"
             )
-        self.generator = SequenceGenerator(models, special_tokens, len(tree_tokens.opening))
+        self._call = GraphCalls(models, jit_compile)
+        self.generator = SequenceGenerator(
+            models, special_tokens, len(tree_tokens.opening), jit_compile=self._call.with_xla
+        )
         self.max_length = self.generator.model.max_length  # most positions, or None
         self._options = options
         self._constraint = functools.partial(
@@ -303,7 +309,6 @@ class CompiledTreeGenerator:
             special_tokens=self.generator.special_tokens,
             vocabulary_size=self.generator.model.vocabulary_size,
         )
-        self._call = GraphCalls(models)
 
     def search(
         self, source_ids: np.ndarray, num_leaves: Sequence[int] | None = None

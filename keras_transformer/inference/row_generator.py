@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_transformer.argument_checks import check_non_negative_int
 from keras_transformer.backend_start import MOST_AT_ONCE, THREADS, num_cores
+from keras_transformer.decoding.compiled_calls import JitCompile, compiles_with_xla
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
 from keras_transformer.inference.graph_compilation import GraphCalls, pad_ids
@@ -20,10 +21,10 @@ from keras_transformer.search_options import SearchOptions
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentence_batches import batches_by_length
 
-# Large batches, because what a step costs beside its sums is shared by the sentences. On JAX all of
-# them stay to the end of the longest output, and smaller batches of similar lengths are faster.
+# Large batches, because what a step costs beside its sums is shared by the sentences. With XLA all
+# of them stay to the end of the longest output, and smaller batches of similar lengths are faster.
 BATCH_SIZE = 128
-BATCH_SIZE_ON_JAX = 32
+BATCH_SIZE_WITH_XLA = 32
 FULL_BATCH_LENGTH = 64  # longer sentences than this get smaller batches
 # A model's vocabulary may be padded to a multiple of 8.
 MOST_PADDING = 7
@@ -33,19 +34,21 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def default_batch_size() -> int:
-    """Most sentences of a batch where none are given."""
-    return BATCH_SIZE_ON_JAX if keras.backend.backend() == "jax" else BATCH_SIZE
+def default_batch_size(jit_compile: JitCompile = "auto") -> int:
+    """Most sentences of a batch where none are given; `jit_compile` as of `compiles_with_xla`."""
+    return BATCH_SIZE_WITH_XLA if compiles_with_xla(jit_compile) else BATCH_SIZE
 
 
-def calls_at_once() -> int:
+def calls_at_once(jit_compile: JitCompile = "auto") -> int:
     """How many batches to run at a time.
 
     A step of a search is many small operations, each too small for all cores: two batches on a CPU
     with TensorFlow, and more if its operations have fewer threads than that. A GPU takes one batch
     after the other anyway, and so does XLA, which compiles a step into few operations.
     """
-    if keras.backend.backend() != "tensorflow" or keras.distribution.list_devices("gpu"):
+    if keras.backend.backend() != "tensorflow" or compiles_with_xla(jit_compile):
+        return 1
+    if keras.distribution.list_devices("gpu"):
         return 1
     cores = num_cores()
     return min(MOST_AT_ONCE, cores, max(2, cores // _threads_of_an_operation(cores)))
@@ -95,6 +98,7 @@ class RowGenerator:
         tokenizer: SentencePieceTokenizer,
         options: SearchOptions,
         batch_size: int,
+        jit_compile: JitCompile = "auto",
     ) -> None:
         if not models:
             raise ValueError("`model` must be one model or several. Received: model=[]")
@@ -109,8 +113,11 @@ class RowGenerator:
         self._tokens = tokenizer.special_tokens
         self._options = options
         self._batch_size = batch_size
-        self._generator = SequenceGenerator(models, self._tokens, tokenizer.vocabulary_size)
-        self._call = GraphCalls(models)
+        self._call = GraphCalls(models, jit_compile)
+        self._with_xla = self._call.with_xla
+        self._generator = SequenceGenerator(
+            models, self._tokens, tokenizer.vocabulary_size, jit_compile=self._with_xla
+        )
         self.max_length = self._generator.model.max_length  # most positions, or None
 
     def batches(self, rows: Rows) -> list[list[int]]:
@@ -226,7 +233,7 @@ class RowGenerator:
             return generate(indices, self._source_ids(rows, indices), prefix_ids)
 
         batches = self._batches_to_generate(rows, progress)
-        for indices, found in call_in_order(generated, batches, calls_at_once()):
+        for indices, found in call_in_order(generated, batches, calls_at_once(self._with_xla)):
             for i, ids, scores in zip(indices, *found, strict=False):
                 is_output = np.isfinite(scores)
                 if not is_output.any():
@@ -257,7 +264,7 @@ class RowGenerator:
         return self._pad([[*rows[i], self._source_eos] for i in indices])
 
     def _pad(self, rows: Rows) -> np.ndarray:
-        return pad_ids(rows, self._tokens.pad, self.max_length)
+        return pad_ids(rows, self._tokens.pad, self.max_length, jit_compile=self._with_xla)
 
 
 def _without_nan(values: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ import keras
 
 from keras_transformer.argument_checks import check_one_of, check_positive_int
 from keras_transformer.decoding.alpha_sweep import check_alphas
+from keras_transformer.decoding.compiled_calls import JitCompile
 from keras_transformer.decoding.sampling import check_sampling
 from keras_transformer.errors import UserInputError
 from keras_transformer.formats.marian.reader import import_marian
@@ -38,6 +39,7 @@ class TranslatorKeywords(SearchKeywords, total=False):
     long_sentences: LongSentences
     source_language: str
     target_language: str | None
+    jit_compile: JitCompile
 
 
 class Translator(SentenceTranslator):
@@ -53,7 +55,7 @@ class Translator(SentenceTranslator):
             may be padded by up to 7 tokens.
         source_tokenizer: tokenizer of the source; defaults to `tokenizer`.
         batch_size: maximum number of sentences in a batch; fewer if they are long. None: 128, or 32
-            on JAX.
+            where XLA compiles.
         long_sentences: what to do with a sentence that is too long. `"refuse"` raises
             `SentenceTooLong`; `"cut"` drops its end; `"split"` translates the sentences in it one
             by one (`translate` only, without prefixes). `"cut"` and `"split"` warn with a
@@ -62,6 +64,8 @@ class Translator(SentenceTranslator):
             sentences. Languages without rules of their own use general ones.
         target_language: code of the target language, for models of several: "deu" puts the tag
             `>>deu<<` in front of every source that has no tag of its own. None: none is put there.
+        jit_compile: whether XLA compiles the calls on TensorFlow, once for each of few shapes.
+            `"auto"`: on a GPU or a TPU. JAX always compiles with XLA.
         **options: fields of `SearchOptions`: `beam_size`, `alpha`, `extra_length`, `min_length`,
             `no_repeat_ngram` and so on. `max_source_length` also limits prefixes, and targets to
             score or align.
@@ -95,6 +99,7 @@ class Translator(SentenceTranslator):
         long_sentences: LongSentences = "refuse",
         source_language: str = "en",
         target_language: str | None = None,
+        jit_compile: JitCompile = "auto",
         **options: Unpack[SearchKeywords],
     ) -> None:
         if not hasattr(tokenizer, "special_tokens"):
@@ -102,7 +107,7 @@ class Translator(SentenceTranslator):
                 "`tokenizer` must be the tokenizer that the model was trained with; without one, "
                 f"`model.generate` takes ids. Received: tokenizer={tokenizer!r}"
             )
-        batch_size = default_batch_size() if batch_size is None else batch_size
+        batch_size = default_batch_size(jit_compile) if batch_size is None else batch_size
         super().__init__(
             source_tokenizer or tokenizer,
             tokenizer,
@@ -117,7 +122,12 @@ class Translator(SentenceTranslator):
         models = model if isinstance(model, (list, tuple)) else [model]
         self.models = [Transformer.of(each) for each in models]
         self._generator = RowGenerator(
-            self.models, self.source_tokenizer, tokenizer, self.search_options, batch_size
+            self.models,
+            self.source_tokenizer,
+            tokenizer,
+            self.search_options,
+            batch_size,
+            jit_compile,
         )
         self.max_length = self._generator.max_length
 

@@ -10,10 +10,10 @@ import pytest
 
 from benchmarks.peers import __main__ as program
 from benchmarks.peers.comparison import Comparison
-from benchmarks.peers.engines import ENGINES, chosen_engines
+from benchmarks.peers.engines import ENGINES, GPU_ENGINES, chosen_engines
 from benchmarks.peers.report import HEADER, lines, record
 from benchmarks.peers.rounds import RowResult, measure, wrong_tokens
-from benchmarks.peers.rows import ROWS, Row, growth_rows
+from benchmarks.peers.rows import GPU_ROWS, ROWS, Row, growth_rows
 from benchmarks.peers.worker_process import WorkerFailure, WorkerProcess
 from benchmarks.peers.workers.protocol import Job, serve
 from keras_transformer.errors import UserInputError
@@ -237,6 +237,9 @@ def test_rows_and_engines_are_chosen_by_name():
         "train-base-64x32"
     ]
     assert program.chosen_rows(None, True) == list(growth_rows())
+    assert program.chosen_rows(None, False, gpu=True) == list(GPU_ROWS)
+    rows = {row.name: row for row in (*GPU_ROWS, *ROWS, *growth_rows())}
+    assert program.chosen_rows(list(rows), False) == list(rows.values())
     names = [row.name for row in (*ROWS, *growth_rows())]
     assert len(set(names)) == len(names)
     with pytest.raises(UserInputError, match="--rows must be among .*Received: tiny"):
@@ -247,6 +250,7 @@ def test_rows_and_engines_are_chosen_by_name():
         chosen_engines(["theano"])
     by_default = [one.program for one in chosen_engines(None)]
     assert "keras_transformer_jax" not in by_default
+    assert sorted(one.name for one in chosen_engines(GPU_ENGINES)) == sorted(GPU_ENGINES)
     names = [(one.name, one.task) for one in ENGINES]
     assert len(set(names)) == len(names)
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.core
 TOKENS, VOCABULARY_SIZE = SpecialTokens(), 12
 
 
-def counted(limits, sizes):
+def counted(limits, sizes, with_xla=False):
     """The squares of `limits` times 10 by a search loop, which notes the sizes of its steps."""
 
     def advance(state, rows):
@@ -30,7 +30,9 @@ def counted(limits, sizes):
         return state[0] < (limits if rows is None else ops.take(limits, rows))
 
     state = ops.zeros((), "int32"), ops.zeros_like(limits)
-    return search_loop(advance, is_open, lambda s: s[1], state, limits, may_leave=True)
+    return search_loop(
+        advance, is_open, lambda s: s[1], state, limits, may_leave=True, with_xla=with_xla
+    )
 
 
 def in_a_graph(function, *arrays, num_sentences=None):
@@ -54,15 +56,24 @@ def test_each_sentence_leaves_with_its_own_result():
     assert in_a_graph(run, limits[:0]).shape == (0,)
 
 
-@pytest.mark.skipif(keras.backend.backend() != "jax", reason="of JAX")
+def compiled(function):
+    """A function of one array that XLA compiles."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.jit(function)
+    import tensorflow as tf
+
+    return tf.function(function, autograph=False, jit_compile=True)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="PyTorch has no XLA")
 @pytest.mark.parametrize(
     ("num", "expected"), [(15, {15}), (16, {16, 4}), (70, {70, 17, 4}), (0, {0})]
 )
-def test_a_large_batch_of_fixed_size_goes_on_with_its_open_quarter(num, expected):
-    import jax
-
+def test_with_xla_a_large_batch_goes_on_with_its_open_quarter(num, expected):
     limits, sizes = np.random.default_rng(num).integers(0, 9, num).astype("int32"), []
-    found = jax.jit(lambda limits: counted(limits, sizes))(limits)
+    found = compiled(lambda limits: counted(limits, sizes, with_xla=True))(limits)
     assert np.array(found).tolist() == (10 * limits * limits).tolist()
     assert set(sizes) == expected
 

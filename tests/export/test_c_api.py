@@ -214,6 +214,24 @@ def test_nasty_inputs_have_the_same_answer_alone_and_together(found):
     assert together["outputs"][0] == b""  # of the empty string
 
 
+def test_an_export_compiles_where_it_runs(translator, tmp_path, monkeypatch):
+    version = export_saved_model(
+        translator, tmp_path / "digits", max_source_length=48, jit_compile=True
+    )
+    monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_to={tmp_path / 'dumped'}")
+    source = pairs()[0]
+    given = [source[:3], source[3:7], ["", source[9]], [" ".join(source[:4])], []]
+    calls = [("translate", {"inputs": strings(sentences)}) for sentences in given]
+    no_ids = {"input_ids": np.zeros((0, 0), int), "input_lengths": np.zeros(0, int)}
+    _, answers = run_calls(version, [*calls, ("translate_ids", no_ids)])
+    for sentences, answer in zip(given, answers, strict=False):
+        assert texts(answer["outputs"]) == translator.translate(sentences)
+    assert answers[-1]["output_lengths"].shape == (0,)
+    # Rows and tokens: 4 short ones, twice; 2; and a long one.
+    compiled = {path.name for path in (tmp_path / "dumped").glob("*before_optimizations.txt")}
+    assert len(compiled) == 3
+
+
 @needs_multi30k_run
 def test_multi30k_through_the_c_api(tmp_path):
     translator = Translator.load(MULTI30K_RUN)

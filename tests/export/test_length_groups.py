@@ -1,4 +1,4 @@
-"""Rows searched in groups of similar lengths: each gets its own result, in its own place."""
+"""Rows searched in groups of similar lengths and padded to few shapes: each in its own place."""
 
 import numpy as np
 import pytest
@@ -22,6 +22,28 @@ def fake_search(calls):
         )
 
     return search
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((1, 1), (1, 8)),
+        ((2, 8), (2, 8)),
+        ((3, 9), (4, 16)),
+        ((33, 41), (64, 45)),  # 45 is the most
+        ((1024, 45), (1024, 45)),
+    ],
+)
+def test_few_shapes_are_compiled(shape, expected):
+    import tensorflow as tf
+
+    from keras_transformer.formats.saved_model.tensorflow_signatures import pad_to_few_shapes
+
+    padded = pad_to_few_shapes(tf.ones(shape, tf.int32), max_length=45, padding_id=7).numpy()
+    assert padded.shape == expected
+    assert (padded[: shape[0], : shape[1]] == 1).all()
+    assert (padded[shape[0] :] == 7).all()
+    assert (padded[:, shape[1] :] == 7).all()
 
 
 @pytest.mark.parametrize(

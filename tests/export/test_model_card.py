@@ -54,6 +54,17 @@ def test_the_scores_are_shown_with_their_own_search(trained_run, tmp_path):
     assert 'with the search {"beam_size": 5, "alpha": 1.3}; not of the export' in page
 
 
+def test_a_compiled_export_says_what_it_costs(trained_run, tmp_path):
+    translator = Translator.load(trained_run)
+    for jit_compile in (False, True):
+        options = {"jit_compile": jit_compile}
+        write_model_card(
+            tmp_path, translator, kind="SavedModel", options=options, precision="float32"
+        )
+        page = (tmp_path / "model_card.md").read_text("utf-8")
+        assert ("the first request of a shape takes seconds longer" in page) == jit_compile
+
+
 def test_damaged_scores_are_told_and_left_out(trained_run, tmp_path, capsys):
     run = RunDirectory(shutil.copytree(trained_run, tmp_path / "run"))
     bleu = str(json.loads(run.scores_path.read_text("utf-8"))["bleu"])

@@ -102,6 +102,7 @@ def test_the_first_version_has_all_that_a_server_reads(path):
         "no_repeat_ngram": 0,
         "max_source_length": 256,
         "num_results": 2,
+        "jit_compile": False,
     }
 
 

@@ -40,6 +40,20 @@ def test_every_row_is_a_tree_over_its_words(beam_size):
     assert [tree_words(row) for row in more[:2, 0]] == [4, 1]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_with_xla_it_finds_the_same_trees(beam_size):
+    options = dataclasses.replace(OPTIONS, beam_size=beam_size)
+    compiled, plain = (
+        CompiledTreeGenerator([build()], TOKENS, TREE_TOKENS, options, jit_compile).search(
+            SOURCE_IDS, NUM_LEAVES
+        )
+        for jit_compile in (True, False)
+    )
+    assert compiled[0].tolist() == plain[0].tolist()
+    np.testing.assert_allclose(compiled[1], plain[1], atol=1e-5)
+
+
 def test_without_numbers_it_is_the_plain_search():
     model = build()
     ids, scores = CompiledTreeGenerator([model], TOKENS, TREE_TOKENS, OPTIONS).search(SOURCE_IDS)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_transformer.decoding.compiled_calls import compiles_with_xla
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.inference.graph_compilation import GraphCalls, pad_ids
 from keras_transformer.models import build_transformer
@@ -96,6 +97,33 @@ def test_tensorflow_traces_one_graph_for_all_shapes():
     assert len(traces) == 1
 
 
+@pytest.mark.tensorflow
+def test_with_xla_tensorflow_traces_one_graph_for_each_shape():
+    traces = []
+    call = GraphCalls([], jit_compile=True)
+
+    def total(ids):
+        traces.append(tuple(ids.shape))
+        return ops.sum(ids, axis=1)
+
+    for shape in [(2, 8), (4, 8), (2, 8), (2, 16)]:
+        assert call(total, np.ones(shape, "int32")).tolist() == [shape[1]] * shape[0]
+    assert traces == [(2, 8), (4, 8), (2, 16)]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.slow
+def test_scores_and_alignments_compile_with_xla():
+    model, ids = build(), source_ids(3, 5)
+    generator = SequenceGenerator(model)
+    for function, inputs in (
+        (generator.score, [ids, ids[:, ::-1], ids]),
+        (generator.alignment, [ids, ids[:, ::-1]]),
+    ):
+        compiled, plain = (GraphCalls([model], jit)(function, *inputs) for jit in (True, False))
+        np.testing.assert_allclose(compiled, plain, atol=1e-4)
+
+
 def test_an_input_may_be_of_another_kind_than_ids():
     ids, x = np.array([[3, 4]], "int32"), np.array([[[1, 2], [0.5, 10]]], "float32")
     found = GraphCalls([])(lambda ids, x: ops.cast(ids, x.dtype) * x[:, 1], ids, x)
@@ -111,9 +139,15 @@ def test_rows_are_padded_behind():
     assert pad_ids([[], []], padding_id=0).shape[1] >= 1  # where every row is empty
 
 
-def test_jax_gets_few_shapes():
-    shapes = {pad_ids([[1] * length] * 3, 0).shape for length in range(1, 9)}
-    expected = {(4, 8)} if keras.backend.backend() == "jax" else {(3, n) for n in range(1, 9)}
-    assert shapes == expected
-    lengths = {pad_ids([[1] * length], 0, max_length=11).shape[1] for length in range(9, 12)}
-    assert lengths == ({11} if keras.backend.backend() == "jax" else {9, 10, 11})
+@pytest.mark.parametrize("jit_compile", ["auto", True, False])
+def test_xla_gets_few_shapes(jit_compile):
+    def shapes(rows, lengths, max_length=None):
+        arrays = [
+            pad_ids([[1] * length] * rows, 0, max_length, jit_compile=jit_compile)
+            for length in lengths
+        ]
+        return {array.shape for array in arrays}
+
+    with_xla = compiles_with_xla(jit_compile)
+    assert shapes(3, range(1, 9)) == ({(4, 8)} if with_xla else {(3, n) for n in range(1, 9)})
+    assert shapes(1, range(9, 12), 11) == ({(1, 11)} if with_xla else {(1, 9), (1, 10), (1, 11)})

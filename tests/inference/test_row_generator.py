@@ -2,10 +2,15 @@
 
 import threading
 
+import keras
 import pytest
 
 from keras_transformer.inference import row_generator
-from keras_transformer.inference.row_generator import call_in_order, calls_at_once
+from keras_transformer.inference.row_generator import (
+    call_in_order,
+    calls_at_once,
+    default_batch_size,
+)
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3])
@@ -41,3 +46,11 @@ def test_as_many_batches_as_cores_where_an_operation_has_one(monkeypatch, thread
     monkeypatch.setattr("tensorflow.config.threading.get_intra_op_parallelism_threads", lambda: 0)
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", str(threads))
     assert calls_at_once() == expected
+    assert calls_at_once(jit_compile=True) == 1
+
+
+def test_with_xla_batches_are_smaller():
+    on_cpu = 32 if keras.backend.backend() == "jax" else 128
+    assert default_batch_size(jit_compile=False) == on_cpu
+    if keras.backend.backend() == "tensorflow":
+        assert default_batch_size(jit_compile=True) == 32

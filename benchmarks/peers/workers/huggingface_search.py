@@ -14,14 +14,16 @@ def prepare(job: Job) -> Work:
     import torch
 
     torch.set_num_threads(job.threads)
-    model = build_marian(job.sizes, job.row["vocabulary_size"]).to(getattr(torch, job.precision))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = build_marian(job.sizes, job.row["vocabulary_size"])
+    model = model.to(device, getattr(torch, job.precision))
     batches = read_batches(job.inputs, job.row)
     beam_size = job.row["beam_size"]
 
     def work(only_first: bool) -> int:
         tokens = 0
         for batch in parts(batches, only_first):
-            source = torch.from_numpy(batch.ended).long()
+            source = torch.from_numpy(batch.ended).long().to(device)
             longest = int(batch.output_lengths.max()) + 1
             forced: dict[str, Any] = {"min_new_tokens": longest}
             if batch.output_lengths.min() < batch.output_lengths.max():
@@ -36,7 +38,7 @@ def prepare(job: Job) -> Work:
                     max_new_tokens=longest,
                     **forced,
                 )
-            tokens += num_tokens(outputs[:, 1:].numpy())
+            tokens += num_tokens(outputs[:, 1:].cpu().numpy())
         return tokens
 
     return work
@@ -49,7 +51,8 @@ def _forced_lengths(lengths: np.ndarray, beam_size: int) -> Any:
     of_row = torch.from_numpy(lengths).repeat_interleave(beam_size)
 
     def process(input_ids: Any, scores: Any) -> Any:
-        ends = of_row <= input_ids.shape[1] - 1  # the first id is the decoder's start
+        position = input_ids.shape[1] - 1  # the first id is the decoder's start
+        ends = of_row.to(input_ids.device) <= position
         forced = scores.masked_fill(ends[:, None], -torch.inf)
         forced[:, EOS] = torch.where(ends, 0.0, -torch.inf).to(scores.dtype)
         return forced

@@ -30,7 +30,8 @@ def prepare(job: Job) -> Work:
     model = build_transformer(
         row["preset"], vocabulary_size=row["vocabulary_size"], dtype=job.precision
     )
-    generator = SequenceGenerator(model)
+    call = GraphCalls([model])
+    generator = SequenceGenerator(model, jit_compile=call.with_xla)
     batches = read_batches(job.inputs, row)
     options = SearchOptions(beam_size=row["beam_size"], alpha=ALPHA, num_results=1)
     if row["corpus"] == "random":
@@ -45,7 +46,6 @@ def prepare(job: Job) -> Work:
         return ids[:, 0]
 
     at_once = batches_at_once(batches, job.threads)
-    call = GraphCalls([model])
 
     def tokens_of(batch: Batch) -> int:
         return num_tokens(call(search, batch.ended, batch.output_lengths))

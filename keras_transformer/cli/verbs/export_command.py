@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from keras_transformer.backend_start import start_backend_quietly
 from keras_transformer.cli.named_models import NamedModels, add_run_arguments
@@ -29,6 +29,7 @@ class Kind(NamedTuple):
     precisions: Sequence[str] = ()
     search: Sequence[str] = ()
     directory: str = "directory to write; it must not exist, or be empty"
+    compiles: bool = False  # whether XLA may compile it
 
 
 KINDS = {
@@ -39,6 +40,7 @@ KINDS = {
         (*EXPORTED_SEARCH, "num_results"),
         "directory of the model, such as saved_models/en_de; the export is its next version, such "
         "as saved_models/en_de/1",
+        compiles=True,
     ),
     "litert": Kind(
         "export_litert",
@@ -77,6 +79,13 @@ def add_parser(verbs: Verbs) -> None:
                 default=kind.precisions[0],
                 help="number format of the weights (default: %(default)s)",
             )
+        if kind.compiles:
+            of_kind.add_argument(
+                "--xla",
+                action="store_true",
+                help="let XLA compile the search where the export runs, for servers with a GPU; "
+                "the first request of each shape waits for it, for seconds",
+            )
         add_search_arguments(of_kind, *kind.search, defaults=EXPORT)
         of_kind.set_defaults(verb=export, kind=kind)
 
@@ -90,5 +99,9 @@ def export(values: argparse.Namespace) -> None:
     from keras_transformer import export as exporters
 
     write = getattr(exporters, values.kind.exporter)
-    precision = {"precision": values.precision} if values.kind.precisions else {}
-    print(write(models.load(), values.directory, **search, **precision))
+    options: dict[str, Any] = {}
+    if values.kind.precisions:
+        options["precision"] = values.precision
+    if values.kind.compiles:
+        options["jit_compile"] = values.xla
+    print(write(models.load(), values.directory, **search, **options))

@@ -3,6 +3,7 @@
 Axes in the shape comments are those of `guarded_generator.py`.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ class TranslationSignatures(tf.Module):
     """The weights, the vocabularies and the graphs of an exported translator.
 
     Invalid UTF-8 is read as U+FFFD, the replacement character. For other unchecked inputs see
-    `GuardedGenerator`.
+    `GuardedGenerator`. With `jit_compile`, XLA compiles the searches where the signatures run.
     """
 
     def __init__(
@@ -36,9 +37,13 @@ class TranslationSignatures(tf.Module):
         source_tokenizer: SentencePieceTokenizer,
         tokenizer: SentencePieceTokenizer,
         options: SearchOptions,
+        jit_compile: bool = False,
     ) -> None:
         super().__init__(name="translator")
-        self._generator = GuardedGenerator(models, source_tokenizer, tokenizer, options)
+        self._jit_compile = jit_compile
+        self._generator = GuardedGenerator(
+            models, source_tokenizer, tokenizer, options, jit_compile
+        )
         # `weights`, because `variables` would include the seeds of dropout.
         self._weights = [weight.value for model in models for weight in model.weights]
         self._tokenizer = TensorFlowSentencePieceTokenizer(tokenizer.model_bytes)
@@ -92,12 +97,43 @@ class TranslationSignatures(tf.Module):
             return self._generator.search(input_ids, input_lengths, num_results)
 
         # One graph for the groups of lengths and the signatures.
+        if self._jit_compile:
+            search = self._compiled_search(num_results)
         search = tf.function(search, input_signature=[_IDS, _LENGTHS], autograph=False)
 
         def search_all(input_ids, input_lengths):
             return search_by_length(search, input_ids, input_lengths, self._generator.tokens.pad)
 
         return tf.function(search_all, input_signature=[_IDS, _LENGTHS], autograph=False)
+
+    def _compiled_search(self, num_results: int) -> Callable[..., Found]:
+        """A search that XLA compiles once for each of few shapes, inside a graph of all shapes."""
+        generator, pad = self._generator, self._generator.source_tokens.pad
+        compiled = tf.function(
+            functools.partial(generator.search_sources, num_results=num_results),
+            input_signature=[_IDS],
+            autograph=False,
+            jit_compile=True,
+        )
+
+        def search(input_ids, input_lengths):
+            source_ids = generator.source(input_ids, input_lengths)
+            num_rows, length = tf.unstack(tf.shape(source_ids))
+            output_length = length + generator.options.extra_length
+
+            def found() -> Found:
+                padded = pad_to_few_shapes(source_ids, generator.options.max_source_length, pad)
+                ids, lengths, scores = compiled(padded)
+                return ids[:num_rows, :, :output_length], lengths[:num_rows], scores[:num_rows]
+
+            def nothing() -> Found:
+                places = tf.zeros([0, num_results], tf.int32)
+                ids = tf.zeros([0, num_results, output_length], tf.int32)
+                return ids, places, tf.cast(places, tf.float32)
+
+            return tf.cond(num_rows > 0, found, nothing)
+
+        return search
 
     def _encode(self, sentences, tokenizer):
         """Ids (batch, length), padded and without EOS, and their number (batch,)."""
@@ -122,6 +158,25 @@ def _signature(
     """A graph whose inputs have these names and shapes."""
     specs = [tf.TensorSpec(spec.shape, spec.dtype, name) for name, spec in inputs.items()]
     return tf.function(function, input_signature=specs, autograph=False)
+
+
+def pad_to_few_shapes(ids: tf.Tensor, max_length: int, padding_id: int) -> tf.Tensor:
+    """Ids in one of few shapes, as `inference.graph_compilation.pad_ids` pads in Python.
+
+    Args:
+        ids: int32 (batch, length) of at least one row.
+        max_length: the most that `length` is.
+        padding_id: id that fills up the rows.
+
+    Returns:
+        int32 (rows, columns): a power of 2, and a multiple of 8 or `max_length`.
+    """
+    num_rows, length = tf.unstack(tf.shape(ids))
+    powers = tf.constant([1 << exponent for exponent in range(31)], tf.int32)
+    rows = tf.reduce_min(tf.where(powers >= num_rows, powers, powers[-1]))
+    columns = tf.minimum((length + 7) // 8 * 8, max_length)
+    paddings = [[0, rows - num_rows], [0, columns - length]]
+    return tf.pad(ids, paddings, constant_values=padding_id)
 
 
 def search_by_length(

@@ -37,6 +37,7 @@ def export_saved_model(
     directory: PathLike,
     *,
     precision: SavedModelPrecision = "float32",
+    jit_compile: bool = False,
     **options: Unpack[SearchKeywords],
 ) -> Path:
     """Write a translator as the next version of a SavedModel.
@@ -70,6 +71,10 @@ def export_saved_model(
             takes half the space and was 1.3 times as fast on a processor with AVX512-BF16; most
             translations stay the same (943 of the 1,000 of Multi30k's test_2016_flickr, with 40.6
             BLEU against 40.3).
+        jit_compile: whether XLA compiles the searches where the export runs; for a GPU. The first
+            request of a shape then waits for the compiler, for seconds. Shapes are few: the
+            sentences of a request count as the next power of 2, and their tokens as the next
+            multiple of 8.
         **options: fields of `SearchOptions`. They default to the translator's, `max_source_length`
             to 256 and `num_results` to `beam_size`.
 
@@ -98,13 +103,13 @@ def export_saved_model(
         from keras_transformer.files.tensorflow_write_errors import tensorflow_writing
 
         with tensorflow_writing(directory):
-            _save(translator, version, search, precision)
+            _save(translator, version, search, precision, jit_compile)
             _write_warmup(version, translator, search)
         write_model_card(
             version,
             translator,
             kind="SavedModel",
-            options=dataclasses.asdict(search),
+            options={**dataclasses.asdict(search), "jit_compile": jit_compile},
             precision=precision,
         )
         write_model_server_files(Path(directory), version)
@@ -132,7 +137,9 @@ def _taken_numbers(directory: Path) -> list[int]:
     return [int(path.name) for path in paths if path.name.isascii() and path.name.isdigit()]
 
 
-def _save(translator: Translator, path: Path, options: SearchOptions, precision: str) -> None:
+def _save(
+    translator: Translator, path: Path, options: SearchOptions, precision: str, jit_compile: bool
+) -> None:
     """Write the SavedModel itself."""
     import tensorflow as tf
 
@@ -143,6 +150,7 @@ def _save(translator: Translator, path: Path, options: SearchOptions, precision:
         translator.source_tokenizer,
         translator.tokenizer,
         options,
+        jit_compile,
     )
     tf.saved_model.save(module, str(path), signatures=module.by_name())
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from keras_transformer import cli
+from keras_transformer.formats.saved_model.reader import SavedModelTranslator
 from keras_transformer.inference.translator import Translator
 
 pytestmark = pytest.mark.tensorflow
@@ -39,8 +40,19 @@ def test_a_saved_model_translates_with_the_options_of_the_command(trained_run, t
     assert card["options"] == {
         "beam_size": 2, "alpha": 0.0, "num_results": 1, "max_source_length": 9,
         "extra_length": 50, "min_length": 0, "no_repeat_ngram": 0,
-        "ending": "any", "length_penalty": "gnmt", "renormalize": False,
+        "ending": "any", "length_penalty": "gnmt", "renormalize": False, "jit_compile": False,
     }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_saved_model_may_be_compiled_by_xla(trained_run, tmp_path, capfd):
+    path = tmp_path / "digits" / "1"
+    options = ["--xla", "--beam-size", "1"]
+    assert export(capfd, "saved-model", trained_run, tmp_path / "digits", *options) == str(path)
+    card = json.loads((path / "model_card.json").read_text("utf-8"))
+    assert card["options"]["jit_compile"]
+    expected = Translator.load(trained_run, beam_size=1).translate(SENTENCES)
+    assert SavedModelTranslator(path).translate(SENTENCES) == expected
 
 
 @pytest.mark.slow
@@ -101,6 +113,7 @@ def test_a_directory_with_files_is_left_alone(kind, trained_run, tmp_path, capfd
         ["saved-model", "run", "to", "--precision", "int8"],
         ["ctranslate2", "run", "to", "--beam-size", "2"],
         ["litert", "run", "to", "--alpha", "-1"],
+        ["litert", "run", "to", "--xla"],
     ],
 )
 def test_a_wrong_command_line_is_one_line(arguments, capsys):
