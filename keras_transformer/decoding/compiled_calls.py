@@ -14,7 +14,7 @@ JitCompile: TypeAlias = bool | Literal["auto"]
 
 
 def compiles_with_xla(jit_compile: JitCompile = "auto") -> bool:
-    """Whether XLA compiles what a search computes: for each shape anew, in arrays of fixed size.
+    """Whether XLA compiles a search or a training step: for each shape anew.
 
     JAX always compiles with XLA, and PyTorch never; `jit_compile` counts on TensorFlow alone.
 

@@ -7,6 +7,7 @@ import keras
 
 from keras_transformer.argument_checks import check_positive_int, python_number
 from keras_transformer.backend_start import LOG_LEVEL, backend_name, held_stderr
+from keras_transformer.decoding.compiled_calls import compiles_with_xla
 from keras_transformer.files.standard_streams import tell
 from keras_transformer.training.devices.devices import Devices
 
@@ -85,19 +86,17 @@ def make_reproducible(seed: int, deterministic: bool = True) -> None:
 
 
 def compiles_by_default() -> bool:
-    """Whether XLA compiles training steps where nothing is said: the rule of "auto".
+    """Whether XLA compiles training steps where nothing is said, as it does searches.
 
-    Returns:
-        True on JAX, which always does, and on TensorFlow where there is a GPU or a TPU, unless
-        `make_reproducible` has made its operations deterministic: XLA does not compile those. On a
-        CPU TensorFlow's own kernels are as fast, and need no time to compile.
+    TensorFlow's operations are not compiled once `make_reproducible` has made them deterministic.
+    No device is started: they may have to be divided first.
     """
     if keras.backend.backend() != "tensorflow":
-        return keras.backend.backend() == "jax"
+        return compiles_with_xla()
     import tensorflow as tf
 
     kinds = {device.device_type for device in tf.config.list_physical_devices()}
-    return bool(kinds & {"GPU", "TPU"}) and not _made_deterministic
+    return compiles_with_xla(bool(kinds & {"GPU", "TPU"}) and not _made_deterministic)
 
 
 def fastest_precision() -> str:
