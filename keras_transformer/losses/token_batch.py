@@ -1,12 +1,14 @@
 """A batch of target tokens, as the loss and the metrics read it."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_transformer.argument_checks import known_values
 from keras_transformer.losses.token_scores import TokenScores
-from keras_transformer.types import Shape, Tensor
+from keras_transformer.types import Tensor
 
 
 def token_batch(
@@ -33,7 +35,7 @@ def token_batch(
 
 def weighted_ids(
     y_true: Tensor,
-    shape: Shape,
+    shape: tuple[Any, ...],
     sample_weight: Tensor,
     padding_id: int,
     *,
@@ -66,7 +68,7 @@ def is_id(ids: Tensor, vocabulary_size: int) -> Tensor:
     return ops.logical_and(ops.greater_equal(ids, 0), ops.less(ids, vocabulary_size))
 
 
-def to_labels(y_true: Tensor, shape: Shape) -> Tensor:
+def to_labels(y_true: Tensor, shape: tuple[Any, ...]) -> Tensor:
     """Return labels (batch, length), or (batch, length, 1), of logits as (batch, length).
 
     `shape` is that of the logits.

@@ -1,8 +1,8 @@
 """What the loss and the metrics need to know of a batch's logits."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from keras_transformer.types import Shape, Tensor
+from keras_transformer.types import Tensor
 
 
 class TokenValues(NamedTuple):
@@ -36,6 +36,6 @@ class TokenScores:
         self.vocabulary_size = vocabulary_size
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> tuple[Any, ...]:
         """The shape of the logits, (batch, length, vocabulary_size)."""
         return (*self.values.losses.shape, self.vocabulary_size)

@@ -146,7 +146,7 @@ def test_a_real_label_outside_of_the_vocabulary(label, vocabulary_size):
 
 @pytest.mark.core
 def test_sums_over_blocks_are_float32(monkeypatch):
-    """In bfloat16 a sum of 400 gradients of one sign, each from a block of its own, stands still."""
+    """In bfloat16 a sum of gradients of 400 blocks, all of one sign, stands still."""
     monkeypatch.setattr(scores_in_blocks, "BLOCK_BYTES", 1)
     labels = np.ones((1, 400), "int32")
     low = [ops.ones((1, 400, 2), dtype="bfloat16"), ops.zeros((2, 4), dtype="bfloat16")]
