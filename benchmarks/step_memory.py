@@ -63,7 +63,9 @@ def planned_bytes(options: argparse.Namespace) -> dict[str, int]:
         lambda array: jax.ShapeDtypeStruct(array.shape, array.dtype),
         (state, _batch(options.rows, options.length)),
     )
-    plan = jax.jit(model.train_step, donate_argnums=0).lower(*specs).compile().memory_analysis()
+    plan: Any = (
+        jax.jit(model.train_step, donate_argnums=0).lower(*specs).compile().memory_analysis()
+    )
     return {
         "temporary": plan.temp_size_in_bytes,
         "arguments": plan.argument_size_in_bytes,
