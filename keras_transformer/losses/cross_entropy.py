@@ -10,34 +10,73 @@ import keras
 from keras import ops
 
 from keras_transformer.losses.token_batch import to_logits
+from keras_transformer.losses.token_scores import TokenScores, TokenValues
 from keras_transformer.types import Tensor
 
 
-def gold_margins(labels: Tensor, logits: Tensor) -> Tensor:
+def gold_margins(labels: Tensor, logits: Tensor | TokenScores) -> Tensor:
     """Return each label's logit minus the largest one, at most 0, (batch, length)."""
+    if isinstance(logits, TokenScores):
+        return logits.values.margins
     return _at_labels(labels, _margins(logits))
 
 
-def negative_log_likelihood(labels: Tensor, logits: Tensor) -> Tensor:
+def negative_log_likelihood(labels: Tensor, logits: Tensor | TokenScores) -> Tensor:
     """Return `-log softmax(logits)[label]` for each token, float32, (batch, length)."""
+    if isinstance(logits, TokenScores):
+        return logits.values.likelihoods
     margins = _margins(logits)
     _, total = _exponentials(margins)
     return ops.log(total) - _at_labels(labels, margins)
 
 
 def smoothed_cross_entropy(
-    labels: Tensor, logits: Tensor, label_smoothing: float, vocabulary_size: int | None = None
+    labels: Tensor,
+    logits: Tensor | TokenScores,
+    label_smoothing: float,
+    vocabulary_size: int | None = None,
 ) -> Tensor:
     """Return each token's cross entropy with its smoothed target distribution, (batch, length).
+
+    Args:
+        labels: int32 (batch, length).
+        logits: float32 (batch, length, padded_vocabulary_size), or the `TokenScores` of a loss with
+            this smoothing; those of any loss do where `label_smoothing` is 0.
+        label_smoothing, vocabulary_size: as of `token_values`.
+    """
+    if isinstance(logits, TokenScores):
+        return logits.values.losses if label_smoothing else logits.values.likelihoods
+
+    @ops.custom_gradient
+    def cross_entropy(logits: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
+        values, gradient = token_values(labels, logits, label_smoothing, vocabulary_size)
+        return values.losses, gradient
+
+    return cross_entropy(logits)
+
+
+def token_values(
+    labels: Tensor, logits: Tensor, label_smoothing: float, vocabulary_size: int | None = None
+) -> tuple[TokenValues, Callable[..., Tensor]]:
+    """Return the values of tokens, and a function that gives the gradient of their losses.
 
     The target is `1 - label_smoothing` at the label and `share = label_smoothing /
     (vocabulary_size - 1)` at every other token. It is computed without a target matrix, from the
     logits minus the largest one, m, which cancels: `logsumexp(m) - (1 - label_smoothing) * gold -
     share * (sum(m) - gold)`. The sum skips the padding of the vocabulary, which starts at
-    `vocabulary_size`. The logits are float32, (batch, length, padded_vocabulary_size).
+    `vocabulary_size`.
 
-    The gradient, softmax minus target, is a custom one that reuses the exponentials of the forward
-    pass.
+    The gradient, softmax minus target, reuses the exponentials of the forward pass.
+
+    Args:
+        labels: int32 (...).
+        logits: float32 (..., padded_vocabulary_size).
+        label_smoothing: float in [0, 1).
+        vocabulary_size: number of real tokens; None: every logit is a token's.
+
+    Returns:
+        values: `TokenValues` (...).
+        gradient: maps the gradient of the losses, (...), to that of the logits.
     """
     padded_size = logits.shape[-1]
     vocabulary_size = padded_size if vocabulary_size is None else vocabulary_size
@@ -50,26 +89,23 @@ def smoothed_cross_entropy(
         is_real = ops.less(ops.arange(padded_size, dtype="int32"), vocabulary_size)
         return ops.where(is_real, values, 0.0)
 
-    @ops.custom_gradient
-    def cross_entropy(logits: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
-        margins = _margins(logits)
-        exponentials, total = _exponentials(margins)
-        losses = ops.log(total) - (on_label - share) * _at_labels(labels, margins)
+    margins = _margins(logits)
+    exponentials, total = _exponentials(margins)
+    gold, log_total = _at_labels(labels, margins), ops.log(total)
+    losses = log_total - (on_label - share) * gold
+    if label_smoothing:
+        losses = losses - share * ops.sum(on_real_tokens(margins), axis=-1)
+
+    def gradient(*args: Tensor, upstream: Tensor = None) -> Tensor:
+        upstream = args[0] if upstream is None else upstream  # torch gives it by name
+        scale = upstream / total
+        elsewhere = exponentials * ops.expand_dims(scale, -1)
         if label_smoothing:
-            losses = losses - share * ops.sum(on_real_tokens(margins), axis=-1)
+            elsewhere = elsewhere - on_real_tokens(share * ops.expand_dims(upstream, -1))
+        at_label = _at_labels(labels, exponentials) * scale - on_label * upstream
+        return _with_values_at(labels, at_label, elsewhere)
 
-        def gradient(*args: Tensor, upstream: Tensor = None) -> Tensor:
-            upstream = args[0] if upstream is None else upstream  # torch gives it by name
-            scale = upstream / total
-            elsewhere = exponentials * ops.expand_dims(scale, -1)
-            if label_smoothing:
-                elsewhere = elsewhere - on_real_tokens(share * ops.expand_dims(upstream, -1))
-            at_label = _at_labels(labels, exponentials) * scale - on_label * upstream
-            return _with_values_at(labels, at_label, elsewhere)
-
-        return losses, gradient
-
-    return cross_entropy(logits)
+    return TokenValues(losses, log_total - gold, gold), gradient
 
 
 def paired_divergence(logits: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from keras_transformer.argument_checks import (
 from keras_transformer.losses.cross_entropy import smoothed_cross_entropy
 from keras_transformer.losses.replicas import replica_sum
 from keras_transformer.losses.token_batch import sum_dtype, to_labels, to_logits, token_batch
+from keras_transformer.losses.token_scores import TokenScores
 from keras_transformer.types import Tensor
 
 
@@ -106,6 +107,8 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
         if self.reduction in (None, "none"):
             return losses
         total = ops.sum(losses)
+        if isinstance(logits, TokenScores):
+            total = total + logits.slope
         if self.reduction == "sum":
             return total
         if self.reduction != "mean_with_sample_weight":
@@ -120,7 +123,7 @@ class LabelSmoothingCrossEntropy(keras.losses.Loss):
                 f"Received: vocabulary_size={self.vocabulary_size}, y_pred of shape "
                 f"{tuple(logits.shape)}"
             )
-        ids = ops.cast(to_labels(y_true, logits), "int32")
+        ids = ops.cast(to_labels(y_true, logits.shape), "int32")
         return smoothed_cross_entropy(ids, logits, self.label_smoothing, self.vocabulary_size)
 
     def get_config(self) -> dict[str, Any]:

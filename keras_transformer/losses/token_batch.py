@@ -1,60 +1,94 @@
 """A batch of target tokens, as the loss and the metrics read it."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_transformer.argument_checks import known_values
+from keras_transformer.losses.token_scores import TokenScores
 from keras_transformer.types import Tensor
 
 
 def token_batch(
     y_true: Tensor,
-    y_pred: Tensor,
+    y_pred: Tensor | TokenScores,
     sample_weight: Tensor,
     padding_id: int,
     *,
     vocabulary_size: int | None = None,
     dtype: str = "float32",
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a batch's ids, logits and weights: int32 (batch, length), and floats of `dtype`.
-
-    Padding weighs 0. What weighs 0 may have any label: its id is returned as 0. Every other label
-    must be an id of the vocabulary, which is that of the logits if `vocabulary_size` is None.
-    Where values are known, a wrong one is a ValueError; in a graph its weight is NaN, which no sum
-    hides.
-    """
+) -> tuple[Tensor, Tensor | TokenScores, Tensor]:
+    """Return a batch's ids, logits and weights; see `weighted_ids`."""
     logits = to_logits(y_pred, dtype)
-    labels = to_labels(y_true, logits)
+    ids, weights = weighted_ids(
+        y_true,
+        logits.shape,
+        sample_weight,
+        padding_id,
+        vocabulary_size=vocabulary_size,
+        dtype=dtype,
+    )
+    return ids, logits, weights
+
+
+def weighted_ids(
+    y_true: Tensor,
+    shape: tuple[Any, ...],
+    sample_weight: Tensor,
+    padding_id: int,
+    *,
+    vocabulary_size: int | None = None,
+    dtype: str = "float32",
+) -> tuple[Tensor, Tensor]:
+    """Return the ids and weights of labels for logits of a shape: int32, and floats of `dtype`.
+
+    Both are (batch, length). Padding weighs 0. What weighs 0 may have any label: its id is returned
+    as 0. Every other label must be an id of the vocabulary, which is that of the logits if
+    `vocabulary_size` is None. Where values are known, a wrong one is a ValueError; in a graph its
+    weight is NaN, which no sum hides.
+    """
+    labels = to_labels(y_true, shape)
     ids = ops.cast(labels, "int32")  # a float type does not tell large ids apart
     is_whole = ops.equal(ops.cast(ids, labels.dtype), labels)
     is_padding = ops.logical_and(ops.equal(ids, padding_id), is_whole)
     weights = ops.where(is_padding, 0.0, to_weights(sample_weight, ids, dtype))
     counts = ops.not_equal(weights, 0.0)
-    size = vocabulary_size or logits.shape[-1]
-    in_range = ops.logical_and(ops.greater_equal(ids, 0), ops.less(ids, size))
+    size = vocabulary_size or shape[-1]
+    in_range = is_id(ids, size)
     is_wrong = ops.logical_and(counts, ops.logical_not(ops.logical_and(in_range, is_whole)))
     _refuse_known(is_wrong, labels, size)
     ids = ops.where(ops.logical_and(counts, in_range), ids, 0)
-    return ids, logits, ops.where(is_wrong, float("nan"), weights)
+    return ids, ops.where(is_wrong, float("nan"), weights)
 
 
-def to_labels(y_true: Tensor, logits: Tensor) -> Tensor:
-    """Return labels (batch, length), or (batch, length, 1), of logits as (batch, length)."""
+def is_id(ids: Tensor, vocabulary_size: int) -> Tensor:
+    """Return where int32 `ids` are ids of a vocabulary."""
+    return ops.logical_and(ops.greater_equal(ids, 0), ops.less(ids, vocabulary_size))
+
+
+def to_labels(y_true: Tensor, shape: tuple[Any, ...]) -> Tensor:
+    """Return labels (batch, length), or (batch, length, 1), of logits as (batch, length).
+
+    `shape` is that of the logits.
+    """
     labels = ops.convert_to_tensor(y_true)
-    if len(labels.shape) == len(logits.shape) and labels.shape[-1] == 1:
+    if len(labels.shape) == len(shape) and labels.shape[-1] == 1:
         labels = ops.squeeze(labels, axis=-1)
-    if not _fits(labels.shape, logits.shape[:-1]):
+    if not _fits(labels.shape, shape[:-1]):
         raise ValueError(
             "`y_true` must be (batch, length) or (batch, length, 1) where `y_pred` is (batch, "
             f"length, vocabulary_size). Received: y_true of shape {tuple(labels.shape)}, y_pred of "
-            f"shape {tuple(logits.shape)}"
+            f"shape {tuple(shape)}"
         )
     return labels
 
 
-def to_logits(logits: Tensor, dtype: str = "float32") -> Tensor:
-    """Return logits as float32, whatever the dtype policy."""
+def to_logits(logits: Tensor | TokenScores, dtype: str = "float32") -> Tensor | TokenScores:
+    """Return logits as float32, whatever the dtype policy; `TokenScores` stay as they are."""
+    if isinstance(logits, TokenScores):
+        return logits
     return ops.cast(ops.convert_to_tensor(logits), dtype)
 
 

@@ -7,11 +7,19 @@ import jax
 import jax.numpy as jnp
 import keras
 
+from keras_transformer.losses.token_scores import TokenScores
 from keras_transformer.training.step_sums import StepSums
 from keras_transformer.types import Tensor
 
 # Values of trainable, non-trainable, optimizer and metrics variables.
 State: TypeAlias = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
+
+# A step returns what the model predicted.
+jax.tree_util.register_pytree_node(
+    TokenScores,
+    lambda scores: ((scores.values, scores.slope), scores.vocabulary_size),
+    lambda vocabulary_size, parts: TokenScores(*parts, vocabulary_size),
+)
 
 
 class JaxTrainingModel(StepSums):
@@ -27,7 +35,8 @@ class JaxTrainingModel(StepSums):
         super().compile(*args, **options)
 
         def scaled_loss(trainable, non_trainable, scale, x, y, sample_weight):
-            y_pred, _ = self.stateless_call(trainable, non_trainable, x, training=False)
+            with self.scoring(y, sample_weight, scale=scale):
+                y_pred, _ = self.stateless_call(trainable, non_trainable, x, training=False)
             return scale * self.compute_loss(x, y, y_pred, sample_weight, training=False)
 
         def gradients(trainable, non_trainable, scale, *batch):
@@ -38,6 +47,35 @@ class JaxTrainingModel(StepSums):
 
     def after_restore(self) -> None:
         """Do nothing: all devices draw their masks from one seed, as parts of one array."""
+
+    def compute_loss_and_updates(
+        self,
+        trainable_variables: list[Tensor],
+        non_trainable_variables: list[Tensor],
+        metrics_variables: list[Tensor],
+        x: Any,
+        y: Any,
+        sample_weight: Any,
+        training: bool = False,
+        optimizer_variables: list[Tensor] | None = None,
+    ) -> tuple[Tensor, Any]:
+        """As of Keras's trainer on JAX, of which every step is made."""
+        scale = 1.0
+        if optimizer_variables is not None:
+            mapping = zip(self.optimizer.variables, optimizer_variables, strict=True)
+            with keras.StatelessScope(state_mapping=list(mapping)):
+                scale = self.optimizer.scale_loss(1.0)
+        with self.scoring(y, sample_weight, scale=scale, needs_gradient=training):
+            return super().compute_loss_and_updates(
+                trainable_variables,
+                non_trainable_variables,
+                metrics_variables,
+                x,
+                y,
+                sample_weight,
+                training=training,
+                optimizer_variables=optimizer_variables,
+            )
 
     def train_step(self, state: State, data: Any) -> tuple[dict[str, Tensor], State]:
         """One update from one batch; see `keras.Model.train_step` on JAX."""

@@ -1,6 +1,10 @@
 """Base class of the training models: a step is the sum over slices of its batch."""
 
+import contextlib
+import contextvars
+import functools
 import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -8,15 +12,27 @@ from keras import ops
 
 from keras_transformer.argument_checks import python_number
 from keras_transformer.losses.cross_entropy import paired_divergence
+from keras_transformer.losses.scores_in_blocks import scores_in_blocks
 from keras_transformer.losses.token_batch import token_batch
+from keras_transformer.losses.token_scores import TokenScores
 from keras_transformer.metrics import StepLoss
 from keras_transformer.training.devices.device_start import compiles_by_default
+from keras_transformer.training.vocabulary_head import VocabularyHead, needs_scores_alone
+
+# What scores the batch of the step that is going on. Keras traces the steps of several replicas
+# within one another, each in a thread, and every thread has a value of its own.
+_score: contextvars.ContextVar[Callable[..., TokenScores] | None] = contextvars.ContextVar(
+    "score", default=None
+)
 
 
 class StepSums(keras.Model):
     """A functional model that reads a batch in `accumulate` slices, and may read it twice (R-Drop).
 
     `step_losses` are the `StepLoss` metrics given to `compile`, which add up a step's slices.
+
+    Steps compute no whole logits where the model is one of `build_transformer` and its loss and
+    metrics are the package's: see `scoring`.
     """
 
     def __init__(
@@ -30,6 +46,33 @@ class StepSums(keras.Model):
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.accumulate = python_number(accumulate)
         self.r_drop = python_number(r_drop)
+        # Past Keras, which has the layers already.
+        self.__dict__["_head"] = VocabularyHead.find(inputs, outputs)
+
+    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+        """As `keras.Model.call`; while a batch is scored, the output is its `TokenScores`."""
+        score = _score.get()
+        if score is None:
+            return super().call(inputs, training=training, mask=mask)
+        return self._head.scores(score, inputs, training=training, mask=mask)
+
+    @contextlib.contextmanager
+    def scoring(self, labels: Any, weights: Any, **options: Any) -> Iterator[None]:
+        """Context in which calls give a batch's `TokenScores`, if loss and metrics need no more.
+
+        Args:
+            labels, weights: the batch's; no weights are None.
+            **options: of `losses.scores_in_blocks`.
+        """
+        if not (self._needs_scores_alone and self._head and self._head.is_plain):
+            yield
+            return
+        score = functools.partial(scores_in_blocks, self.loss, labels, weights, **options)
+        token = _score.set(score)
+        try:
+            yield
+        finally:
+            _score.reset(token)
 
     def compile(self, *args: Any, **options: Any) -> None:
         """As `keras.Model.compile`; refuses a loss whose slices do not add up to the batch's.
@@ -41,7 +84,11 @@ class StepSums(keras.Model):
         if given.get("jit_compile", "auto") == "auto" and not given.get("run_eagerly"):
             given["jit_compile"] = compiles_by_default()
         metrics = keras.tree.flatten([given.get("metrics"), given.get("weighted_metrics")])
+        metrics = [metric for metric in metrics if metric is not None]
         self.step_losses = [metric for metric in metrics if isinstance(metric, StepLoss)]
+        self._needs_scores_alone = not self.r_drop and needs_scores_alone(
+            given.get("loss"), metrics
+        )
         if self._needs_weights:
             for loss in (given.get("loss"), *(metric.loss for metric in self.step_losses)):
                 self._check_is_sum(loss)

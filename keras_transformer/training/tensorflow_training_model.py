@@ -72,6 +72,12 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
         self.optimizer.apply(gradients, self.trainable_weights)
         return self.get_metrics_result()
 
+    def test_step(self, data: Any) -> dict[str, Tensor]:
+        """As `keras.Model.test_step`."""
+        _, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
+        with self.scoring(labels, weights, needs_gradient=False):
+            return super().test_step(data)
+
     def gradients(self, data: Any) -> list[Tensor | None]:
         """The gradients of a batch's loss on one device, without dropout; nothing changes.
 
@@ -86,12 +92,13 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
     @tf.function(reduce_retracing=True)
     def _plain_gradients(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        scale = self.optimizer.scale_loss(1.0)
         with tf.GradientTape() as tape:
-            y_pred = self(x, training=False)
+            with self.scoring(y, sample_weight, scale=scale):
+                y_pred = self(x, training=False)
             loss = self.compute_loss(x, y, y_pred, sample_weight, training=False)
             scaled_loss = self.optimizer.scale_loss(loss)
         found = tape.gradient(scaled_loss, [weight.value for weight in self.trainable_weights])
-        scale = self.optimizer.scale_loss(1.0)
         return [
             None if gradient is None else keras.ops.divide(_dense(gradient), scale)
             for gradient in found
@@ -101,7 +108,8 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
         """Return the loss of some rows and its dense gradients, None for unused weights."""
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(self.passes(data))
         with tf.GradientTape() as tape:
-            y_pred = self(x, training=True)
+            with self.scoring(y, sample_weight, scale=self.optimizer.scale_loss(1.0)):
+                y_pred = self(x, training=True)
             loss = self.compute_loss(x, y, y_pred, sample_weight, training=True)
             scaled_loss = self.optimizer.scale_loss(loss)
         gradients = tape.gradient(scaled_loss, self.trainable_weights)

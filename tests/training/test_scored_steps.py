@@ -1,0 +1,119 @@
+"""Steps without whole logits take the same updates and give the same values as steps with them."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transformer import losses, metrics, optimizers, training
+from keras_transformer.losses import scores_in_blocks
+from keras_transformer.losses.token_scores import TokenScores
+from keras_transformer.models import build_transformer
+
+pytestmark = pytest.mark.core
+VOCABULARY_SIZE = 24
+CASES = {
+    # name: (accumulate, options of the model, loss's reduction)
+    "tied": (1, {}, "sum"),
+    "mean": (1, {"use_logits_bias": True}, "mean_with_sample_weight"),
+    "slices": (2, {"source_vocabulary_size": 9, "tie_weights": False}, "sum"),
+    "bfloat16": (1, {"dtype": "mixed_bfloat16"}, "sum"),
+    "float16": (2, {"dtype": "mixed_float16"}, "sum"),
+}
+
+
+@pytest.fixture(autouse=True)
+def blocks_of_five_tokens(monkeypatch):
+    monkeypatch.setattr(scores_in_blocks, "BLOCK_BYTES", 5 * 4 * VOCABULARY_SIZE)
+
+
+def batches():
+    rng = np.random.default_rng(0)
+    while True:
+        source, target = rng.integers(1, 9, (2, 4, 6)).astype("int32")
+        target[0, 2:] = 0
+        weights = ((target != 0) / (target != 0).sum()).astype("float32")
+        weights[3, 1] = 0
+        yield {"source_ids": source, "target_ids": target}, target, weights
+
+
+def small_transformer(**options):
+    sizes = {"hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2, "dropout": 0.1}
+    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+    return build_transformer(vocabulary_size=VOCABULARY_SIZE, **sizes, **layers, **options)
+
+
+class ReadsLogits(keras.metrics.Mean):
+    """A metric that is not of the package, so the step has to compute the logits."""
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        super().update_state(y_pred)
+
+
+def trainer_of(case, *others):
+    accumulate, options, reduction = CASES[case]
+    keras.utils.set_random_seed(1)
+    trainer = training.training_model(small_transformer(**options), accumulate)
+    loss = losses.LabelSmoothingCrossEntropy(0.1, vocabulary_size=21, reduction=reduction)
+    optimizer = optimizers.AdamWithGradientNorm(0.01, global_clipnorm=0.5)
+    if case == "float16":
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=2.0**10)
+    options = metrics.training_metrics(loss)
+    trainer.compile(
+        optimizer,
+        loss,
+        metrics=[*options["metrics"], *others],
+        weighted_metrics=options["weighted_metrics"],
+    )
+    return trainer
+
+
+def results(case, on_train_begin, *others):
+    """Values of some steps, of an evaluation, gradients and weights."""
+    trainer = trainer_of(case, *others)
+    seen = []
+    keep = keras.callbacks.LambdaCallback(
+        on_train_begin=on_train_begin,
+        on_train_batch_end=lambda batch, logs: seen.append(dict(logs)),
+    )
+    trainer.fit(batches(), steps_per_epoch=3, callbacks=[keep], shuffle=False, verbose=0)
+    seen.append(trainer.evaluate(batches(), steps=2, verbose=0, return_dict=True))
+    logs = [{n: float(v) for n, v in each.items() if n != "other"} for each in seen]
+    return logs, trainer.gradients(next(batches())), trainer.get_weights()
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "tied",
+        "slices",
+        *(pytest.param(case, marks=pytest.mark.slow) for case in ("mean", "bfloat16", "float16")),
+    ],
+)
+def test_steps_without_logits_are_those_with_them(case, monkeypatch):
+    kinds = set()
+    update = metrics.StepLoss.update_state
+
+    def spy(self, y_true, y_pred, sample_weight=None):
+        kinds.add(type(y_pred) is TokenScores)
+        return update(self, y_true, y_pred, sample_weight)
+
+    monkeypatch.setattr(metrics.StepLoss, "update_state", spy)
+    # Keras builds the metrics with logits before it begins.
+    logs, gradients, weights = results(case, lambda logs: kinds.clear())
+    assert kinds == {True}
+    others = ReadsLogits("other")
+    expected_logs, expected_gradients, expected_weights = results(
+        case, lambda logs: kinds.clear(), others
+    )
+    assert kinds == {False}
+    is_low = "dtype" in CASES[case][1]
+    for ours, theirs in zip(logs, expected_logs, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-2 if is_low else 1e-5)
+    ours, theirs = flat(gradients), flat(expected_gradients)
+    assert np.linalg.norm(ours - theirs) <= (2e-2 if is_low else 1e-5) * np.linalg.norm(theirs)
+    # An update of Adam is 0.01, whatever the size of the gradient.
+    assert np.abs(flat(weights) - flat(expected_weights)).max() <= (0.06 if is_low else 1e-4)
+
+
+def flat(arrays):
+    return np.concatenate([np.ravel(np.asarray(each, "float32")) for each in arrays])
