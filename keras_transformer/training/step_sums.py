@@ -12,11 +12,11 @@ from keras import ops
 
 from keras_transformer.argument_checks import python_number
 from keras_transformer.losses.cross_entropy import paired_divergence
-from keras_transformer.losses.scores_in_blocks import scores_in_blocks
 from keras_transformer.losses.token_batch import token_batch
 from keras_transformer.losses.token_scores import TokenScores
 from keras_transformer.metrics import StepLoss
 from keras_transformer.training.devices.device_start import compiles_by_default
+from keras_transformer.training.scores_in_blocks import scores_in_blocks
 from keras_transformer.training.vocabulary_head import VocabularyHead, needs_scores_alone
 
 # What scores the batch of the step that is going on. Keras traces the steps of several replicas
@@ -62,7 +62,7 @@ class StepSums(keras.Model):
 
         Args:
             labels, weights: the batch's; no weights are None.
-            **options: of `losses.scores_in_blocks`.
+            **options: of `training.scores_in_blocks`.
         """
         if not (self._needs_scores_alone and self._head and self._head.is_plain):
             yield

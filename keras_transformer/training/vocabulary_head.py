@@ -47,7 +47,7 @@ class VocabularyHead:
         """What `score` makes of the vectors, the matrix and the bias.
 
         Args:
-            score: `losses.scores_in_blocks` of a batch.
+            score: `training.scores_in_blocks` of a batch.
             inputs: the model's.
             **options: as of the model's `call`.
         """

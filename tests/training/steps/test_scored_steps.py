@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from keras_transformer import losses, metrics, optimizers, training
-from keras_transformer.losses import scores_in_blocks
 from keras_transformer.losses.token_scores import TokenScores
 from keras_transformer.models import build_transformer
+from keras_transformer.training import scores_in_blocks
 
 pytestmark = pytest.mark.core
 VOCABULARY_SIZE = 24

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_transformer.losses import LabelSmoothingCrossEntropy, scores_in_blocks
+from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import Perplexity, StepLoss, TokenAccuracy, TokenLoss
+from keras_transformer.training import scores_in_blocks
 from tests.losses.test_label_smoothing_cross_entropy import compiled, reference
 
 pytestmark = pytest.mark.skipif(
