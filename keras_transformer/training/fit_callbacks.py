@@ -145,7 +145,8 @@ class FitCallbacks:
             self.logs = _logs(run, work, self.progress, validators)
             log = ValidationLog(run.directory.validation_path, self.progress.seconds)
             saving, last = [self.checkpoints, log, *self.logs], [states]
-        if run.is_chief and options.show_progress and model.jit_compile:
+        with_xla = getattr(model, "with_xla", model.jit_compile)
+        if run.is_chief and options.show_progress and with_xla:
             saving.append(CompiledShapes(work.shape_to_compile))
         measuring: list[keras.callbacks.Callback]
         measuring = [StopOnNaN(self.checkpoints.last_good), self.meter]

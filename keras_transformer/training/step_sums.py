@@ -29,11 +29,15 @@ _score: contextvars.ContextVar[Callable[..., TokenScores] | None] = contextvars.
 class StepSums(keras.Model):
     """A functional model that reads a batch in `accumulate` slices, and may read it twice (R-Drop).
 
-    `step_losses` are the `StepLoss` metrics given to `compile`, which add up a step's slices.
+    `step_losses` are the `StepLoss` metrics given to `compile`, which add up a step's slices, and
+    `with_xla` says whether XLA compiles the step, or the part of it that each replica computes.
 
     Steps compute no whole logits where the model is one of `build_transformer` and its loss and
     metrics are the package's: see `scoring`.
     """
+
+    jit_compile: bool
+    with_xla: bool
 
     def __init__(
         self,
@@ -93,6 +97,7 @@ class StepSums(keras.Model):
             for loss in (given.get("loss"), *(metric.loss for metric in self.step_losses)):
                 self._check_is_sum(loss)
         super().compile(**given)
+        self.with_xla = self.jit_compile
 
     def _check_is_sum(self, loss: object) -> None:
         reduction = getattr(loss, "reduction", None)

@@ -44,14 +44,27 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
         spread_dropout_seeds(self, self.distribute_strategy)
 
     def compile(self, *args: Any, **options: Any) -> None:
-        """As `keras.Model.compile`; tells the optimizer that it gets sums."""
+        """As `keras.Model.compile`; tells the optimizer that it gets sums.
+
+        With several replicas XLA compiles the loss and the gradients of each: the sums over
+        replicas and the update stay TensorFlow's, and so do validations. A loss that is a mean is
+        summed over replicas itself; its steps are not compiled.
+        """
         super().compile(*args, **options)
+        self._replica_gradients = self._all_slices
         replicas = self.distribute_strategy.num_replicas_in_sync
-        if self.jit_compile and replicas > 1 and not tf.config.list_physical_devices("GPU"):
-            raise UserInputError(
-                "TensorFlow does not compile with XLA for several devices of a CPU. "
-                f"Received: xla=True, replicas={replicas}"
-            )
+        if self.jit_compile and replicas > 1:
+            if not tf.config.list_physical_devices("GPU"):
+                raise UserInputError(
+                    "TensorFlow does not compile with XLA for several devices of a CPU. "
+                    f"Received: xla=True, replicas={replicas}"
+                )
+            self.jit_compile = False
+            self.with_xla = getattr(self.loss, "reduction", None) == "sum"
+            if self.with_xla:
+                self._replica_gradients = tf.function(
+                    self._all_slices, jit_compile=True, reduce_retracing=True, autograph=False
+                )
         if hasattr(inner_optimizer(self.optimizer), "fused_update"):
             inner_optimizer(self.optimizer).fused_update = _adam_in_one_pass
         self._sums_gradients = hasattr(inner_optimizer(self.optimizer), "gradients_are_summed")
@@ -60,13 +73,7 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
 
     def train_step(self, data: Any) -> dict[str, Tensor]:
         """One update from one batch; `fit` calls it on every replica with its rows."""
-        if self.accumulate == 1:
-            loss, gradients = self._loss_and_gradients(data)
-        else:
-            with contextlib.ExitStack() as stack:
-                for metric in self.step_losses:
-                    stack.enter_context(metric.sum_of_updates())
-                loss, gradients = self._sum_over_slices(data)
+        loss, gradients = self._replica_gradients(data)
         self._track_loss(loss, data)
         gradients = _all_at_once(self._sum_over_replicas(gradients))
         self.optimizer.apply(gradients, self.trainable_weights)
@@ -103,6 +110,15 @@ class TensorFlowTrainingModel(StepSums, MultiWorkerSteps):
             None if gradient is None else keras.ops.divide(_dense(gradient), scale)
             for gradient in found
         ]
+
+    def _all_slices(self, data):
+        """Return the loss of a replica's rows and its gradients; update the metrics."""
+        if self.accumulate == 1:
+            return self._loss_and_gradients(data)
+        with contextlib.ExitStack() as stack:
+            for metric in self.step_losses:
+                stack.enter_context(metric.sum_of_updates())
+            return self._sum_over_slices(data)
 
     def _loss_and_gradients(self, data):
         """Return the loss of some rows and its dense gradients, None for unused weights."""

@@ -249,7 +249,7 @@ class TrainingRun:
         """
         if self.options.patience is not None and validation is None and not validators:
             raise ValueError("`patience` needs `validation` or `validators`. Received: neither")
-        if model.jit_compile:
+        if getattr(model, "with_xla", model.jit_compile):
             keep_compiled_programs()
         self._train, self._validation_text = train, validation
         self._validation = validation_options(self.devices, validation, validation_steps)

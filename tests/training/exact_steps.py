@@ -24,6 +24,9 @@ CASES = {
     "untied-accumulate": (3, {"source_vocabulary_size": SOURCE_VOCABULARY_SIZE}, "sgd"),
     "mean": (1, {}, "sgd"),  # the loss by default, where the other cases have a sum
     "muon": (1, {}, "muon"),
+    # Each replica's gradients in a graph of their own, as XLA compiles them on several GPUs.
+    "apart": (1, {}, "adam"),
+    "apart-accumulate": (3, {}, "adam"),
     "float16": (3, {"dtype": "mixed_float16"}, "loss_scale"),
 }
 
@@ -105,6 +108,10 @@ def train(case, replicas=1, scope=None, accumulate=None, length=None):
             metrics=[metrics.TokenLoss(loss)],
             weighted_metrics=[metrics.StepLoss(loss)],
         )
+    if case.startswith("apart") and replicas > 1:
+        import tensorflow as tf
+
+        trainer._replica_gradients = tf.function(trainer._all_slices, autograph=False)
     weights = [flat(trainer)]
     values = {"step_loss": [], "loss": [], "gradient_norm": [], "scale": []}
 

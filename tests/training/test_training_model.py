@@ -66,6 +66,7 @@ def test_two_replicas_take_the_steps_of_one_device(tmp_path):
     ("devices", "cases"),
     [
         (2, ["tied", "tied-accumulate", "untied", "mean", "muon"]),
+        (2, ["apart", "apart-accumulate"]),
         (8, ["tied", "untied-accumulate"]),
     ],
 )

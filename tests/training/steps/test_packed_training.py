@@ -69,3 +69,29 @@ def test_an_update_in_slices_is_that_of_rows_of_their_own(accumulate):
         updated.append(model.get_weights())
     for one, other in zip(*updated, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_steps_that_xla_compiles_are_those_of_tensorflow(accumulate):
+    """The whole step, and the part that XLA compiles for each of several replicas."""
+    import tensorflow as tf
+
+    inputs, labels, weights = keras.tree.map_structure(
+        lambda array: np.pad(array, [(0, 1), (0, 0)]), weighted(both_ways()[0])
+    )
+    updated = []
+    for how in ("plain", "whole", "part"):
+        keras.utils.set_random_seed(4)
+        model = build_transformer(vocabulary_size=21, **SIZES)
+        exact = compiled(model.packed(), accumulate, jit_compile=how == "whole")
+        if how == "part":
+            exact._replica_gradients = tf.function(
+                exact._all_slices, jit_compile=True, autograph=False
+            )
+        logs = exact.train_on_batch(inputs, labels, weights, return_dict=True)
+        updated.append([*model.get_weights(), *(logs[name] for name in sorted(logs))])
+    for other in updated[1:]:
+        for found, expected in zip(other, updated[0], strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
