@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import math
@@ -149,7 +150,7 @@ class FitCallbacks:
         if run.is_chief and options.show_progress and with_xla:
             saving.append(CompiledShapes(work.shape_to_compile))
         measuring: list[keras.callbacks.Callback]
-        measuring = [StopOnNaN(self.checkpoints.last_good), self.meter]
+        measuring = [StopOnNaN(self.checkpoints.last_good, options.log_every), self.meter]
         measuring += [*([average] if average else []), *validators]
         if has_cooldown(model.optimizer):
             if not model.optimizer.built:  # by `fit`, but after the first epoch has begun
@@ -275,6 +276,13 @@ def _logs(
     return logs
 
 
+class StepLogs(collections.UserDict[str, float]):
+    """Values of the metrics after a step, numbers that are read from the device when asked for."""
+
+    def __getitem__(self, name: str) -> float:
+        return float(self.data[name])
+
+
 class EpochCallbacks(keras.callbacks.CallbackList):
     """The callbacks of one training, whose epochs end at multiples of `save_every` steps.
 
@@ -344,7 +352,10 @@ class EpochCallbacks(keras.callbacks.CallbackList):
             self._steps -= self._first_step % self._save_every
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
-        super().on_train_batch_end(batch, logs)
+        # Keras's own reads all values of a step, and so waits for the device.
+        step_logs = StepLogs(logs or {})
+        for callback in self.callbacks:
+            callback.on_train_batch_end(batch, logs=step_logs)
         is_short = self._steps < self._save_every
         if is_short and batch + 1 >= self._steps and not self.model.stop_training:
             self.model.stop_training = self._is_cut = True

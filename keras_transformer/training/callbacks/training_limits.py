@@ -140,24 +140,43 @@ class StopOnPlateau(keras.callbacks.Callback):
 
 
 class StopOnNaN(StepCallback):
-    """Raises `TrainingDiverged` at the first step whose loss is not finite.
+    """Raises `TrainingDiverged` after the first step whose loss is not finite.
 
-    Place it before the callbacks that save.
+    A loss is read when the next step has been handed to the device, which need not wait then; at
+    steps that are logged and at the end of an epoch it is read at once. Place the callback before
+    those that save.
 
     Args:
         last_good: returns a sentence that names the last good checkpoint.
+        log_every: steps from one that is logged to the next.
     """
 
-    def __init__(self, last_good: Callable[[], str] | None = None) -> None:
+    def __init__(
+        self, last_good: Callable[[], str] | None = None, log_every: int | None = None
+    ) -> None:
         super().__init__()
         self.last_good = last_good
+        self.log_every = log_every
+        self._unread: tuple[int, Logs] | None = None
 
     def on_step_end(self, logs: Logs) -> None:
+        self._check()
+        self._unread = self.step, logs
+        if self.log_every and self.passed_multiple_of(self.log_every):
+            self._check()
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        self._check()
+
+    def _check(self) -> None:
+        if self._unread is None:
+            return
+        (step, logs), self._unread = self._unread, None
         loss = logs["step_loss"] if "step_loss" in logs else logs["loss"]
         if not math.isfinite(loss):
             sentence = f" {self.last_good()}" if self.last_good else ""
             raise TrainingDiverged(
-                f"The loss is {loss} at step {self.step}: training stopped.{sentence} "
+                f"The loss is {loss} at step {step}: training stopped.{sentence} "
                 "A lower learning rate or a longer warm-up may help."
             )
 

@@ -20,6 +20,7 @@ from keras_transformer.training import (
     TimeLimit,
 )
 from keras_transformer.training.callbacks.step_callback import StepMeter
+from keras_transformer.training.fit_callbacks import EpochCallbacks, StepLogs
 from tests.training.small_training import WORK, batches, small_model, started_run
 
 
@@ -277,8 +278,43 @@ def test_wrong_limits_are_refused(value):
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
 def test_stop_on_nan(loss):
+    stop = StopOnNaN(lambda: "Take the third.", log_every=1)
     with pytest.raises(TrainingDiverged, match="step 1: training stopped. Take the third."):
-        drive(StopOnNaN(lambda: "Take the third."), small_model(), 1, {"step_loss": loss})
+        drive(stop, small_model(), 1, {"step_loss": loss})
+    for ends in (
+        lambda stop: stop.on_step_end({"step_loss": 1.0}),
+        lambda stop: stop.on_epoch_end(0),
+    ):
+        stop = StopOnNaN()
+        drive(stop, small_model(), 1, {"step_loss": loss})
+        with pytest.raises(TrainingDiverged, match="step 1: training stopped."):
+            ends(stop)
+
+
+class OnDevice:
+    """A value that counts how often it is read."""
+
+    def __init__(self, value):
+        self.value, self.reads = value, 0
+
+    def __float__(self):
+        self.reads += 1
+        return self.value
+
+
+def test_values_of_a_step_are_read_when_they_are_asked_for():
+    losses = [OnDevice(0.5), OnDevice(0.25)]
+    stop = StopOnNaN()
+    callbacks = EpochCallbacks([stop], small_model(), None, 10, 1, lambda: None)
+    callbacks.on_train_begin()
+    callbacks.on_epoch_begin(0)
+    for batch, loss in enumerate(losses):
+        callbacks.on_train_batch_begin(batch)
+        callbacks.on_train_batch_end(batch, {"step_loss": loss, "loss": loss})
+    assert [loss.reads for loss in losses] == [1, 0]  # of the step before
+    logs = StepLogs(loss=losses[0])
+    assert (logs["loss"], logs.get("loss"), logs.get("none")) == (0.5, 0.5, None)
+    assert (list(logs.items()), list(logs.values())) == ([("loss", 0.5)], [0.5])
 
 
 def test_utilisation_is_of_the_steps_since_the_last_row(tmp_path, monkeypatch):
