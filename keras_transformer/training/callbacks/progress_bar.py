@@ -12,6 +12,7 @@ from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.training.callbacks.step_callback import CLOCK, Logs, StepCallback, StepMeter
 
 LINES_WITHOUT_TERMINAL = 20
+SECONDS_TO_REDRAW = 0.1
 
 
 class ProgressBar(StepMeter):
@@ -49,6 +50,8 @@ class ProgressBar(StepMeter):
         super().on_train_begin(logs)
         self._began = CLOCK.seconds() - self._elapsed
         self._fraction_of_next_line = 0.0
+        self._drawn = -math.inf
+        self._previous_logs: Logs | None = None
         if self._file.isatty():
             self._bar = tqdm(
                 desc="preparing the first step",
@@ -63,17 +66,29 @@ class ProgressBar(StepMeter):
         if self.previous_step == self.first_step:
             self._first_step_ended = CLOCK.seconds()
         done, seconds_left = self._progress()
-        with contextlib.suppress(OSError):
-            self._show(done, self._line(logs, seconds_left))
+        if self._is_due(done):
+            # Those of the step before: the device works on this one yet, and must not wait.
+            shown = logs if done >= 1 else self._previous_logs or logs
+            with contextlib.suppress(OSError):
+                self._show(done, self._line(shown, seconds_left))
+        self._previous_logs = logs
+
+    def _is_due(self, done: float) -> bool:
+        if self._bar is None:
+            return done >= self._fraction_of_next_line
+        is_due = done >= 1 or CLOCK.seconds() - self._drawn >= SECONDS_TO_REDRAW
+        if is_due:
+            self._drawn = CLOCK.seconds()
+        return is_due
 
     def _show(self, done: float, line: str) -> None:
         if self._bar is not None:
             self._bar.set_description_str(line, refresh=False)
             self._bar.update(done - self._bar.n)
-        elif done >= self._fraction_of_next_line:
-            print(f"{done:4.0%}  {line}", file=self._file, flush=True)
-            lines = math.floor(done * LINES_WITHOUT_TERMINAL) + 1
-            self._fraction_of_next_line = lines / LINES_WITHOUT_TERMINAL
+            return
+        print(f"{done:4.0%}  {line}", file=self._file, flush=True)
+        lines = math.floor(done * LINES_WITHOUT_TERMINAL) + 1
+        self._fraction_of_next_line = lines / LINES_WITHOUT_TERMINAL
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         self.close()
