@@ -96,7 +96,10 @@ def test_recipes_train_with_the_r_drop_that_they_are_given():
     trainings = sorted(ROOT.glob("recipes/*/train.py"))
     assert len(trainings) == 8
     for path in trainings:
-        assert "settings.compile(model, loss, run.accumulate)" in path.read_text(), path
+        assert (
+            "settings.compile(model, loss, run.accumulate, tokenizer.special_tokens)"
+            in path.read_text()
+        ), path
 
 
 def test_recipes_train_the_weights_that_they_are_told_to():
