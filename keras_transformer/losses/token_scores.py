@@ -22,7 +22,7 @@ class TokenValues(NamedTuple):
 class TokenScores:
     """A batch's logits as the values of its labels; losses and metrics take it as `y_pred`.
 
-    It is no tuple, so that Keras hands it on as one prediction.
+    It is not a tuple, so Keras passes it on as a single prediction.
 
     Args:
         values: `TokenValues` (batch, length), without a gradient.

@@ -109,7 +109,7 @@ class _Groups:
         self._append(self._row_shape, rows, None)
 
     def add(self, kind: int, lengths: NDArray[np.integer], count: int) -> None:
-        """Put so many pairs of a kind into rows, into new ones where there is no room."""
+        """Put `count` pairs of a kind into rows, and open new rows when none has room."""
         while count:
             number = len(self._rows)
             first, second = self._room[:, :number] - lengths[:, None]
