@@ -335,7 +335,9 @@ class Transformer(keras.Model):
             memory, mask = self._encode(ids["source_ids"], segments=sources)
             memory_mask = ops.logical_and(mask, same_segment(targets, sources))
         hidden = self._hidden(target_ids, memory, memory_mask, segments=targets)
-        return keras.Model(ids, self._to_logits(hidden), name=self.name)
+        packed = keras.Model(ids, self._to_logits(hidden), name=self.name)
+        packed.packed_tokens = tokens  # a `TrainingRun` compares them with those of its batches
+        return packed
 
     def cross_attention(
         self, source_ids: Tensor, target_ids: Tensor, layer: int | None = None

@@ -15,6 +15,7 @@ from keras_transformer.losses.cross_entropy import paired_divergence
 from keras_transformer.losses.token_batch import token_batch
 from keras_transformer.losses.token_scores import TokenScores
 from keras_transformer.metrics import StepLoss
+from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.training.devices.device_start import compiles_by_default
 from keras_transformer.training.scores_in_blocks import scores_in_blocks
 from keras_transformer.training.vocabulary_head import VocabularyHead, needs_scores_alone
@@ -38,6 +39,7 @@ class StepSums(keras.Model):
 
     jit_compile: bool
     with_xla: bool
+    packed_tokens: SpecialTokens | None = None  # of a model of `Transformer.packed`
 
     def __init__(
         self,

@@ -58,9 +58,11 @@ def training_model(model: keras.Model, accumulate: int = 1, *, r_drop: float = 0
     if backend_name() == "tensorflow":
         from keras_transformer.training.tensorflow_training_model import TensorFlowTrainingModel
 
-        return TensorFlowTrainingModel(
-            model.input, model.output, accumulate, r_drop, name=model.name
-        )
-    from keras_transformer.training.jax_training_model import JaxTrainingModel
+        kind: type[StepSums] = TensorFlowTrainingModel
+    else:
+        from keras_transformer.training.jax_training_model import JaxTrainingModel
 
-    return JaxTrainingModel(model.input, model.output, accumulate, r_drop, name=model.name)
+        kind = JaxTrainingModel
+    exact = kind(model.input, model.output, accumulate, r_drop, name=model.name)
+    exact.packed_tokens = getattr(model, "packed_tokens", None)
+    return exact

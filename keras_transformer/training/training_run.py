@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 import keras
 
-from keras_transformer.data import BatchReader
+from keras_transformer.data import BatchReader, PackedPlan
 from keras_transformer.data.batches.batch_reader import Batch
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation.cost.device_speed import DeviceSpeed, model_precision
@@ -257,6 +257,7 @@ class TrainingRun:
         self.speed = DeviceSpeed.of(self.devices, precision, self.options.device_tflops)
         if train is not None:
             check_positions(model, train, validation)
+            check_packing(model, train, validation)
             data_fingerprint = training_fingerprint(train, validation)
             work = work or StepWork.of(train.plan, model, self.speed.total_peak_flops)
         elif work is None:
@@ -443,6 +444,25 @@ def training_fingerprint(
     if not isinstance(validation, BatchReader):
         return train.fingerprint
     return " ".join([train.fingerprint, *validation.corpus_fingerprints])
+
+
+def check_packing(model: keras.Model, *readers: Any) -> None:
+    """Refuse packed batches for a model that would read a row as one sentence.
+
+    `readers` other than `data.BatchReader` are passed over.
+    """
+    tokens = getattr(model, "packed_tokens", None)
+    packed = [
+        reader
+        for reader in readers
+        if isinstance(reader, BatchReader) and isinstance(reader.plan, PackedPlan)
+    ]
+    for reader in packed:
+        if tokens != reader.special_tokens:
+            raise ValueError(
+                "Packed batches need a training model of `Transformer.packed` with their "
+                f"special tokens, {reader.special_tokens}. Received: a model with {tokens}"
+            )
 
 
 def check_positions(model: keras.Model, *readers: Any) -> None:

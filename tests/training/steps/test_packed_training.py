@@ -4,11 +4,14 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transformer.data import plan_batches
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.metrics import training_metrics
 from keras_transformer.models import build_transformer
 from keras_transformer.special_tokens import SpecialTokens
 from keras_transformer.training import training_model
+from keras_transformer.training.training_run import check_packing
+from tests.data.corpora import random_corpus
 from tests.models.test_packed_rows import KINDS, SIZES, both_ways
 
 TOKENS = SpecialTokens()
@@ -95,3 +98,13 @@ def test_steps_that_xla_compiles_are_those_of_tensorflow(accumulate):
     for other in updated[1:]:
         for found, expected in zip(other, updated[0], strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_packed_batches_are_refused_by_other_models():
+    reader = plan_batches(random_corpus(30), TOKENS, batch_tokens=256, packing=True)
+    model = build_transformer(vocabulary_size=900, **SIZES)
+    check_packing(training_model(model.packed()), reader, None)
+    others = [model, model.packed(SpecialTokens(bos=5))]
+    for other in others:
+        with pytest.raises(ValueError, match="Packed batches need a training model of"):
+            check_packing(training_model(other), reader)
