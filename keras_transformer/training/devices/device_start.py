@@ -58,9 +58,14 @@ def start_devices(replicas: int | None = None) -> Devices:
         from keras_transformer.training.devices.tensorflow_devices import is_one_of_several, start
     if is_one_of_several():
         tell("Waiting for the other machines of this training")
-    quiet = os.environ.get(LOG_LEVEL, "0") >= "2"  # as `start_backend_quietly` sets it
-    with held_stderr() if quiet else contextlib.nullcontext():
+    with _without_logs():
         return start(python_number(replicas))
+
+
+def _without_logs() -> contextlib.AbstractContextManager[None]:
+    """Hold back what native code logs where `start_backend_quietly` was called."""
+    is_quiet = os.environ.get(LOG_LEVEL, "0") >= "2"
+    return held_stderr() if is_quiet else contextlib.nullcontext()
 
 
 def make_reproducible(seed: int, deterministic: bool = True) -> None:
@@ -95,7 +100,8 @@ def compiles_by_default() -> bool:
         return compiles_with_xla()
     import tensorflow as tf
 
-    kinds = {device.device_type for device in tf.config.list_physical_devices()}
+    with _without_logs():
+        kinds = {device.device_type for device in tf.config.list_physical_devices()}
     return compiles_with_xla(bool(kinds & {"GPU", "TPU"}) and not _made_deterministic)
 
 
