@@ -64,7 +64,7 @@ test: lint
 test-full: lint docs $(PARTS:%=test-%) test-jax test-torch
 
 $(PARTS:%=test-%): test-%: .venv/installed-dev
-	$(ONE_THREAD) $(PYTEST) --full --doctest-modules $($*)
+	$(ONE_THREAD) $(PYTEST) --full --doctest-modules $($*) $(ARGS)
 
 test-jax: .venv/installed-dev
 	KERAS_BACKEND=jax $(ONE_THREAD) $(QUICK_XLA) $(PYTEST) --full -m core tests
@@ -112,7 +112,7 @@ clean:
 	@echo "Installing TensorFlow and keras_transformer into .venv (a few minutes the first time)"
 # The other project of that name, or this clone under its former one.
 	@$(BIN)/python -m pip uninstall --yes -qqq keras-transformer; rm -rf keras_transformer.egg-info
-	$(PIP_INSTALL) --editable '.[tensorflow,serving,recipes]'
+	$(PIP_INSTALL) --editable '.[tensorflow,serving,demo]'
 	@touch $@
 
 .venv/installed-dev: .venv/installed

@@ -36,6 +36,7 @@ def setting(
     choices: Collection[SettingValue] | None = None,
     minimum: float | None = None,
     below: float | None = None,
+    shown: str | None = None,
 ) -> _T:
     """A dataclass field that states the reason for its default.
 
@@ -47,8 +48,15 @@ def setting(
         choices: the allowed values.
         minimum: the smallest allowed number.
         below: upper bound of the allowed numbers, exclusive.
+        shown: what stands for the value in `--help`; None: its choices, or its type.
     """
-    rules = {"reason": reason, "choices": choices, "minimum": minimum, "below": below}
+    rules = {
+        "reason": reason,
+        "choices": choices,
+        "minimum": minimum,
+        "below": below,
+        "shown": shown,
+    }
     given = {name: rule for name, rule in rules.items() if rule is not None}
     return dataclasses.field(default=default, metadata=given)
 
@@ -76,6 +84,9 @@ class Settings:
     A subclass is a frozen dataclass with fields made by `setting` and annotated as `int`, `float`,
     `bool` or `str`, or one of these `| None` (written `none` on the command line).
 
+    Attributes:
+        headings: the first field of each group in `--help` -> the group's title.
+
     Raises:
         UserInputError: a value has the wrong type or breaks its field's rule.
 
@@ -89,6 +100,8 @@ class Settings:
         Traceback (most recent call last):
         keras_transformer.errors.UserInputError: Unknown setting `step`. Did you mean `steps`?
     """
+
+    headings: typing.ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
@@ -131,8 +144,11 @@ class Settings:
 
         Flags not given are missing from the namespace, so that `from_arguments` can tell.
         """
-        group = parser.add_argument_group("settings")
+        titles = _titles(cls)
+        names = dict.fromkeys(titles.values())
+        groups = {title: parser.add_argument_group(title) for title in names}
         for field in _own_first(cls):
+            group = groups[titles[field.name]]
             default = "none" if field.default is None else field.default
             flag = field.name.replace("_", "-")
             given: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS}
@@ -164,11 +180,23 @@ class Settings:
         """
         names = [field.name for field in dataclasses.fields(cls)]
         known = {name: value for name, value in (base or {}).items() if name in names}
-        given = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
-        values = cls.merge(known, read_settings_file(path) if path else {})
-        settings = cls.from_dict(cls.merge(values, given))
-        settings.check_given(given.keys())
+        settings = cls.from_dict(cls.merge(known, cls.given(arguments, path)))
+        settings.check_given([name for name in names if hasattr(arguments, name)])
         return settings
+
+    @classmethod
+    def given(
+        cls, arguments: argparse.Namespace, path: PathLike | None = None
+    ) -> dict[str, SettingValue]:
+        """The settings that a command line and a file of settings give, without the defaults.
+
+        Args:
+            arguments: as of `from_arguments`; its flags take precedence over the file.
+            path: the file, or None.
+        """
+        names = [field.name for field in dataclasses.fields(cls)]
+        flags = {name: getattr(arguments, name) for name in names if hasattr(arguments, name)}
+        return cls.merge(read_settings_file(path) if path else {}, flags)
 
     def check_given(self, names: Collection[str]) -> None:
         """Refuse flags without effect; a run's own settings may have such values.
@@ -206,6 +234,20 @@ def _own_first(cls: type[Settings]) -> list[dataclasses.Field[Any]]:
     settings = [base for base in cls.__mro__ if dataclasses.is_dataclass(base)]
     names = [name for base in settings for name in (f.name for f in dataclasses.fields(base))]
     return sorted(dataclasses.fields(cls), key=lambda field: names.count(field.name))
+
+
+def _titles(cls: type[Settings]) -> dict[str, str]:
+    """The title of each field's group, in the order of the groups.
+
+    A field has the heading of the class that declared it first.
+    """
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        title = "settings"
+        for name in vars(base).get("__annotations__", {}):
+            title = vars(base).get("headings", {}).get(name, title)
+            found.setdefault(name, title)
+    return {field.name: found[field.name] for field in _own_first(cls)}
 
 
 def read_settings_file(path: PathLike) -> dict[str, SettingValue]:
@@ -297,6 +339,7 @@ def _argument_form(field: dataclasses.Field[Any], plain: type, is_optional: bool
 
     parse.__name__ = plain.__name__  # argparse names it: "invalid int value: 'x'"
     choices = field.metadata.get("choices")
-    metavar = "|".join(map(str, choices)) if choices else plain.__name__.upper()
+    shown = field.metadata.get("shown")
+    metavar = shown or ("|".join(map(str, choices)) if choices else plain.__name__.upper())
     optional = {"nargs": "?", "const": "on"} if choices is SWITCH else {}
     return {"type": parse, "metavar": metavar, **optional}

@@ -21,6 +21,7 @@ def recipe_options(
     arguments: Sequence[str] | None,
     add: Callable[[argparse.ArgumentParser], None] | None = None,
     fine_tuning: bool = True,
+    fits: bool = False,
 ) -> tuple[TrainingCommand[RecipeSettings], argparse.Namespace]:
     """Read a recipe's command line.
 
@@ -31,6 +32,7 @@ def recipe_options(
         arguments: the command line. None: that of the process.
         add: adds the recipe's own flags to the parser.
         fine_tuning: whether the recipe can start from another run.
+        fits: whether settings that are not given may follow from the text.
 
     Returns:
         `(options, values)`: the options of the training, and the namespace with the recipe's own
@@ -44,4 +46,4 @@ def recipe_options(
     add_training_arguments(parser, settings_class, pathlib.Path("runs", recipe), fine_tuning)
     values = parser.parse_args(arguments)
     command = shlex.join(["python", "-m", module, *arguments])
-    return TrainingCommand.from_arguments(values, settings_class, command), values
+    return TrainingCommand.from_arguments(values, settings_class, command, fits=fits), values

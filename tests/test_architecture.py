@@ -24,14 +24,15 @@ RANKS = {
     "backend_start": 5, "settings": 5, "text": 5,
     "data": 6, "parsing": 6, "runs": 6,
     "formats.preset_files": 7,
-    "formats.marian": 8,
-    "cli.program": 9, "cli.text_streams": 9, "evaluation": 9, "inference": 9, "interop": 9,
+    "cli.program": 8, "formats.marian": 8,
+    "cli.text_streams": 9, "cli.training_flags": 9,
+    "evaluation": 9, "inference": 9, "interop": 9,
     "formats": 10, "training": 10,
     "cluster": 11, "interpretation": 11, "translation_training": 11,
     "formats.ctranslate2": 11, "formats.litert": 11, "formats.saved_model": 11,
     "formats.marian.writer": 11,
     "app": 12, "export": 12, "serving": 12,
-    "__init__": 13,
+    "__init__": 13, "demo": 13,
     "cli": 14,
     "__main__": 15,
     "recipes": 15, "benchmarks": 15,
@@ -239,7 +240,11 @@ def test_every_test_is_in_one_part_of_the_full_tests():
     assert sorted(parts.stdout.split()) == sorted(expected)
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*/train.py")), ids=str)
+RECIPES = {path.parent.name: path for path in sorted((ROOT / "recipes").glob("*/train.py"))}
+RECIPES["number_words"] = ROOT / "keras_transformer" / "demo" / "train.py"
+
+
+@pytest.mark.parametrize("path", RECIPES.values(), ids=RECIPES)
 def test_a_recipe_reads_from_top_to_bottom(path):
     text = path.read_text("utf-8")
     assert len(text.splitlines()) <= 80

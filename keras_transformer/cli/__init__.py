@@ -7,6 +7,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import Any, NoReturn, cast
 
 from keras_transformer.cli.line_outputs import ResumableOutput
 from keras_transformer.cli.program import CommandParser, run_command
@@ -14,25 +15,15 @@ from keras_transformer.distribution import __version__
 
 __all__ = ["CommandParser", "ResumableOutput", "main", "make_parser", "run_command"]
 
-# In the order of `--help`; each has a module, `verbs/NAME_command.py`, with `add_parser`.
-VERBS = (
-    "train",
-    "translate",
-    "evaluate",
-    "tune",
-    "evalb",
-    "score",
-    "align",
-    "attention",
-    "average",
-    "check",
-    "cost",
-    "export",
-    "import",
-    "serve",
-    "parse",
-    "app",
-)
+# What `--help` shows; each has a module, `verbs/NAME_command.py`, with `add_parser`.
+GROUPS = {
+    "Train": ("demo", "train", "tune", "average"),
+    "Use": ("translate", "app", "evaluate", "score", "align", "parse", "evalb"),
+    "Ship": ("export", "serve", "import"),
+    "Inspect": ("attention", "cost", "check"),
+}
+VERBS = tuple(verb for verbs in GROUPS.values() for verb in verbs)
+SHELLS = ("bash", "zsh", "tcsh")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,14 +38,70 @@ def _run(arguments: Sequence[str] | None) -> int | None:
     return values.verb(values)
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> CommandParser:
     """Return the parser of the command line; its `verb` is the function of the verb."""
     parser = CommandParser(
         prog="keras-transformer",
         description="Train, use and export translation models and parsers.",
+        usage="%(prog)s [-h] [-V] VERB ...",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    verbs = parser.add_subparsers(title="verbs", required=True, metavar="VERB")
+    version = f"%(prog)s {__version__}"
+    parser.add_argument("-V", "--version", action="version", version=version)
+    parser.add_argument(
+        "--completion",
+        action=_Completion,
+        choices=SHELLS,
+        help="print a shell's completion script and exit",
+    )
+    verbs = _Verbs(
+        parser.add_subparsers(
+            prog=parser.prog, required=True, metavar="VERB", help=argparse.SUPPRESS
+        )
+    )
     for verb in VERBS:
         importlib.import_module(f"keras_transformer.cli.verbs.{verb}_command").add_parser(verbs)
+    parser.epilog = verbs.table()
     return parser
+
+
+class _Verbs:
+    """The parsers of the verbs, and a table of them in groups: `argparse` lists them in one."""
+
+    def __init__(self, subparsers: "argparse._SubParsersAction[CommandParser]") -> None:
+        self._subparsers = subparsers
+        self._helps: dict[str, str] = {}
+
+    def add_parser(self, name: str, *, help: str, **kwargs: Any) -> CommandParser:
+        self._helps[name] = help
+        return self._subparsers.add_parser(name, help=help, **kwargs)
+
+    def table(self) -> str:
+        width = max(map(len, self._helps))
+        groups = []
+        for title, verbs in GROUPS.items():
+            lines = [f"  {verb:{width}}  {self._helps[verb]}" for verb in verbs]
+            groups.append("\n".join([f"{title}:", *lines]))
+        end = "keras-transformer VERB --help shows the flags of a verb."
+        return "\n\n".join([*groups, end])
+
+
+class _Completion(argparse.Action):
+    """Prints a script for a shell, which completes verbs, flags and file names."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> NoReturn:
+        import shtab
+
+        for action in parser._actions:
+            if action.nargs == argparse.PARSER:
+                action.help = "verb"  # what is suppressed has no completion
+                for verb in cast(dict[str, CommandParser], action.choices).values():
+                    verb.complete()
+        print(shtab.complete(parser, values))
+        parser.exit()

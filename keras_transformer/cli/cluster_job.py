@@ -10,7 +10,7 @@ from keras_transformer.backend_start import backend_name
 from keras_transformer.cli.named_models import BATCHES_A_PIECE, NamedModels
 from keras_transformer.cli.program import options_of, positive_int
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.standard_streams import tell
+from keras_transformer.files.standard_streams import note
 from keras_transformer.search_options import TRANSLATION
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def run_on_cluster(
     settings = {**settings, "backend": backend_name(), "model_digests": models.digests()}
     block_lines = begun_block_lines(job.output) or job.block_lines
     if block_lines != job.block_lines:
-        tell(f"{job.output}: blocks have {block_lines:,} lines, as the job began with them")
+        note(f"{job.output}: blocks have {block_lines:,} lines, as the job began with them")
     workers = Workers(job.workers, job.worker_cpus)
     with (
         ray_cluster(job.address) as ray,

@@ -18,7 +18,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.files.file_lock import file_lock
 from keras_transformer.files.json_files import parse_json, to_record
 from keras_transformer.files.output_files import open_own_file, open_stream, write_all
-from keras_transformer.files.standard_streams import tell
+from keras_transformer.files.standard_streams import note
 from keras_transformer.files.whole_files import json_bytes, whole_file, write_json, writing
 from keras_transformer.types import PathLike
 
@@ -178,7 +178,7 @@ class ResumableOutput(StreamedOutput):
                 f"and {self._record_path.name} to begin again."
             )
         self.lines_read = record.lines_read
-        tell(f"{self.path}: resuming after line {self.lines_read} of {self.total}")
+        note(f"{self.path}: resuming after line {self.lines_read} of {self.total}")
         return record.bytes
 
     def _publish(self) -> None:

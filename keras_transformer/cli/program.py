@@ -2,14 +2,20 @@
 
 import argparse
 import dataclasses
+import difflib
+import os
 import signal
 import sys
-from collections.abc import Callable, Iterable
+import traceback
+import webbrowser
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
+from keras_transformer.backend_start import LOG_LEVEL
 from keras_transformer.distribution import conflict
 from keras_transformer.errors import UserInputError, is_out_of_memory
 from keras_transformer.files.standard_streams import (
+    be_quiet,
     full_output,
     output_fault,
     print_any_path,
@@ -25,28 +31,45 @@ INTERRUPTED = 128 + signal.SIGINT  # 130, as a shell reports it
 TERMINATED = 128 + signal.SIGTERM  # 143
 HUNG_UP = 128 + signal.SIGHUP  # 129
 _MOST = 2**31 - 1  # the largest integer of a model, and far more than any other number needs
+_LONGEST_WORD = 100  # characters of a flag: the search for a similar one takes quadratic time
 _MOST_CHARACTERS = 2000  # of an error: a library's own message may hold a whole file
+
+_is_verbose = False
 
 Number = TypeVar("Number", int, float)
 Options = TypeVar("Options", bound="DataclassInstance")
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An `argparse` parser with errors of one line and without abbreviated flags.
+    """An `argparse` parser with errors of one line that name the flag which was probably meant.
 
-    Flags may be written with `_` instead of `-`, like the settings' names: `--batch_tokens`.
+    Flags may be written with `_` instead of `-`, like the settings' names: `--batch_tokens`. They
+    cannot be abbreviated. Every parser has `--quiet` and `--verbose`.
 
     Args:
         prepare: adds flags to the parser when they are first needed, so that other verbs of a
             command do not pay for its imports.
+        essential: adds the flags that `--help` shows to a parser; `--help-all` then shows all of
+            them. None: `--help` does.
         **kwargs: arguments of `argparse.ArgumentParser`.
     """
 
     def __init__(
-        self, *, prepare: Callable[["CommandParser"], None] | None = None, **kwargs: Any
+        self,
+        *,
+        prepare: Callable[["CommandParser"], None] | None = None,
+        essential: Callable[["CommandParser"], None] | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(allow_abbrev=False, **kwargs)
         self._prepare = prepare
+        self._essential = essential
+        self._verbs: Any = None  # the action of `add_subparsers`
+        add = self.add_argument
+        if essential is not None:
+            add("--help-all", action="help", help="show every flag and exit")
+        add("--quiet", action=_Quiet, help="show no progress and no notes: results and errors only")
+        add("--verbose", action=_Verbose, help="show the backend's log, and where an error arose")
 
     def complete(self) -> None:
         """Add the flags of `prepare`, unless that is done already."""
@@ -54,14 +77,52 @@ class CommandParser(argparse.ArgumentParser):
             prepare, self._prepare = self._prepare, None
             prepare(self)
 
+    def add_subparsers(self, **kwargs: Any) -> Any:
+        self._verbs = super().add_subparsers(**kwargs)
+        return self._verbs
+
     def parse_known_args(  # type: ignore[override]  # argparse's overloads, of one namespace
         self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        self.complete()
         args = sys.argv[1:] if args is None else [*args]
         end = args.index("--") if "--" in args else len(args)  # no flags are behind it
         args = [*map(_dashed, args[:end]), *args[end:]]
-        return super().parse_known_args(args, namespace)
+        if self._essential is not None and {"-h", "--help"} & {*args[:end]}:
+            self._show_essential_help(self._essential)
+        self.complete()
+        self._check_words(args[:end])
+        values, unknown = super().parse_known_args(args, namespace)
+        if unknown:  # told by the verb's own parser, not by that of the whole command
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return values, unknown
+
+    def _show_essential_help(self, essential: Callable[["CommandParser"], None]) -> NoReturn:
+        page = CommandParser(
+            prog=self.prog,
+            usage=self.usage,
+            description=self.description,
+            epilog=f"{self.prog} --help-all shows every flag.",
+        )
+        essential(page)
+        page.print_help()
+        self.exit()
+
+    def _check_words(self, args: Sequence[str]) -> None:
+        """Refuse flags and verbs that do not exist, before what else may be wrong or missing."""
+        flags, waiting = self._option_string_actions, iter(args)
+        for argument in waiting:
+            flag, equals, _ = argument.partition("=")
+            if self._verbs is not None and not flag.startswith("-"):
+                verbs = [*(self._verbs.choices or ())]
+                if flag not in verbs:
+                    kind = str(self._verbs.metavar).lower()
+                    self.error(f"unknown {kind} {flag}{_meant(flag, verbs)}")
+                return  # what follows is read by the verb's own parser
+            if flag in flags:
+                if self._verbs is not None and flags[flag].nargs is None and not equals:
+                    next(waiting, None)  # its value, which is no verb
+            elif flag.startswith("--"):
+                self.error(f"unrecognized arguments: {flag}{_meant(flag, flags)}")
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
         # `argparse`'s own ignores a full device.
@@ -72,6 +133,31 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(USER_ERROR, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+class _Loudness(argparse.Action):
+    """A flag without value that takes effect as soon as it is read."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+
+class _Quiet(_Loudness):
+    def __call__(self, *_: object) -> None:
+        be_quiet(True)
+
+
+class _Verbose(_Loudness):
+    def __call__(self, *_: object) -> None:
+        global _is_verbose
+        _is_verbose = True
+        os.environ[LOG_LEVEL] = "0"
+
+
+def _meant(word: str, words: Iterable[str]) -> str:
+    """A question that names the word that was probably meant, or nothing."""
+    close = difflib.get_close_matches(word[:_LONGEST_WORD], list(words), n=1)
+    return f". Did you mean {close[0]}?" if close else ""
 
 
 Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"
@@ -124,6 +210,9 @@ def run_command(main: Callable[[], int | None]) -> int:
         >>> run_command(lambda: None)
         0
     """
+    global _is_verbose
+    _is_verbose = False
+    be_quiet(False)
     replace_missing_streams()
     print_any_path()
     if found := conflict():
@@ -151,11 +240,24 @@ def warn_of_reach(server: str) -> None:
     tell(f"warning: others can reach {server}: it has neither a password nor encryption.")
 
 
+def open_in_browser(address: str) -> None:
+    """Open an address in the user's browser, or say why not.
+
+    Without a display, as on a server, only a browser that the environment variable `BROWSER` names
+    is started: others would take over the terminal.
+    """
+    has_display = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+    if (sys.platform == "linux" and not has_display) or not webbrowser.open(address):
+        tell(f"warning: no browser was found to open {address} in.")
+
+
 def _code_of(main: Callable[[], int | None]) -> int:
     """Call `main()`; its exit code, or that of its error, which is printed."""
     try:
         return main() or 0
     except UserInputError as error:
+        if _is_verbose:
+            traceback.print_exc()
         return _user_error(str(error))
     except BrokenPipeError:
         output_fault()  # drops the rest of the output, which has lost its reader

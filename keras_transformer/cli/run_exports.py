@@ -15,7 +15,7 @@ from keras_transformer.errors import CannotOpenExport, UserInputError
 from keras_transformer.files.checksum_list import check_files, has_checksums
 from keras_transformer.files.file_lock import file_lock
 from keras_transformer.files.json_files import read_record
-from keras_transformer.files.standard_streams import tell
+from keras_transformer.files.standard_streams import note
 from keras_transformer.files.whole_directories import set_aside
 from keras_transformer.files.whole_files import checksum
 
@@ -91,7 +91,7 @@ class RunExport(abc.ABC, Generic[Loaded]):
                 _check_export(path, weights)
                 return self._usable(path)
             except _Unusable as error:
-                tell(f"Making {path} for `--engine {self.engine}`: {error}.")
+                note(f"Making {path} for `--engine {self.engine}`: {error}.")
             with set_aside(path):
                 self.export(path)
             return self.opened(path)
@@ -248,7 +248,7 @@ def _alone(run: "RunDirectory", path: Path) -> Iterator[None]:
     lock = path.with_name(f".{path.name}.lock")
 
     def on_wait() -> None:
-        tell(f"Waiting for another process, which uses {path}.")
+        note(f"Waiting for another process, which uses {path}.")
 
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):

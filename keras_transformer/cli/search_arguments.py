@@ -10,7 +10,7 @@ from keras_transformer.cli.program import (
     number_from_zero,
     positive_int,
 )
-from keras_transformer.files.standard_streams import tell
+from keras_transformer.files.standard_streams import note
 from keras_transformer.search_options import (
     ENDINGS,
     LENGTH_PENALTIES,
@@ -111,4 +111,4 @@ def tell_search_taken(
         if name not in {*given, *tried} and any(other[name] != value for other in others)
     ]
     if taken:
-        tell(f"The runs' own searches differ: taking {', '.join(taken)} of {runs[0].path}.")
+        note(f"The runs' own searches differ: taking {', '.join(taken)} of {runs[0].path}.")

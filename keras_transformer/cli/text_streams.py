@@ -16,7 +16,7 @@ from keras_transformer.errors import (
     SentenceTooLong,
     UserInputError,
 )
-from keras_transformer.files.standard_streams import full_output, tell
+from keras_transformer.files.standard_streams import full_output, is_quiet, tell
 from keras_transformer.text.text_lines import check_line_length
 
 READ_BYTES = 1 << 16
@@ -77,7 +77,7 @@ def line_bar(
     total: int | None, initial: int = 0, hide: bool = False, title: str | None = None
 ) -> tqdm:
     """A progress bar of lines on stderr, if that is a terminal; `title` stands before it."""
-    disable = hide or not sys.stderr.isatty()
+    disable = hide or is_quiet() or not sys.stderr.isatty()
     return tqdm(total=total, initial=initial, unit=" lines", disable=disable, desc=title)
 
 

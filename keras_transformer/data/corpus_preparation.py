@@ -22,7 +22,7 @@ from keras_transformer.data.parallel_corpus import (
 from keras_transformer.data.parallel_text import ParallelText
 from keras_transformer.errors import CannotWrite, UserInputError
 from keras_transformer.files.file_lock import file_lock
-from keras_transformer.files.standard_streams import tell
+from keras_transformer.files.standard_streams import note
 from keras_transformer.files.whole_directories import scratch_directory
 from keras_transformer.files.whole_files import sync, writing
 from keras_transformer.types import PathLike
@@ -102,7 +102,7 @@ def prepare_corpus(
             + advice(directory)
         )
     if filters != PairFilters() or any(corpus.dropped.values()):
-        tell(f"{text.name}: {corpus.report()}")
+        note(f"{text.name}: {corpus.report()}")
     return corpus
 
 
@@ -124,7 +124,7 @@ def _prepare_once(
     """Write the corpus, or wait while another process does."""
 
     def say() -> None:
-        tell(f"{name}: waiting for another process that prepares it")
+        note(f"{name}: waiting for another process that prepares it")
 
     with file_lock(directory.with_name(f"{directory.name}.partial-lock"), say):
         if directory.is_dir():

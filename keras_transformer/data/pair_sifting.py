@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from keras_transformer.data.corpus_writer import PackedRows
 from keras_transformer.data.pair_filters import PairFilters, PairSieve, Reason
 from keras_transformer.data.parallel_text import ParallelText
+from keras_transformer.files.standard_streams import is_quiet
 
 CHUNK_PAIRS = 10_000
 
@@ -118,7 +119,12 @@ def chunks(text: ParallelText) -> Iterator[Chunk]:
 
 def progress_bar(text: ParallelText, work: str) -> tqdm.tqdm:
     """A progress bar of a text's pairs on stderr, if that is a terminal."""
-    return tqdm.tqdm(total=text.num_pairs, desc=f"{work} {text.name}", unit=" pairs", disable=None)
+    return tqdm.tqdm(
+        total=text.num_pairs,
+        desc=f"{work} {text.name}",
+        unit=" pairs",
+        disable=is_quiet() or None,
+    )
 
 
 def _kept(rows: list[_T], keep: NDArray[np.bool_]) -> list[_T]:

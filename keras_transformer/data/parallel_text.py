@@ -15,6 +15,7 @@ from keras_transformer.data.text_files import (
     unequal_lines,
 )
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.standard_streams import is_quiet
 from keras_transformer.text.sentence_batches import checked_strings
 from keras_transformer.types import PathLike
 
@@ -147,7 +148,11 @@ class ParallelFiles(ParallelText):
         state = self._state()
         if self._fingerprint is None or state != self._read_state:
             with tqdm.tqdm(
-                desc=f"Checking {self.name}", unit="B", unit_scale=True, disable=None, leave=False
+                desc=f"Checking {self.name}",
+                unit="B",
+                unit_scale=True,
+                disable=is_quiet() or None,
+                leave=False,
             ) as progress:
                 self._num_pairs, self._fingerprint = self._read_all(progress)
             self._read_state = state

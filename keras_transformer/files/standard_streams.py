@@ -8,6 +8,8 @@ from typing import NoReturn, TextIO, cast
 
 from keras_transformer.errors import CannotWrite, UserInputError
 
+_is_quiet = False
+
 
 class MissingStream(io.TextIOBase):
     """Stands for a closed standard stream: reading and writing raise a `UserInputError`."""
@@ -66,6 +68,23 @@ def full_output(fault: OSError) -> CannotWrite:
     return CannotWrite(f"Cannot write to standard output: {fault.strerror}.")
 
 
+def be_quiet(quiet: bool) -> None:
+    """Show only results, warnings and errors from now on, or everything again."""
+    global _is_quiet
+    _is_quiet = quiet
+
+
+def is_quiet() -> bool:
+    """Whether notes and progress bars are hidden."""
+    return _is_quiet
+
+
+def note(message: str) -> None:
+    """Print a line to standard error that is neither warning nor error: not after `be_quiet`."""
+    if not _is_quiet:
+        tell(message)
+
+
 def tell(message: str) -> None:
     """Print a line to standard error if possible."""
     try:
@@ -74,8 +93,15 @@ def tell(message: str) -> None:
         _replace_by_null(sys.stderr.fileno())
 
 
-def say(*lines: object) -> None:
-    """Print lines to standard output, or nothing if its terminal has been closed."""
+def say(*lines: object, result: bool = False) -> None:
+    """Print lines to standard output, or nothing if its terminal has been closed.
+
+    Args:
+        *lines: the lines.
+        result: whether they are printed after `be_quiet` too.
+    """
+    if _is_quiet and not result:
+        return
     try:
         print(*lines, sep="\n", flush=True)
     except OSError as error:

@@ -7,6 +7,7 @@ from tqdm import tqdm
 
 from keras_transformer.argument_checks import check_no_string
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.standard_streams import is_quiet
 
 # Memory grows with the square of the length: longer sentences than this get smaller batches.
 FULL_BATCH_LENGTH = 256
@@ -67,7 +68,7 @@ def batches_by_length(
     """
     indices = sorted(indices, key=lambda i: -lengths[i])
     full_length = FULL_BATCH_LENGTH if full_length is None else full_length
-    with tqdm(total=len(indices), unit=" sentences", disable=not progress) as bar:
+    with tqdm(total=len(indices), unit=" sentences", disable=is_quiet() or not progress) as bar:
         start = 0
         while start < len(indices):
             longest = max(lengths[indices[start]], full_length)

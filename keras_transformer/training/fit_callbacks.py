@@ -16,6 +16,7 @@ from keras_transformer.cli.program import HUNG_UP, INTERRUPTED, TERMINATED
 from keras_transformer.errors import CannotWrite
 from keras_transformer.evaluation.cost.step_work import StepWork
 from keras_transformer.files.standard_streams import tell
+from keras_transformer.optimizers import inner_optimizer
 from keras_transformer.training.callbacks.bleu_validation import BleuValidation
 from keras_transformer.training.callbacks.ema_weights import EMAWeights, keeps_average
 from keras_transformer.training.callbacks.interruption import StopOnInterrupt
@@ -105,6 +106,7 @@ class FitCallbacks:
         callbacks: Sequence[keras.callbacks.Callback] = (),
     ) -> None:
         options = run.options
+        self._optimizer = model.optimizer
         self.devices = run.devices
         agree = run.devices.largest
         self.limits = _limits(run, agree)
@@ -214,6 +216,8 @@ class FitCallbacks:
         """End `fit`; raises KeyboardInterrupt if a signal came after the last step."""
         self._until_end.close()
         self.record = self._record(self.limit_reached or "data")
+        if self.devices.is_chief:
+            self._warn_of_warm_up()
         self.devices.stop()
 
     def _record(self, stopped_because: str) -> FitRecord:
@@ -230,6 +234,17 @@ class FitCallbacks:
             flop_utilisation=None if self.device_time.changed else rate.flop_utilisation,
             device_seconds=self.device_time.seconds,
         )
+
+    def _warn_of_warm_up(self) -> None:
+        """Tell if the learning rate was still rising: longer trainings are much better."""
+        rate = inner_optimizer(self._optimizer).get_config()["learning_rate"]
+        warmup = rate["config"].get("warmup_steps", 0) if isinstance(rate, dict) else 0
+        if self.meter.step < warmup:
+            tell(
+                f"warning: the training ended after {self.meter.step:,} of the {warmup:,} updates "
+                "of its warm-up, with a low learning rate: train longer (--minutes, --steps), or "
+                "lower --warmup-steps."
+            )
 
     def _report_interrupt(self, reason: str) -> None:
         """Tell what was saved, and how to resume."""

@@ -129,14 +129,13 @@ class _Blocks:
         self.size = (self.tokens + self.number - 1) // self.number
 
     def split(self, values: Tensor) -> Tensor:
-        """(batch, length, ...) -> (number, size, ...), filled up with zeros."""
+        """(batch, length, ...) -> (size, number, ...), filled up with zeros."""
         rest = tuple(values.shape[2:])
         values = ops.reshape(values, (self.tokens, *rest))
         missing = self.number * self.size - self.tokens
         if not isinstance(missing, int) or missing:
             values = ops.concatenate([values, ops.zeros((missing, *rest), values.dtype)])
-        values = ops.reshape(values, (self.size, self.number, *rest))
-        return ops.swapaxes(values, 0, 1)
+        return ops.reshape(values, (self.size, self.number, *rest))
 
     def join(self, values: Tensor) -> Tensor:
         """(number, size, ...) -> (batch, length, ...)."""
@@ -156,7 +155,7 @@ class _Blocks:
         Args:
             read: maps sums and a block of every input to new sums and to the block's outputs.
             sums: the first sums.
-            inputs: tensors (number, size, ...).
+            inputs: tensors (size, number, ...).
             dtypes: those of the outputs.
 
         Returns:
@@ -166,11 +165,12 @@ class _Blocks:
         if keras.backend.backend() == "jax":
             import jax
 
-            return jax.lax.scan(read, sums, inputs)
+            return jax.lax.scan(read, sums, [jax.numpy.swapaxes(each, 0, 1) for each in inputs])
         import tensorflow as tf
 
         def read_one(index, sums, outputs):
-            sums, found = read(sums, [tf.gather(each, index) for each in inputs])
+            # Not transposed before: oneDNN logs an error where it cannot transpose integers.
+            sums, found = read(sums, [tf.gather(each, index, axis=1) for each in inputs])
             pairs = zip(outputs, found, strict=True)
             return index + 1, sums, [array.write(index, value) for array, value in pairs]
 

@@ -2,13 +2,13 @@
 
 import argparse
 import dataclasses
-import datetime
-import pathlib
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
-from keras_transformer.cli.program import positive_number
+from keras_transformer.cli.training_flags import add_run_arguments
 from keras_transformer.errors import UserInputError
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.settings import SettingValue
 from keras_transformer.training.training_options import TrainingKeywords, TrainingOptions
 from keras_transformer.training.training_settings import TrainingSettings
 from keras_transformer.types import PathLike
@@ -28,6 +28,8 @@ class TrainingCommand(Generic[SomeSettings]):
         minutes: stop after this many minutes of training.
         origin: the run whose model and tokenizers the training starts from.
         command: the user's command, ready to be pasted into a shell.
+        given: the settings that were given, by name. Others may follow from the text, as
+            `translation_training.fit_settings` has it. None: all of `settings` are to be kept.
     """
 
     settings: SomeSettings
@@ -37,15 +39,27 @@ class TrainingCommand(Generic[SomeSettings]):
     minutes: float | None = None
     origin: PathLike | None = None
     command: str = ""
+    given: Mapping[str, SettingValue] | None = None
 
     @classmethod
     def from_arguments(
-        cls, arguments: argparse.Namespace, settings_class: type[SomeSettings], command: str
+        cls,
+        arguments: argparse.Namespace,
+        settings_class: type[SomeSettings],
+        command: str,
+        *,
+        fits: bool = False,
     ) -> "TrainingCommand[SomeSettings]":
         """The options in the namespace of a parser that `add_training_arguments` extended.
 
         A training that resumes a run, or starts from one, has that run's settings, except those
         that are given. One that starts from a run has that run's search, too.
+
+        Args:
+            arguments: the namespace.
+            settings_class: class of the settings.
+            command: the user's command.
+            fits: whether settings that are not given may follow from the text.
 
         Raises:
             UserInputError: `--resume` without `--run`, a missing run, or wrong settings.
@@ -61,8 +75,10 @@ class TrainingCommand(Generic[SomeSettings]):
                 k: v for k, v in run.search_defaults().items() if k in settings_class.defaults()
             }
             base = {**settings_class.of_run(run.settings()), **search}
+        settings = settings_class.from_arguments(arguments, arguments.settings, base)
         return cls(
-            settings=settings_class.from_arguments(arguments, arguments.settings, base),
+            settings=settings,
+            given=settings_class.given(arguments, arguments.settings) if fits else None,
             run=arguments.run,
             overwrite=arguments.overwrite,
             resume=arguments.resume,
@@ -99,42 +115,5 @@ def add_training_arguments(
         runs: folder of the default run directory, which is named after the time.
         fine_tuning: whether the training can start from another run.
     """
-    default_run = pathlib.Path(runs, f"{datetime.datetime.now():%Y%m%d-%H%M%S}")
-    add = parser.add_argument
-    add(
-        "--run",
-        type=pathlib.Path,
-        default=default_run,
-        metavar="DIR",
-        help=f"run directory (default: {default_run.parent}/<date>-<time>)",
-    )
-    parser.set_defaults(default_run=default_run)
-    either = parser.add_mutually_exclusive_group()
-    either.add_argument("--overwrite", action="store_true", help="replace an existing run")
-    either.add_argument(
-        "--resume",
-        action="store_true",
-        help="resume the run in DIR from its last checkpoint, with --deterministic to the last "
-        "bit; needs --run. Without a run in DIR the training begins",
-    )
-    add(
-        "--minutes",
-        type=positive_number,
-        metavar="M",
-        help="stop after M minutes of training, then finish as usual (default: train all steps); "
-        "with --resume, minutes of the whole training",
-    )
-    if fine_tuning:
-        add(
-            "--from",
-            type=pathlib.Path,
-            metavar="RUN",
-            help="start from the weights of another run, with its model, tokenizers and settings",
-        )
-    add(
-        "--settings",
-        type=pathlib.Path,
-        metavar="FILE",
-        help="JSON or TOML file of settings, such as another run's settings.json; flags outrank it",
-    )
+    add_run_arguments(parser, runs, fine_tuning)
     settings_class.add_arguments(parser)

@@ -10,6 +10,7 @@ from keras_transformer.argument_checks import (
     check_positive_number,
     python_number,
 )
+from keras_transformer.files.standard_streams import is_quiet
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training.devices.devices import Devices
 from keras_transformer.types import PathLike
@@ -105,7 +106,7 @@ class TrainingOptions:
     tensorboard: bool = True
     layer_diagnostics: bool = False
     log_every: int = 50
-    show_progress: bool = True
+    show_progress: bool = dataclasses.field(default_factory=lambda: not is_quiet())
     resume: bool = False
     overwrite: bool = False
     origin: PathLike | None = None

@@ -280,6 +280,18 @@ class TrainingRun:
         self._fit.list.validate_if_due(**self._validation)
         self._has_ended = model.stop_training
 
+    def adopt(self, settings: TrainingSettings) -> None:
+        """Take other settings, before `begin`: such as follow from the text.
+
+        Args:
+            settings: those that decide on the devices and the random numbers must stay the same.
+        """
+        values = settings.decided().to_dict()
+        keywords: TrainingKeywords = {**settings.training_options(), "settings": values}
+        self.options = dataclasses.replace(self.options, **keywords)
+        self.settings = values
+        self.accumulate = self.options.slices(self.devices.replicas)
+
     @property
     def callbacks(self) -> EpochCallbacks:
         """The callbacks for `fit`, a `keras.callbacks.CallbackList`; pass others to `begin`."""

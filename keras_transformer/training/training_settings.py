@@ -70,6 +70,13 @@ class TrainingSettings(Settings, ModelSettings):
         100000
     """
 
+    headings: typing.ClassVar[Mapping[str, str]] = {
+        "seed": "training",
+        "num_layers": "model",
+        "batch_tokens": "training",
+        "beam_size": "search",
+        "replicas": "devices, memory and number format",
+    }
     preset = "base"
     may_change: typing.ClassVar[tuple[str, ...]] = (
         "steps",

@@ -1,5 +1,7 @@
 """A whole training of a translation model, from sentence pairs to a scored run directory."""
 
+from keras_transformer.cli.training_flags import add_text_arguments
+from keras_transformer.translation_training.fitted_settings import fit_settings
 from keras_transformer.translation_training.training import train_translation
 from keras_transformer.translation_training.training_batches import (
     TrainingBatches,
@@ -19,7 +21,6 @@ from keras_transformer.translation_training.training_start import (
 )
 from keras_transformer.translation_training.translation_data import (
     TranslationData,
-    add_text_arguments,
     text_of,
 )
 from keras_transformer.translation_training.translation_settings import TranslationSettings
@@ -33,6 +34,7 @@ __all__ = [
     "begin_training",
     "bleu_validators",
     "dev_batch_tokens",
+    "fit_settings",
     "make_batches",
     "make_tokenizers",
     "text_of",

@@ -1,8 +1,12 @@
 """A translation training from top to bottom: text, batches, model, `fit`, average, scores."""
 
+from collections.abc import Mapping
+
 from keras_transformer import losses, training
 from keras_transformer.data.corpus_preparation import SiftPairs
 from keras_transformer.data.pair_sifting import sift as sift_here
+from keras_transformer.settings import SettingValue
+from keras_transformer.translation_training.fitted_settings import fit_settings
 from keras_transformer.translation_training.training_batches import make_batches
 from keras_transformer.translation_training.training_end import average_weights, write_report
 from keras_transformer.translation_training.training_start import (
@@ -25,6 +29,7 @@ def train_translation(
     overwrite: bool = False,
     resume: bool = False,
     command: str = "",
+    given: Mapping[str, SettingValue] | None = None,
     sift: SiftPairs = sift_here,
 ) -> training.FitRecord:
     """Train a translation model into a run directory, average checkpoints, and score the result.
@@ -40,6 +45,8 @@ def train_translation(
         overwrite: whether to replace an existing run.
         resume: whether to resume an existing run.
         command: the command line, for `scores.json`.
+        given: the settings that were given, by name; the others follow from the text, the minutes
+            and the speed of the devices. None: all settings are kept.
         sift: what tokenizes and filters the text, as of `data.prepare_corpus`.
 
     Returns:
@@ -58,9 +65,12 @@ def train_translation(
     ```
     """
     call = training.TrainingCommand(
-        settings, run_directory, overwrite, resume, minutes, origin, command
+        settings, run_directory, overwrite, resume, minutes, origin, command, given
     )
     with training.TrainingRun.of(call) as run:
+        # Settings that were not given: by the text and the minutes
+        settings = fit_settings(call, data, run)
+
         # Tokenizer: one for both sides, or one for each
         source_tokenizer, tokenizer = make_tokenizers(settings, data.train, run)
 

@@ -40,7 +40,7 @@ class TrainingBatches:
         source_tokenizer, tokenizer: tokenizers of the source and of the target.
         train: reader of the training text.
         dev: reader of the dev text, every pair once an epoch.
-        report: lines for people: pairs kept and dropped, and known test sentences.
+        report: lines for people: known dev and test sentences, and the vocabulary's size.
         record: the same as a dictionary for `scores.json`.
     """
 
@@ -156,10 +156,6 @@ def make_batches(
         train=train,
         dev=dev,
         report=[
-            *(
-                f"{text.name}: {corpus.report()}"
-                for text, corpus in zip(data.train, corpora, strict=True)
-            ),
             *(overlap.report(name) for name, overlap in overlaps.items()),
             f"{tokenizer.vocabulary_size:,} subwords",
         ],

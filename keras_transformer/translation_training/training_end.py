@@ -171,7 +171,7 @@ def write_report(
     say(f"\n{cost_table(scores['training_cost'], scores['bleu'])}")
     say(f"\nAll translations: {run.directory.samples_path}")
     say(f"To translate more: keras-transformer translate {path} < source.txt\n")
-    say(path)
+    say(path, result=True)
 
 
 def tune_alpha(

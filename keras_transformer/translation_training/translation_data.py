@@ -10,8 +10,6 @@ from keras_transformer.data import ParallelFiles, ParallelText, SentencePairs
 from keras_transformer.errors import UserInputError
 from keras_transformer.text.sentencepiece_training import draw_some
 
-_PARTS = {"dev": "choose the weights that translate", "test": "score at the end"}
-
 
 @dataclasses.dataclass(frozen=True)
 class TranslationData:
@@ -141,30 +139,6 @@ def hold_out(
     sources, targets = zip(*(pair for _, pair in held_out), strict=True)
     dev = SentencePairs(list(sources), list(targets), name=f"pairs held out of {text.name}")
     return RemainingText(text, {number for number, _ in held_out}), dev
-
-
-def add_text_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that `text_of` reads to a parser."""
-    add = parser.add_argument_group("text (UTF-8, one sentence a line, plain or .gz)").add_argument
-    for side in ("source", "target"):
-        add(
-            f"--{side}",
-            nargs="+",
-            required=True,
-            metavar="FILE",
-            help=f"{side} sentences to train on; several files or quoted patterns are joined",
-        )
-    for part, purpose in _PARTS.items():
-        for side in ("source", "target"):
-            add(f"--{part}-{side}", metavar="FILE", help=f"{side} sentences to {purpose}")
-    add(
-        "--mix",
-        nargs=3,
-        action="append",
-        default=[],
-        metavar=("SOURCE", "TARGET", "WEIGHT"),
-        help="further sentences to train on, read WEIGHT times an epoch: 2, 0.25; repeatable",
-    )
 
 
 def text_of(values: argparse.Namespace) -> TranslationData:

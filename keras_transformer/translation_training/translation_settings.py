@@ -39,6 +39,17 @@ OF_ORIGIN = (
 class TranslationSettings(TrainingSettings):
     """Settings of a translation training; `--help` shows the reasons. Recipes derive from it."""
 
+    headings: typing.ClassVar[Mapping[str, str]] = {
+        "preset": "model",
+        "tokenizer": "vocabulary",
+        "max_tokens": "filters of the training text",
+        "freeze": "fine-tuning",
+        "ema": "training",
+        "log_every": "validation and logs",
+        "average": "averaging",
+        "tensorboard": "validation and logs",
+        "tune_alpha": "evaluation",
+    }
     may_change: typing.ClassVar[tuple[str, ...]] = (
         *TrainingSettings.may_change,
         "patience",
@@ -55,8 +66,10 @@ class TranslationSettings(TrainingSettings):
 
     preset: str = setting(
         "base",
-        "the paper's base; small and tiny suit about 100,000 and 10,000 pairs, and a CPU",
+        "the paper's base; small and tiny suit about 100,000 and 10,000 pairs, and a CPU; ROW is "
+        "one of the paper's Table 3, such as A-h4 or C-N2",
         choices=tuple(PRESETS),
+        shown="tiny|small|base|big|ROW",
     )
 
     # Text

@@ -10,6 +10,7 @@ from keras_transformer.translation_training import (
     add_text_arguments,
     average_weights,
     begin_training,
+    fit_settings,
     make_batches,
     make_tokenizers,
     text_of,
@@ -22,12 +23,17 @@ from recipes.recipe_options import recipe_options
 def main(arguments: Sequence[str] | None = None) -> int | None:
     """Train, average the last checkpoints, score; `arguments` are those of the command line."""
     options, values = recipe_options(
-        "translate_text", TranslationSettings, __doc__, arguments=arguments, add=add_text_arguments
+        "translate_text",
+        TranslationSettings,
+        __doc__,
+        arguments=arguments,
+        add=add_text_arguments,
+        fits=True,
     )
-    settings = options.settings
     with training.TrainingRun.of(options) as run:
         # Text
         texts = text_of(values)
+        settings = fit_settings(options, texts, run)
 
         # Tokenizer: one for both sides, or one for each
         source_tokenizer, tokenizer = make_tokenizers(settings, texts.train, run)

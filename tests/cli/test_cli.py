@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 
 from keras_transformer import cli
+from keras_transformer.cli.program import CommandParser
+from keras_transformer.cli.verbs import train_command
 from keras_transformer.distribution import __version__
 
 
-def test_version(capsys):
+@pytest.mark.parametrize("flag", ["-V", "--version"])
+def test_version(flag, capsys):
     with pytest.raises(SystemExit) as caught:
-        cli.main(["--version"])
+        cli.main([flag])
     assert caught.value.code == 0
     assert capsys.readouterr().out == f"keras-transformer {__version__}\n"
 
@@ -32,7 +35,8 @@ def test_every_verb_has_help(capsys):
     verbs = Path(cli.__file__).parent / "verbs"
     modules = {path.name.removesuffix("_command.py") for path in verbs.glob("*_command.py")}
     assert set(cli.VERBS) == modules
-    assert [*re.findall(rf"^    ({'|'.join(modules)})\b", text, re.M)] == [*cli.VERBS]
+    assert [*re.findall(rf"^  ({'|'.join(modules)})\b", text, re.M)] == [*cli.VERBS]
+    assert re.findall(r"^(\w+):$", text, re.M) == ["options", *cli.GROUPS]
     for verb in ["translate", "score", "align", "average"]:
         with pytest.raises(SystemExit) as caught:
             cli.main([verb, "--help"])
@@ -40,15 +44,65 @@ def test_every_verb_has_help(capsys):
         assert f"keras-transformer {verb}" in capsys.readouterr().out
 
 
-def test_help_loads_neither_keras_nor_a_backend():
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("trian", "keras-transformer: error: unknown verb trian. Did you mean train?"),
+        ("export lit", "keras-transformer export: error: unknown kind lit. Did you mean litert?"),
+        ("translate r --bean-size 2", "translate: error: unrecognized arguments: --bean-size. Did"),
+        ("score r --sorce a", "unrecognized arguments: --sorce. Did you mean --source? (see keras"),
+        ("translate r --qqqq", "unrecognized arguments: --qqqq (see keras-transformer translate"),
+        ("check r --json", "unrecognized arguments: --json (see keras-transformer check --help)"),
+        ("serve a b", "unrecognized arguments: b (see keras-transformer serve --help)"),
+        ("--completion fish", "invalid choice: 'fish'"),
+    ],
+)
+def test_a_slip_is_told_with_what_was_meant(line, told, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(line.split())
+    assert caught.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.tensorflow
+def test_the_short_help_of_train_says_what_the_long_one_does(capsys):
+    from keras_transformer.translation_training import TranslationSettings
+
+    parser = CommandParser()
+    TranslationSettings.add_arguments(parser)
+    flags = {action.dest: action for action in parser._actions}
+    for name, (metavar, reason) in train_command.ESSENTIAL.items():
+        assert (flags[name].metavar, flags[name].help) == (metavar, reason)
+    with pytest.raises(SystemExit):
+        cli.main(["train", "--help"])
+    short = capsys.readouterr().out
+    assert 10 < len(re.findall(r"^  --", short, re.M)) < 25
+    assert "keras-transformer train --help-all shows every flag" in short
+
+
+def test_a_shell_completes_verbs_and_their_flags(capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["--completion", "bash"])
+    assert caught.value.code == 0
+    script = capsys.readouterr().out
+    ask = "COMP_WORDS=({}); COMP_CWORD={}; _shtab_keras_transformer; echo ${{COMPREPLY[@]}}"
+    for typed, expected in (("tr", "train translate"), ("tune --alph", "--alphas")):
+        words = f"keras-transformer {typed}"
+        line = ask.format(words, words.count(" "))
+        done = subprocess.run(["bash", "-c", f"{script}\n{line}"], capture_output=True, text=True)
+        assert set(expected.split()) <= set(done.stdout.split()), done.stderr
+
+
+@pytest.mark.parametrize("verb", ["translate", "train", "demo"])
+def test_help_loads_neither_keras_nor_a_backend(verb):
     code = (
         "import sys\n"
         "from keras_transformer import cli\n"
         "try:\n"
-        "    cli.main(['translate', '--help'])\n"
+        f"    cli.main(['{verb}', '--help'])\n"
         "except SystemExit:\n"
         "    sys.exit(bool({'keras', 'tensorflow', 'jax'} & set(sys.modules)))\n"
     )
     run = subprocess.run([sys.executable, "-c", code], check=False, stdout=subprocess.PIPE)
     assert run.returncode == 0
-    assert b"--n-best" in run.stdout
+    assert b"--quiet" in run.stdout

@@ -1,3 +1,4 @@
+import os
 import pathlib
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from keras_transformer.cli.program import (
     run_command,
 )
 from keras_transformer.errors import UserInputError
+from keras_transformer.files.standard_streams import note, say, tell
 
 
 def raiser(error):
@@ -28,6 +30,37 @@ def test_success_is_zero_and_silent(capsys):
 def test_user_error_is_one_line_and_two(capsys):
     assert run_command(raiser(UserInputError("`steps` must be\n  positive"))) == 2
     assert capsys.readouterr() == ("", "error: `steps` must be positive\n")
+
+
+def test_verbose_shows_where_an_error_arose(capsys, monkeypatch):
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "2")
+
+    def main():
+        CommandParser(prog="train").parse_args(["--verbose"])
+        raise UserInputError("no text")
+
+    assert run_command(main) == 2
+    assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
+    error = capsys.readouterr().err
+    assert 'raise UserInputError("no text")' in error
+    assert error.endswith("\nerror: no text\n")
+    assert run_command(raiser(UserInputError("no text"))) == 2
+    assert capsys.readouterr().err == "error: no text\n"
+
+
+def test_quiet_leaves_results_warnings_and_errors(capsys):
+    def main():
+        CommandParser(prog="train").parse_args(["--quiet"])
+        say("step 1")
+        say("runs/first", result=True)
+        note("resuming")
+        tell("warning: odd")
+        raise UserInputError("no text")
+
+    assert run_command(main) == 2
+    assert capsys.readouterr() == ("runs/first\n", "warning: odd\nerror: no text\n")
+    run_command(lambda: note("resuming"))
+    assert capsys.readouterr().err == "resuming\n"
 
 
 def test_file_that_cannot_be_opened_is_named(capsys):

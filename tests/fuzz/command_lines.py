@@ -27,6 +27,8 @@ WORDS = ["de", "xx", "13a", "none", "intl", "zh", "best", "step-00000080", "../.
 SMALL = ["--steps", "1", "--preset", "tiny", "--hidden-dim", "8", "--num-heads", "2",
          "--intermediate-dim", "8", "--num-layers", "1", "--vocabulary-size", "300",
          "--replicas", "1"]  # fmt: skip
+DEMO = [*SMALL[:2], *SMALL[4:], "--warmup-steps", "1", "--vocabulary-size", "60", "--numbers", "60",
+        "--held-out", "8", "--validation", "8"]  # fmt: skip
 
 
 @functools.cache
@@ -44,6 +46,10 @@ def verbs():
     return dict(sorted(found.items()))
 
 
+# What shows tracebacks on purpose, or opens a browser.
+_LEFT_OUT = {"--help", "--verbose", "--open"}
+
+
 @st.composite
 def command_lines(draw):
     """The strategy of these cases."""
@@ -52,7 +58,9 @@ def command_lines(draw):
     positional = [each for each in actions if not each.option_strings]
     optional = [each for each in actions if each.option_strings]
     required = [each for each in optional if each.required]
-    other = [each for each in optional if each.dest != "help" and not each.required]
+    other = [
+        each for each in optional if not each.required and not _LEFT_OUT & {*each.option_strings}
+    ]
     few = draw(st.lists(st.sampled_from(other), max_size=4)) if other else []
     if not draw(st.integers(0, 60)):
         few.append(optional[0])  # --help
@@ -60,8 +68,7 @@ def command_lines(draw):
     for action in [*positional, *required, *few]:
         if draw(st.integers(0, 30)):  # seldom something is missing
             arguments += draw(_written(action))
-    if words == ("train",):
-        arguments += SMALL
+    arguments += {("train",): SMALL, ("demo",): DEMO}.get(words, [])
     stdin = draw(st.sampled_from(["", "one two\n", "one\r\n\n\ttwo", "\xff\n", "\ufeffone\n"]))
     return {"arguments": arguments, "stdin": stdin}
 

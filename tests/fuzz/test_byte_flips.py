@@ -23,7 +23,6 @@ from tests.fuzz.verb_calls import FileWatch, Outcome, add_stand_in_server, call
 
 pytestmark = pytest.mark.tensorflow
 FEW = 1
-MANY = 200
 ENGLISH = b"one two three\n\nfour\n"
 # By the directory that is damaged: each verb's arguments. DAMAGED is that, WORK an empty one.
 ONE = ["--source", "TEXTS/one.en"]
@@ -156,9 +155,10 @@ def test_a_few_flips(bench, kind, random_seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", VERBS)
-def test_every_flip(bench, kind, random_seed):
+def test_flips_for_every_verb(bench, kind, random_seed, pytestconfig):
     bench.material.export()
-    assert flip_all(bench, kind, VERBS[kind], MANY, random_seed) == []
+    flips = pytestconfig.getoption("--flips")
+    assert flip_all(bench, kind, VERBS[kind], flips, random_seed) == []
 
 
 def flip_all(bench, kind, verbs, number, seed):

@@ -23,7 +23,8 @@ def test_50_cases(trained_run, tmp_path, random_seed):
 
 
 @pytest.mark.slow
-def test_10000_cases(trained_run, tmp_path, random_seed):
-    found = found_by(trained_run, tmp_path, 10_000, random_seed)
+def test_many_cases(trained_run, tmp_path, random_seed, pytestconfig):
+    cases = pytestconfig.getoption("--cases")
+    found = found_by(trained_run, tmp_path, cases, random_seed)
     assert not found.faults, found.text()
-    assert found.counts["cases"] == 10_000
+    assert found.counts["cases"] == cases

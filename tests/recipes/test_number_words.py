@@ -16,12 +16,18 @@ import pytest
 
 from keras_transformer import cli, models
 from keras_transformer.cli import run_command
+from keras_transformer.demo.number_pairs import (
+    ALWAYS_TRAINED,
+    COPIES,
+    LISTS,
+    NumberPairs,
+    split_numbers,
+)
+from keras_transformer.demo.report import translation_lines
+from keras_transformer.demo.settings import NumberWordsSettings
 from keras_transformer.errors import UserInputError
 from keras_transformer.metrics import Perplexity
 from keras_transformer.training import TrainingRun
-from recipes.number_words.number_pairs import NumberPairs, split_numbers
-from recipes.number_words.report import translation_lines
-from recipes.number_words.settings import NumberWordsSettings
 from recipes.number_words.train import main
 from recipes.recipe_options import recipe_options
 
@@ -66,6 +72,28 @@ def test_every_number_is_in_one_part():
     parts = [part.numbers for part in split_numbers(settings)]
     assert [len(part) for part in parts] == [35, 5, 10]
     assert sorted(number for part in parts for number in part) == list(range(50))
+    assert {*range(21), 30, 40} <= {*parts[0]}
+
+
+def test_the_first_numbers_that_anyone_types_are_trained_on():
+    assert {0, 16, 20, 30, 100, 900, 4000} <= ALWAYS_TRAINED
+    assert not {21, 101, 110, 1001} & ALWAYS_TRAINED
+
+
+def test_pairs_occur_as_people_type_them():
+    pairs = NumberPairs.of([4321, 5, 20]).as_typed(seed=1)
+    spelled = dict(zip(pairs.sources, pairs.targets, strict=True))
+    assert spelled["five"] == "fünf"
+    assert spelled["twenty."] == "zwanzig."
+    assert spelled["five, twenty"] == "fünf, zwanzig"
+    assert pairs.numbers.count(4321) == 2
+    assert pairs.numbers.count(5) == 2 + COPIES + LISTS
+    assert {source.count("four thousand") for source in pairs.sources if "five" in source} == {0}
+    others = {
+        source for seed in range(40) for source in NumberPairs.of([4321]).as_typed(seed).sources
+    }
+    assert "four thousand three hundred twenty one." in others
+    assert "four thousand, three hundred and twenty one" in others
 
 
 def test_the_seed_decides_what_is_held_out():
@@ -78,8 +106,8 @@ def test_the_seed_decides_what_is_held_out():
 
 
 def test_numbers_must_remain_to_train_on():
-    with pytest.raises(UserInputError, match="must leave numbers to train on"):
-        split_numbers(NumberWordsSettings(numbers=30, held_out=20, validation=10))
+    with pytest.raises(UserInputError, match="must be at most 8 together"):
+        split_numbers(NumberWordsSettings(numbers=30, held_out=5, validation=4))
 
 
 def test_heads_must_fit_the_hidden_size():

@@ -93,7 +93,8 @@ def recipes_with_setting(name):
 
 
 def test_recipes_train_with_the_r_drop_that_they_are_given():
-    trainings = sorted(ROOT.glob("recipes/*/train.py"))
+    trainings = {*ROOT.glob("recipes/*/train.py"), ROOT / "keras_transformer/demo/train.py"}
+    trainings.remove(ROOT / "recipes/number_words/train.py")  # calls the demo's
     assert len(trainings) == 8
     for path in trainings:
         assert (

@@ -3,6 +3,9 @@
 import contextlib
 import io
 import json
+import os
+import pathlib
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,6 +15,7 @@ import httpx
 import pytest
 
 from keras_transformer import cli
+from keras_transformer.demo.report import next_commands
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
@@ -21,6 +25,10 @@ from tests.translation_training.number_text import flags, write_pairs
 pytestmark = pytest.mark.tensorflow
 SOURCES = ("one two three four", "five five one two")
 TARGETS = ("eins zwei drei vier", "fünf fünf eins zwei")
+
+
+# A browser that writes the address that it is given.
+RECORD = "-c 'import sys,pathlib;pathlib.Path(sys.argv[1]).write_text(sys.argv[2])'"
 
 
 @pytest.fixture
@@ -71,6 +79,23 @@ def own_run(trained_run, tmp_path_factory, files):
         )
     assert code == 0
     return run
+
+
+def test_demo(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small = ["--numbers=60", "--held-out=8", "--validation=8", "--num-layers=1"]
+    small += ["--vocabulary-size=60", "--steps=1", "--warmup-steps=1", "--no-deterministic"]
+    printed = command("demo", "--run", "first", "--no-probe", *small)
+    assert "Try next:" in printed
+    assert printed.endswith("\nfirst\n")
+    for line in next_commands(pathlib.Path("first")):
+        assert line in printed
+        flags = shlex.split(line.rpartition("|")[2])[1:]
+        cli.make_parser().parse_args(flags)  # SystemExit if a flag is unknown
+        if flags[0] in ("attention", "export"):
+            command(*[flag for flag in flags if flag != "--open"])
+    assert pathlib.Path("first/attention.html").is_file()
+    assert pathlib.Path("first-litert/model.tflite").is_file()
 
 
 def test_train(own_run):
@@ -162,9 +187,13 @@ def test_parse(command, tmp_path):
     assert all(word in tree for word in SOURCES[0].split())
 
 
-def test_app(trained_run):
+def test_app(trained_run, tmp_path):
     command = [sys.executable, "-m", "keras_transformer", "app", str(trained_run), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    opened = tmp_path / "opened"
+    browser = {"BROWSER": f"{sys.executable} {RECORD} {opened} %s"}
+    with subprocess.Popen(
+        [*command, "--open"], stdout=subprocess.PIPE, text=True, env=os.environ | browser
+    ) as process:
         try:
             address = process.stdout.readline().split()[1]
             answer = httpx.post(f"{address}api/translate", json={"text": SOURCES[0]}, timeout=120)
@@ -173,6 +202,7 @@ def test_app(trained_run):
         finally:
             process.kill()
     assert TARGETS[0] in answer.text
+    assert opened.read_text() == address
 
 
 def test_every_verb_is_here():

@@ -462,3 +462,10 @@ def test_one_seed_gives_bit_equal_losses(tmp_path, backend):
     assert len(losses["first/5"]) == 12
     assert losses["first/5"] == losses["second/5"]
     assert losses["first/5"] != losses["first/6"]
+
+
+@pytest.mark.parametrize(("steps", "warns"), [(4, True), (5, False)])
+def test_a_training_that_ends_in_its_warm_up_is_told(tmp_path, capsys, steps, warns):
+    train(tmp_path / "run", steps=steps)  # with a warm-up of 5
+    told = "warning: the training ended after 4 of the 5 updates of its warm-up"
+    assert (told in capsys.readouterr().err) == warns

@@ -10,6 +10,7 @@ from keras_transformer import losses, models, optimizers
 from keras_transformer.errors import UserInputError
 from keras_transformer.training import TrainingSettings, training_model
 from keras_transformer.training.checkpoints.training_state import check_same_settings
+from keras_transformer.training.devices import device_start
 from keras_transformer.translation_training import TranslationSettings
 
 SIZES = {
@@ -154,6 +155,7 @@ def test_tensorflow_compiles_where_there_is_a_gpu(monkeypatch):
 
     gpu = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: [gpu])
+    monkeypatch.setattr(device_start, "_made_deterministic", False)  # a test may have before
     assert TrainingSettings().jit_compile()
     assert TrainingSettings().packs()
     assert not TrainingSettings(xla="off").jit_compile()

@@ -256,7 +256,7 @@ def test_what_a_user_can_mend_is_one_line(tmp_path, capsys, settings, message):
 
 def test_help_tells_every_setting_with_its_reason(capsys):
     with pytest.raises(SystemExit) as exit_:
-        cli.main(["train", "--help"])
+        cli.main(["train", "--help-all"])
     assert exit_.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "--source FILE [FILE ...]" in text

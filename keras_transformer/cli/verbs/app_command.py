@@ -2,11 +2,18 @@
 
 import argparse
 import re
+import threading
 from collections.abc import Sequence
 
 from keras_transformer.app.app_limits import AppLimits
 from keras_transformer.backend_start import start_backend_quietly
-from keras_transformer.cli.program import Verbs, int_from_zero, positive_int, warn_of_reach
+from keras_transformer.cli.program import (
+    Verbs,
+    int_from_zero,
+    open_in_browser,
+    positive_int,
+    warn_of_reach,
+)
 from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 
@@ -33,6 +40,7 @@ def add_parser(verbs: Verbs) -> None:
         metavar="RUN",
         help="run directory of a training; several translate side by side",
     )
+    add("--open", action="store_true", help="open the page in the browser")
     add(
         "--port",
         type=int_from_zero,
@@ -108,6 +116,8 @@ def app(values: argparse.Namespace) -> None:
 
             def on_start() -> None:
                 print(f"Open {address} in a browser. Ctrl-C ends the app.", flush=True)
+                if values.open:  # beside the server, which has to answer the browser
+                    threading.Thread(target=open_in_browser, args=[address], daemon=True).start()
 
             def on_end() -> None:
                 for run in runs:

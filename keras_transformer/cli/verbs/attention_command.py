@@ -2,6 +2,7 @@
 
 import argparse
 import io
+import pathlib
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from keras_transformer.cli.named_models import (
     add_run_arguments,
     add_target_language,
 )
-from keras_transformer.cli.program import Verbs, positive_int
+from keras_transformer.cli.program import Verbs, open_in_browser, positive_int
 from keras_transformer.cli.search_arguments import tell_search_taken
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.files.output_files import check_figure, find_output, write_output
@@ -55,6 +56,7 @@ def add_parser(verbs: Verbs) -> None:
         metavar="FILE",
         help="file to write: .html for the page; .png, .pdf or .svg for a figure",
     )
+    add("--open", action="store_true", help="open the file in the browser")
     figure = parser.add_argument_group("figures").add_argument
     figure("--kind", choices=KINDS, help="which attention (default: cross)")
     figure(
@@ -101,17 +103,19 @@ def attention(values: argparse.Namespace) -> None:
         message = str(error).replace(f"{error.name}[{error.index}]", f"--{flag}", 1)
         raise UserInputError(message) from error
     if ending == PAGE:
-        write_output(values.output, attention_page(maps, values.source))
-        return
-    figure = _figure(
-        maps,
-        ending,
-        kind=values.kind or KINDS[-1],
-        layer=values.layer,
-        heads=values.heads,
-        style=values.style or STYLES[0],
-    )
-    write_output(values.output, figure)
+        content: str | bytes = attention_page(maps, values.source)
+    else:
+        content = _figure(
+            maps,
+            ending,
+            kind=values.kind or KINDS[-1],
+            layer=values.layer,
+            heads=values.heads,
+            style=values.style or STYLES[0],
+        )
+    write_output(values.output, content)
+    if values.open:
+        open_in_browser(pathlib.Path(values.output).absolute().as_uri())
 
 
 def _load(models: NamedModels) -> Any:

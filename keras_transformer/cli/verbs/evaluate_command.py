@@ -23,7 +23,7 @@ from keras_transformer.cli.search_arguments import (
 from keras_transformer.cli.text_streams import told_by_line
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.output_files import find_output, write_output
-from keras_transformer.files.standard_streams import require_standard_output, tell
+from keras_transformer.files.standard_streams import note, require_standard_output, tell
 from keras_transformer.search_options import SearchKeywords, SearchOptions, search_record
 from keras_transformer.text.text_lines import one_line
 from keras_transformer.types import PathLike
@@ -123,7 +123,7 @@ def evaluate(values: argparse.Namespace) -> None:
     translations: dict[str, list[str]] = {}
     scores: dict[str, dict[str, Any]] = {}
     for name, system in systems.items():
-        tell(f"{name}: {system.path}")
+        note(f"{name}: {system.path}")
         lines, of_model = system.lines, {"perplexity": None, "search": None}
         if name in translators:
             lines, of_model = run_results(translators[name], sources, references)
@@ -255,4 +255,4 @@ def write_translations(path: PathLike, translations: Mapping[str, list[str]]) ->
     name = "averaged" if "averaged" in translations else "single"
     write_output(path, "".join(f"{line}\n" for line in translations[name]))
     if name == "single":
-        tell(f"{path} holds the translations of `single`.")
+        note(f"{path} holds the translations of `single`.")

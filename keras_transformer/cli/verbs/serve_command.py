@@ -13,7 +13,7 @@ from keras_transformer.cli.program import (
 )
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import CHECKSUMS
-from keras_transformer.files.standard_streams import tell
+from keras_transformer.files.standard_streams import note, tell
 from keras_transformer.serving import model_server
 from keras_transformer.serving.model_server import ExportedModel, ServerOptions
 
@@ -107,7 +107,7 @@ def serve(values: argparse.Namespace) -> None:
         print(shlex.join(command))
         return
     model_server.check_ports(settings)
-    tell(_greeting(model, settings))
+    note(_greeting(model, settings))
     warn_of_reach("the server, which listens on all network interfaces")
     os.execvp(command[0], command)  # signals and the exit code are the server's
 

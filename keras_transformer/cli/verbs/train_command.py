@@ -14,6 +14,7 @@ from keras_transformer.cli.cluster_job import (
     check_cluster,
 )
 from keras_transformer.cli.program import CommandParser, Verbs
+from keras_transformer.cli.training_flags import add_run_arguments, add_text_arguments
 
 if TYPE_CHECKING:
     from keras_transformer.training import TrainingCommand
@@ -29,17 +30,43 @@ def add_parser(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "train",
         help="train a model on two text files",
+        usage="%(prog)s --source FILE [FILE ...] --target FILE [FILE ...] [FLAG ...]",
         description=DESCRIPTION,
         prepare=_add_arguments,
+        essential=_add_essential,
     )
     parser.set_defaults(verb=train)
+
+
+# The settings that `--help` shows, with what stands for their values; `TranslationSettings`, which
+# takes seconds to import, has all of them.
+ESSENTIAL = {
+    "preset": (
+        "tiny|small|base|big|ROW",
+        "the paper's base; small and tiny suit about 100,000 and 10,000 pairs, and a CPU; ROW is "
+        "one of the paper's Table 3, such as A-h4 or C-N2 (default: base)",
+    ),
+    "steps": ("INT", "weight updates; none: the preset's (default: none)"),
+    "batch_tokens": (
+        "INT",
+        "most source and most target tokens a step; none: the preset's (default: none)",
+    ),
+}
+
+
+def _add_essential(parser: CommandParser) -> None:
+    add_text_arguments(parser, mix=False)
+    add_run_arguments(parser, "runs")
+    group = parser.add_argument_group("settings")
+    for name, (metavar, reason) in ESSENTIAL.items():
+        group.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, help=reason)
 
 
 def _add_arguments(parser: CommandParser) -> None:
     # The settings import Keras: too slow for the other verbs.
     start_backend_quietly(devices=False)
     from keras_transformer.training import add_training_arguments
-    from keras_transformer.translation_training import TranslationSettings, add_text_arguments
+    from keras_transformer.translation_training import TranslationSettings
 
     add_text_arguments(parser)
     add_training_cluster(parser)
@@ -102,6 +129,7 @@ def _train(
         overwrite=call.overwrite,
         resume=call.resume,
         command=call.command,
+        given=call.given,
         **options,
     )
     return record.exit_code
@@ -112,4 +140,4 @@ def _call_of(values: argparse.Namespace) -> TrainingCommand[TranslationSettings]
     from keras_transformer.translation_training import TranslationSettings
 
     command = shlex.join(["keras-transformer", *values.arguments])
-    return TrainingCommand.from_arguments(values, TranslationSettings, command)
+    return TrainingCommand.from_arguments(values, TranslationSettings, command, fits=True)

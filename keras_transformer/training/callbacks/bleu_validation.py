@@ -11,6 +11,7 @@ from tqdm import tqdm
 from keras_transformer.argument_checks import check_positive_int
 from keras_transformer.evaluation import bleu
 from keras_transformer.evaluation.scores import bleu_metric, check_paired
+from keras_transformer.files.standard_streams import is_quiet
 from keras_transformer.files.whole_files import write_text
 from keras_transformer.text.text_lines import one_line
 from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
@@ -97,6 +98,8 @@ class BleuValidation(StepCallback):
         if self.path is None:
             return
         self._write_samples(self.path, score, signature)
+        if is_quiet():
+            return
         # Above a progress bar, if one is shown; its terminal may be closed.
         with contextlib.suppress(OSError):
             tqdm.write(f"step {self.step}  validation BLEU {score:.2f}", file=sys.stderr)

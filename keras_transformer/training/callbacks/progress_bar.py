@@ -16,7 +16,7 @@ SECONDS_TO_REDRAW = 0.1
 
 
 class ProgressBar(StepMeter):
-    """Shows step, loss, perplexity, target tokens per second, step time and time left.
+    """Shows time left, step, loss, perplexity (on dev too), target tokens/s and step time.
 
     If the peak speed of the devices is known, it also shows how much of it is used.
 
@@ -51,6 +51,7 @@ class ProgressBar(StepMeter):
         self._began = CLOCK.seconds() - self._elapsed
         self._fraction_of_next_line = 0.0
         self._drawn = -math.inf
+        self._dev_perplexity: float | None = None
         self._previous_logs: Logs | None = None
         if self._file.isatty():
             self._bar = tqdm(
@@ -90,6 +91,9 @@ class ProgressBar(StepMeter):
         lines = math.floor(done * LINES_WITHOUT_TERMINAL) + 1
         self._fraction_of_next_line = lines / LINES_WITHOUT_TERMINAL
 
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        self._dev_perplexity = (logs or {}).get("val_perplexity", self._dev_perplexity)
+
     def on_train_end(self, logs: Logs | None = None) -> None:
         self.close()
 
@@ -118,17 +122,20 @@ class ProgressBar(StepMeter):
         return min(done, 1.0), seconds_left
 
     def _line(self, logs: Logs, seconds_left: float) -> str:
-        of_steps = f"/{self.steps}" if self.steps is not None else ""
-        values = [f"step {self.step}{of_steps}", f"loss {logs['loss']:.4f}"]
+        of_steps = f"/{self.steps}" if self.steps is not None and self.minutes is None else ""
+        values = []
+        if math.isfinite(seconds_left):  # first, as a narrow terminal cuts the end
+            values.append(f"{tqdm.format_interval(round(seconds_left))} left")
+        values += [f"step {self.step}{of_steps}", f"loss {logs['loss']:.4f}"]
         if "perplexity" in logs:
             values.append(f"perplexity {logs['perplexity']:.2f}")
+        if self._dev_perplexity is not None:
+            values.append(f"on dev {self._dev_perplexity:.2f}")
         if self.rate.steps:
             values.append(f"{self.rate.tokens_per_second:,.0f} target tokens/s")
             values.append(f"{self.rate.step_seconds:.3g} s a step")
         if self.rate.flop_utilisation is not None:
             values.append(f"{self.rate.flop_utilisation:.1%} of peak FLOP/s")
-        if math.isfinite(seconds_left):
-            values.append(f"{tqdm.format_interval(round(seconds_left))} left")
         return "  ".join(values)
 
 

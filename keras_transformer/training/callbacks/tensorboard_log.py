@@ -6,7 +6,7 @@ from typing import Any
 
 from keras_transformer.backend_start import leave_gpus_to_keras
 from keras_transformer.evaluation.cost.step_work import StepWork
-from keras_transformer.files.standard_streams import tell
+from keras_transformer.files.standard_streams import note
 from keras_transformer.training.callbacks.metrics_log import StepLog, validation_values
 from keras_transformer.training.callbacks.step_callback import Logs
 from keras_transformer.types import PathLike
@@ -49,7 +49,7 @@ class TensorBoardLog(StepLog):
             with self._writing():
                 self._writer = _event_writer(self.directory)
         except ImportError:
-            tell("TensorFlow is not installed: no TensorBoard logs are written.")
+            note("TensorFlow is not installed: no TensorBoard logs are written.")
 
     def on_step_end(self, logs: Logs) -> None:
         if self._writer is not None:

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.standard_streams import tell
+from keras_transformer.files.standard_streams import note
 from keras_transformer.files.whole_files import remove_left_over, write_text
 from keras_transformer.runs.run_checkpoints import step_of
 from keras_transformer.runs.run_directory import RunDirectory
@@ -50,13 +50,13 @@ def open_run(
     _check_agreement(run, devices, state.step if state else 0)
     if state is None:
         if resume and devices.is_chief:
-            tell(f"No state in {run.path} yet: the training begins.")
+            note(f"No state in {run.path} yet: the training begins.")
         return run, None
     run.check_no_links()
     _check_backend(run)
     check_same_settings(state.settings, settings, may_change)
     if devices.is_chief:
-        tell(f"Going on with {run.path} after step {state.step}.")
+        note(f"Going on with {run.path} after step {state.step}.")
     return run, state
 
 

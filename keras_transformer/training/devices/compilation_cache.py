@@ -7,7 +7,7 @@ from pathlib import Path
 
 import keras
 
-from keras_transformer.files.standard_streams import tell
+from keras_transformer.files.standard_streams import note
 from keras_transformer.training.devices.device_start import processor_flags
 
 MOST_BYTES = 4 << 30  # of JAX's programs; the ones used longest ago go
@@ -59,5 +59,5 @@ def _folder(version: str) -> Path | None:
     except OSError:
         return None
     if is_new:
-        tell(f"What XLA compiles is kept in {folder}")
+        note(f"What XLA compiles is kept in {folder}")
     return folder

@@ -8,7 +8,7 @@ import keras
 from keras_transformer.argument_checks import check_positive_int, python_number
 from keras_transformer.backend_start import LOG_LEVEL, backend_name, held_stderr
 from keras_transformer.decoding.compiled_calls import compiles_with_xla
-from keras_transformer.files.standard_streams import tell
+from keras_transformer.files.standard_streams import note
 from keras_transformer.training.devices.devices import Devices
 
 _FIRST_GPU_WITH_BFLOAT16 = (8, 0)  # compute capability of NVIDIA's Ampere
@@ -57,7 +57,7 @@ def start_devices(replicas: int | None = None) -> Devices:
     else:
         from keras_transformer.training.devices.tensorflow_devices import is_one_of_several, start
     if is_one_of_several():
-        tell("Waiting for the other machines of this training")
+        note("Waiting for the other machines of this training")
     with _without_logs():
         return start(python_number(replicas))
 

@@ -347,8 +347,8 @@ def test_progress_without_a_terminal_is_a_few_lines():
     lines = file.getvalue().splitlines()
     assert len(lines) == 21
     assert lines[0].split()[:3] == ["0%", "step", "1/1000"]
-    assert lines[10].split()[:3] == ["50%", "step", "500/1000"]
-    assert lines[-1].split()[:3] == ["100%", "step", "1000/1000"]
+    assert lines[10].split()[:5] == ["50%", "00:00", "left", "step", "500/1000"]
+    assert lines[-1].split()[:5] == ["100%", "00:00", "left", "step", "1000/1000"]
     for part in ("loss 2.0000", "perplexity 7.39", "target tokens/s", "left"):
         assert part in lines[-1]
 
@@ -377,4 +377,14 @@ def test_time_left_is_that_of_the_first_limit(monkeypatch, limits, expected):
     last = file.getvalue().split("\r")[-1]
     assert expected in last
     assert "step 4" in last
-    assert "10 target tokens/s  2 s a step  " in last
+    assert "10 target tokens/s  2 s a step" in last
+    assert ("step 4/" in last) == ("minutes" not in limits)
+
+
+def test_progress_shows_the_last_perplexity_on_dev():
+    file = io.StringIO()
+    bar = ProgressBar(WORK, steps=1, file=file)
+    bar.set_model(small_model())
+    bar.on_train_begin()
+    bar.on_epoch_end(0, {"val_perplexity": 7.654})
+    assert "perplexity 7.39  on dev 7.65" in bar._line({"loss": 2.0, "perplexity": 7.39}, 1.0)

@@ -18,7 +18,7 @@ class NumberWordsSettings(training.TrainingSettings):
     )
     held_out: int = setting(1000, "a wrong one costs 0.1 % of exact match", minimum=1)
     validation: int = setting(200, "training numbers that choose the best checkpoint", minimum=1)
-    vocabulary_size: int = setting(200, "about one piece a number word", minimum=5, below=2**31)
+    vocabulary_size: int = setting(230, "about one piece a number word", minimum=5, below=2**31)
 
     # What differs from the settings of every training
     seed: int = setting(1, "decides the held-out numbers, the weights and the batches")
@@ -34,7 +34,7 @@ class NumberWordsSettings(training.TrainingSettings):
     precision: str = setting(
         "float32", "dtype policy of the layers: the same words on every machine"
     )
-    steps: int = setting(800, "weight updates; validation perplexity is flat by then")
+    steps: int = setting(1000, "weight updates; validation perplexity is flat by then")
     batch_tokens: int = setting(
         1024, "about 110 numbers an update: with twice as many it takes about as many updates"
     )

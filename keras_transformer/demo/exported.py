@@ -1,25 +1,16 @@
 """The demo's last step: a SavedModel, strings in and strings out, and its translations."""
 
-import argparse
 import os
 
 import keras
 
-from keras_transformer import Translator
+from keras_transformer.demo.number_pairs import NumberPairs
+from keras_transformer.demo.report import program_name
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import say
-from recipes.number_words.number_pairs import NumberPairs
+from keras_transformer.inference.translator import Translator
 
 SENTENCES = 3
-
-
-def add_export_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the flag `--export` to a parser."""
-    parser.add_argument(
-        "--export",
-        metavar="DIRECTORY",
-        help="export the result there at the end, as a SavedModel, and translate through it",
-    )
 
 
 def check_export(directory: str | None) -> None:
@@ -52,4 +43,4 @@ def export(translator: Translator, directory: str, pairs: NumberPairs) -> None:
     say(f"\nExported to {path}, where no Python is needed. Through the export:")
     for source, output in zip(sources, outputs, strict=True):
         say(f"  {source} -> {output.decode('utf-8')}")
-    say(f"\nServe it: .venv/bin/keras-transformer serve {directory} (docs/serving.md)")
+    say(f"\nServe it: {program_name()} serve {directory} (docs/serving.md)")

@@ -1,0 +1,100 @@
+"""Flags of trainings that need no settings, and so no import of Keras."""
+
+import argparse
+import datetime
+import pathlib
+
+from keras_transformer.cli.program import positive_number
+from keras_transformer.types import PathLike
+
+_PARTS = {"dev": "choose the weights that translate", "test": "score at the end"}
+
+
+def add_text_arguments(parser: argparse.ArgumentParser, *, mix: bool = True) -> None:
+    """Add the flags that `translation_training.text_of` reads to a parser.
+
+    Args:
+        parser: the parser.
+        mix: whether `--mix` is among them.
+    """
+    add = parser.add_argument_group("text (UTF-8, one sentence a line, plain or .gz)").add_argument
+    for side in ("source", "target"):
+        add(
+            f"--{side}",
+            nargs="+",
+            required=True,
+            metavar="FILE",
+            help=f"{side} sentences to train on; several files or quoted patterns are joined",
+        )
+    for part, purpose in _PARTS.items():
+        for side in ("source", "target"):
+            add(f"--{part}-{side}", metavar="FILE", help=f"{side} sentences to {purpose}")
+    if mix:
+        add(
+            "--mix",
+            nargs=3,
+            action="append",
+            default=[],
+            metavar=("SOURCE", "TARGET", "WEIGHT"),
+            help="further sentences to train on, read WEIGHT times an epoch: 2, 0.25; repeatable",
+        )
+
+
+def add_run_arguments(
+    parser: argparse.ArgumentParser, runs: PathLike, fine_tuning: bool = True
+) -> None:
+    """Add the flags of a `training.TrainingCommand` besides its settings to a parser.
+
+    Args:
+        parser: the parser.
+        runs: folder of the default run directory, which is named after the time.
+        fine_tuning: whether the training can start from another run.
+    """
+    default_run = pathlib.Path(runs, f"{datetime.datetime.now():%Y%m%d-%H%M%S}")
+    group = parser.add_argument_group("run")
+    add = group.add_argument
+    add(
+        "--run",
+        type=pathlib.Path,
+        default=default_run,
+        metavar="DIR",
+        help=f"run directory (default: {default_run.parent}/<date>-<time>)",
+    )
+    parser.set_defaults(default_run=default_run)
+    either = group.add_mutually_exclusive_group()
+    either.add_argument("--overwrite", action="store_true", help="replace an existing run")
+    either.add_argument(
+        "--resume",
+        action="store_true",
+        help="resume the run in DIR from its last checkpoint, with --deterministic to the last "
+        "bit; needs --run. Without a run in DIR the training begins",
+    )
+    add(
+        "--minutes",
+        type=positive_number,
+        metavar="M",
+        help="stop after M minutes of training, then finish as usual (default: train all steps); "
+        "with --resume, minutes of the whole training",
+    )
+    if fine_tuning:
+        add(
+            "--from",
+            type=pathlib.Path,
+            metavar="RUN",
+            help="start from the weights of another run, with its model, tokenizers and settings",
+        )
+    add(
+        "--settings",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="JSON or TOML file of settings, such as another run's settings.json; flags outrank it",
+    )
+
+
+def add_export_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the flag `--export` to a parser."""
+    parser.add_argument(
+        "--export",
+        metavar="DIRECTORY",
+        help="export the result there at the end, as a SavedModel, and translate through it",
+    )

@@ -1,0 +1,103 @@
+"""Numbers spelled in English and in German, split into training, validation and held-out pairs."""
+
+import dataclasses
+from collections.abc import Iterable
+
+import numpy as np
+
+from keras_transformer.demo.settings import NumberWordsSettings
+from keras_transformer.distribution import pip_install
+from keras_transformer.errors import UserInputError
+
+# The first numbers that anyone types: 0 to 20, and one digit followed by zeros.
+ALWAYS_TRAINED = frozenset(
+    [*range(21), *(digit * power for digit in range(1, 10) for power in (10, 100, 1000))]
+)
+
+# Short numbers are one pair in a hundred, and most of what is typed.
+COPIES, LISTS = 80, 5000
+_LEFT_OUT = (("-", " "), (",", ""), (" and ", " "))  # old and new text
+
+
+@dataclasses.dataclass(frozen=True)
+class NumberPairs:
+    """The words of some numbers: `sources` in English, `targets` in German, in the same order."""
+
+    numbers: list[int]
+    sources: list[str]
+    targets: list[str]
+
+    @classmethod
+    def of(cls, numbers: Iterable[int]) -> "NumberPairs":
+        """Spell the numbers.
+
+        Raises:
+            UserInputError: `num2words` is not installed.
+        """
+        try:
+            from num2words import num2words
+        except ModuleNotFoundError as error:
+            raise UserInputError(
+                f"num2words, which spells the numbers, is not installed: {pip_install('demo')}"
+            ) from error
+        numbers = list(numbers)
+        return cls(
+            numbers=numbers,
+            sources=[num2words(number, lang="en") for number in numbers],
+            targets=[num2words(number, lang="de") for number in numbers],
+        )
+
+    def as_typed(self, seed: int) -> "NumberPairs":
+        """These pairs, copies with the spellings that people type, and lists of short numbers.
+
+        Half of the copies end with a full stop, on both sides. In the English text half of the
+        hyphens, of the commas and of the "and" are missing. Short numbers have `COPIES` of them.
+        Those up to 100 are also listed, "zero, sixteen": alone they would be in few batches, which
+        have sentences of similar lengths.
+        """
+        random = np.random.default_rng(seed)
+        own = list(zip(self.numbers, self.sources, self.targets, strict=True))
+        short = [pair for pair in own if pair[0] <= 100 or pair[0] in ALWAYS_TRAINED]
+        pairs = list(own)
+        for number, source, target in [*own, *short * COPIES]:
+            pairs.append((number, *_typed(random, source, target)))
+        listed = [pair for pair in own if pair[0] <= 100]
+        for _ in range(LISTS if listed else 0):
+            chosen = random.integers(len(listed), size=random.integers(2, 5))
+            numbers, sources, targets = zip(*(listed[each] for each in chosen), strict=True)
+            pairs.append((numbers[0], ", ".join(sources), ", ".join(targets)))
+        columns = (list(column) for column in zip(*pairs, strict=True))
+        return NumberPairs(*columns)
+
+
+def _typed(random: np.random.Generator, source: str, target: str) -> tuple[str, str]:
+    stop, *leaves_out = random.random(1 + len(_LEFT_OUT)) < 0.5
+    for is_left_out, (old, new) in zip(leaves_out, _LEFT_OUT, strict=True):
+        source = source.replace(old, new) if is_left_out else source
+    return (f"{source}.", f"{target}.") if stop else (source, target)
+
+
+def split_numbers(settings: NumberWordsSettings) -> tuple[NumberPairs, NumberPairs, NumberPairs]:
+    """Split the numbers below `settings.numbers` at random, by `settings.seed`.
+
+    Those of `ALWAYS_TRAINED` are trained on in any case.
+
+    Returns:
+        `(training, validation, held_out)`, together every number once.
+
+    Raises:
+        UserInputError: too few numbers for the held-out and the validation pairs.
+    """
+    shuffled = np.random.default_rng(settings.seed).permutation(settings.numbers).tolist()
+    always = [number for number in shuffled if number in ALWAYS_TRAINED]
+    others = [number for number in shuffled if number not in ALWAYS_TRAINED]
+    rest = settings.held_out + settings.validation
+    if rest > len(others):
+        raise UserInputError(
+            f"`held_out` and `validation` must be at most {len(others)} together: the others of "
+            f"the {settings.numbers} numbers are always trained on. Received: "
+            f"held_out={settings.held_out}, validation={settings.validation}"
+        )
+    training, validation = others[rest:] + always, others[settings.held_out : rest]
+    held_out = others[: settings.held_out]
+    return NumberPairs.of(training), NumberPairs.of(validation), NumberPairs.of(held_out)

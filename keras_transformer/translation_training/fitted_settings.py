@@ -1,0 +1,247 @@
+"""Settings that follow from the text, the minutes, and the speed of the devices.
+
+The values were chosen on dev texts of Tatoeba English-German (docs/results.md).
+"""
+
+import dataclasses
+import itertools
+import math
+import shlex
+import time
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from keras_transformer import models
+from keras_transformer.data import ParallelCorpus, ParallelText, plan_batches
+from keras_transformer.losses import LabelSmoothingCrossEntropy
+from keras_transformer.settings import SettingValue
+from keras_transformer.special_tokens import SpecialTokens
+from keras_transformer.training import TrainingCommand, TrainingRun
+from keras_transformer.translation_training.translation_data import TranslationData
+from keras_transformer.translation_training.translation_settings import TranslationSettings
+
+_SAMPLE = 20_000  # pairs whose characters are counted
+_BYTES = 256  # ids that `byte_fallback` takes
+_CHARACTERS_A_TOKEN = 3.5
+# The preset for texts of fewer pairs; larger texts have base.
+_TINY, _SMALL = 10_000, 1_000_000
+_LITTLE = 50_000  # pairs that overfit a small model without more dropout
+_UPDATES = 3000  # that a training of some minutes should have; more make smaller batches
+_FEWEST_UPDATES = 1000  # fewer make a smaller model
+_SMALLEST_BATCH, _MEASURED_BATCH = 1024, 2048
+_TIMED_STEPS = 3
+_VALIDATIONS = 12
+_VALIDATION_SHARE = 0.9  # of the minutes that updates have beside validations
+
+
+@dataclasses.dataclass(frozen=True)
+class TextSize:
+    """The size of a training text.
+
+    Args:
+        pairs: number of pairs.
+        characters: number of different characters in a sample of them, case folded.
+        words: number of different words there.
+        target_tokens: about the mean number of tokens of a target.
+    """
+
+    pairs: int
+    characters: int
+    words: int
+    target_tokens: float
+
+    @classmethod
+    def of(cls, texts: Sequence[ParallelText]) -> Self:
+        """Count pairs, and sample the characters."""
+        pairs = 0
+        for text in texts:
+            text.fingerprint()  # counts the lines of files; the preparation needs it too
+            pairs += sum(1 for _ in text) if text.num_pairs is None else text.num_pairs
+        sample = list(itertools.islice(itertools.chain(*texts), _SAMPLE))
+        sides = [unicodedata.normalize("NFKC", side).casefold() for pair in sample for side in pair]
+        words = {word for side in sides for word in side.split()}
+        characters = set().union(*words)
+        length = sum(len(target) for _, target in sample) / max(1, len(sample))
+        return cls(pairs, len(characters), len(words), max(1.0, length / _CHARACTERS_A_TOKEN))
+
+
+def fit_settings(
+    call: TrainingCommand[TranslationSettings], data: TranslationData, run: TrainingRun
+) -> TranslationSettings:
+    """The settings of a training, of which those that were not given follow from what is known.
+
+    The size of the text decides on the model and the vocabulary. With `--minutes`, some steps are
+    timed: batch, warm-up and validations follow from the number of updates, and a model that
+    would have too few of them gives way to a smaller one.
+
+    Args:
+        call: the command. Without `given`, or where the training takes over a run, its settings
+            stay as they are.
+        data: the texts.
+        run: the training, before `begin`; it adopts the settings.
+    """
+    if call.given is None or run.earlier is not None:
+        return call.settings
+    text = TextSize.of(data.train)
+    settings = _settings(call.given, by_text(text))
+    if call.minutes is not None:
+        settings = _fit_to_minutes(call.given, settings, text, 60 * call.minutes, run)
+    run.adopt(settings)
+    values, preset = settings.to_dict(), TranslationSettings(preset=settings.preset).to_dict()
+    others = [name for name in values if values[name] != preset[name]]
+    changed = {
+        name: values[name]
+        for name in ("preset", "vocabulary_size", *others)
+        if name not in call.given
+    }
+    run.say(f"Settings for {text.pairs:,} pairs: {_flags(changed)}")
+    return settings
+
+
+def by_text(text: TextSize, preset: str | None = None) -> dict[str, SettingValue]:
+    """Values of settings that follow from the size of the text.
+
+    Args:
+        text: the size.
+        preset: a smaller preset than the text suggests, for little time.
+
+    Example:
+        >>> text = TextSize(pairs=162_000, characters=150, words=20_000, target_tokens=9)
+        >>> by_text(text)["preset"], by_text(text)["vocabulary_size"]
+        ('small', 6400)
+    """
+    if preset is None:
+        preset = "tiny" if text.pairs < _TINY else "small" if text.pairs < _SMALL else "base"
+    size = _BYTES + text.characters + min(text.words, round(50 * text.pairs**0.4))
+    values: dict[str, SettingValue] = {
+        "preset": preset,
+        "vocabulary_size": min(32_000, size - size % 100 if size > 1000 else size),
+    }
+    if preset != "base":
+        values["normalize_first"] = True  # no plateau at the start: there are few updates
+    if preset == "small":
+        values["intermediate_dim"] = 512
+        if text.pairs < _LITTLE:
+            values["dropout"] = 0.3
+    return values
+
+
+def by_minutes(
+    settings: TranslationSettings, seconds: float, tokens_per_second: float
+) -> dict[str, SettingValue]:
+    """Values of settings that follow from the time and the speed.
+
+    Args:
+        settings: the settings so far.
+        seconds: time of the training.
+        tokens_per_second: target tokens that are trained on in a second.
+    """
+    tokens = seconds * _VALIDATION_SHARE * tokens_per_second
+    most = int(settings.batch_tokens or _SMALLEST_BATCH)
+    wanted = 2 ** round(math.log2(max(1.0, tokens / _UPDATES)))
+    batch_tokens = min(most, max(_SMALLEST_BATCH, wanted))
+    updates = max(1, round(tokens / batch_tokens))
+    preset_warmup = int(settings.warmup_steps or 1)
+    warmup = max(1, min(preset_warmup, updates // 8))
+    save_every = max(10, min(settings.save_every, updates // _VALIDATIONS))
+    return {
+        "batch_tokens": batch_tokens,
+        "warmup_steps": warmup,
+        # The peak is that of the preset's warm-up, less for a smaller batch.
+        "learning_rate_scale": round(
+            math.sqrt(warmup / preset_warmup) * min(1.0, (batch_tokens / 4096) ** 0.5), 4
+        ),
+        "cooldown": 0.3,
+        "save_every": save_every,
+        "bleu_every": 3,
+        "bleu_sentences": 300,
+        "tune_alpha": True,
+        "steps": max(int(settings.steps or 1), 10 * updates),  # the minutes end the training
+    }
+
+
+def _settings(
+    given: Mapping[str, SettingValue],
+    of_text: Mapping[str, SettingValue],
+    of_time: Mapping[str, SettingValue] | None = None,
+) -> TranslationSettings:
+    """The settings that were given, and what follows for the others.
+
+    A preset that was given is the paper's or the package's: the text then decides on nothing but
+    the vocabulary.
+    """
+    if "preset" in given:
+        of_text = {"vocabulary_size": of_text["vocabulary_size"]}
+    return TranslationSettings.from_dict({**of_text, **(of_time or {}), **given})
+
+
+def _fit_to_minutes(
+    given: Mapping[str, SettingValue],
+    settings: TranslationSettings,
+    text: TextSize,
+    seconds: float,
+    run: TrainingRun,
+) -> TranslationSettings:
+    of_text = by_text(text)
+    while True:
+        speed = measured_speed(settings, text, run)
+        updates = seconds * _VALIDATION_SHARE * speed / _SMALLEST_BATCH
+        smaller = {"base": "small", "small": "tiny"}.get(settings.preset)
+        if "preset" in given or smaller is None or updates >= _FEWEST_UPDATES:
+            return _settings(given, of_text, by_minutes(settings, seconds, speed))
+        of_text = by_text(text, smaller)
+        settings = _settings(given, of_text)
+
+
+def measured_speed(settings: TranslationSettings, text: TextSize, run: TrainingRun) -> float:
+    """Target tokens that a training with these settings reads in a second: some steps are timed."""
+    batch_tokens = int(settings.batch_tokens or _MEASURED_BATCH)
+    if run.devices.device_name == "CPU":
+        batch_tokens = min(_MEASURED_BATCH, batch_tokens)
+    timed = dataclasses.replace(settings, batch_tokens=batch_tokens)
+    with run.scope():
+        model = models.build_transformer(
+            timed.preset, vocabulary_size=timed.vocabulary_size, **timed.model_options()
+        )
+        loss = LabelSmoothingCrossEntropy(
+            timed.label_smoothing or 0.0, vocabulary_size=timed.vocabulary_size, reduction="sum"
+        )
+        trained = timed.compile(model, loss, run.accumulate, SpecialTokens())
+    reader = plan_batches(
+        _random_text(timed, text.target_tokens), SpecialTokens(), **timed.plan_options()
+    )
+    data = run.devices.batches(reader, 0, run.accumulate)
+    trained.fit(data, steps_per_epoch=1, shuffle=False, verbose=0)  # compiles the step
+    began = time.perf_counter()
+    trained.fit(data, steps_per_epoch=_TIMED_STEPS, shuffle=False, verbose=0)
+    trained.optimizer.iterations.numpy()  # JAX may compute after `fit` has returned
+    took = time.perf_counter() - began
+    tokens = sum(reader.plan.target_tokens(step) for step in range(1, 1 + _TIMED_STEPS))
+    # The machines of a training agree on a number.
+    return 1e6 / run.devices.largest(round(1e6 * took / tokens))
+
+
+def _random_text(settings: TranslationSettings, length: float) -> ParallelCorpus:
+    """Enough random sentences of about this length for the timed steps, all of one length."""
+    batch_tokens = int(settings.batch_tokens or 1)
+    length = max(1, min(round(length), batch_tokens - 1))
+    rows = (_TIMED_STEPS + 1) * max(1, batch_tokens // (length + 1))
+    ids = np.random.default_rng(settings.seed).integers(
+        len(dataclasses.fields(SpecialTokens)), settings.vocabulary_size, rows * length, "int32"
+    )
+    offsets = np.arange(0, rows * length + 1, length)
+    return ParallelCorpus(ids, offsets, ids, offsets, np.arange(rows), metadata={})
+
+
+def _flags(values: Mapping[str, Any]) -> str:
+    flags = []
+    for name, value in values.items():
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            flags.append(flag if value else flag.replace("--", "--no-", 1))
+        else:
+            flags += [flag, str(value)]
+    return shlex.join(flags)

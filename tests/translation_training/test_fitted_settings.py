@@ -1,0 +1,123 @@
+"""Settings that follow from the text, the minutes and the speed of the devices."""
+
+import pytest
+
+from keras_transformer import cli
+from keras_transformer.data import SentencePairs
+from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.translation_training import TranslationSettings, fitted_settings
+from keras_transformer.translation_training.fitted_settings import TextSize, by_minutes, by_text
+from tests.translation_training.number_text import flags, pairs, write_pairs
+
+
+def size(number):
+    return TextSize(pairs=number, characters=100, words=number * 2, target_tokens=10)
+
+
+def test_the_size_of_a_text_is_of_all_its_parts():
+    texts = [SentencePairs(["A house.", "a tree"], ["ein Haus.", "ein Baum"])] * 2
+    found = TextSize.of(texts)
+    assert (found.pairs, found.words) == (4, 6)
+    assert found.characters == len(set("ahouse.treinubm"))
+    assert found.target_tokens == pytest.approx(8.5 / 3.5)
+
+
+@pytest.mark.parametrize(
+    ("number", "preset", "vocabulary"),
+    [(3000, "tiny", 1500), (30_000, "small", 3400), (4_500_000, "base", 23_200)],
+)
+def test_more_text_makes_a_larger_model(number, preset, vocabulary):
+    values = by_text(size(number))
+    assert (values["preset"], values["vocabulary_size"]) == (preset, vocabulary)
+    TranslationSettings.from_dict(values)
+
+
+@pytest.mark.parametrize("number", [1, 7, 60, 625])
+def test_the_vocabulary_can_be_trained_on_the_text(number):
+    sources, targets = (side[:number] for side in pairs())
+    text = TextSize.of([SentencePairs(sources, targets)])
+    settings = TranslationSettings.from_dict(by_text(text))
+    tokenizer = SentencePieceTokenizer.train(
+        sources + targets,
+        vocabulary_size=settings.vocabulary_size,
+        byte_fallback=True,
+        user_defined_symbols=settings.symbols.split(),
+    )
+    assert tokenizer.vocabulary_size == settings.vocabulary_size
+
+
+@pytest.mark.parametrize("minutes", [1, 5, 60, 1000])
+@pytest.mark.parametrize("speed", [100, 4000, 200_000])
+def test_a_training_of_any_time_leaves_its_warm_up(minutes, speed):
+    settings = TranslationSettings(preset="small")
+    values = by_minutes(settings, 60 * minutes, speed)
+    updates = 60 * minutes * speed * 0.9 / values["batch_tokens"]
+    assert 1024 <= values["batch_tokens"] <= settings.batch_tokens
+    assert 1 <= values["warmup_steps"] <= updates / 8 + 1
+    assert values["steps"] >= 10 * updates - 10
+    fitted = TranslationSettings.from_dict({"preset": "small", **values})
+    # The peak is at most that of the preset.
+    peak = fitted.learning_rate_scale * fitted.warmup_steps**-0.5
+    assert peak <= settings.warmup_steps**-0.5 * 1.001
+
+
+def test_an_hour_on_two_cores_has_some_thousand_updates():
+    values = by_minutes(TranslationSettings(preset="small"), 3600, 4300)
+    assert values["batch_tokens"] == 4096
+    assert values["warmup_steps"] == 425
+    assert values["save_every"] == 283
+
+
+def train(tmp_path, *arguments):
+    source, target = write_pairs(tmp_path, "train")
+    run = tmp_path / "run"
+    command = ["train", "--source", source, "--target", target, "--run", str(run), *arguments]
+    return cli.main([*command, "--no-tensorboard"]), RunDirectory(run)
+
+
+@pytest.fixture
+def slow_device(monkeypatch):
+    """A device so slow that a minute has 20 of the smallest updates of any model."""
+    speed = 20 * fitted_settings._SMALLEST_BATCH / 60
+    monkeypatch.setattr(fitted_settings, "measured_speed", lambda *_: speed)
+
+
+@pytest.mark.slow
+def test_a_command_of_files_and_minutes_trains_and_goes_on(tmp_path, capsys):
+    code, run = train(tmp_path, "--minutes", "0.05", "--bleu-every", "0", "--no-tune-alpha")
+    assert code == 0
+    printed = capsys.readouterr().out
+    assert "Settings for 625 pairs: --preset tiny --vocabulary-size " in printed
+    settings = run.settings()
+    assert settings["preset"] == "tiny"
+    assert settings["normalize_first"] is True
+    assert f" --vocabulary-size {settings['vocabulary_size']} " in printed
+    assert settings["steps"] >= 8000  # the minutes end it
+    assert train(tmp_path, "--resume", "--minutes", "0.1")[0] == 0
+    assert run.settings() == settings
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("slow_device")
+def test_what_is_given_stays(tmp_path):
+    given = {"preset": "tiny", "num_layers": 1, "hidden_dim": 32, "num_heads": 2, "bleu_every": 0}
+    given |= {"warmup_steps": 77, "tune_alpha": False, "steps": 2, "batch_tokens": 600}
+    code, run = train(tmp_path, "--minutes", "1", *flags(**given))
+    assert code == 0
+    settings = run.settings()
+    assert {name: settings[name] for name in given} == given
+    assert settings["normalize_first"] is False  # the preset as it is
+    assert settings["cooldown"] == 0.3
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("slow_device")
+def test_a_run_keeps_its_settings(tmp_path):
+    given = {"preset": "tiny", "num_layers": 1, "hidden_dim": 32, "num_heads": 2, "steps": 2}
+    given |= {"bleu_every": 0, "tune_alpha": False}
+    code, run = train(tmp_path, *flags(**given))
+    assert code == 0
+    before = run.settings()
+    assert train(tmp_path, "--resume", "--steps", "3", "--minutes", "10")[0] == 0
+    assert run.settings() == before | {"steps": 3}
