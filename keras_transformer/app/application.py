@@ -36,7 +36,7 @@ def create_app(
     limits: AppLimits | None = None,
     host: str = "127.0.0.1",
     names: Sequence[str] = (),
-    source_language: str = "en",
+    source_language: str | None = None,
 ) -> RequestGuard:
     """Make the app as an ASGI application, for uvicorn or another server.
 
@@ -46,6 +46,7 @@ def create_app(
         host: the name or address that the server is bound to.
         names: further hosts that requests may name, such as that of a proxy in front.
         source_language: code of the language whose rules split texts where a request gives none.
+            None: the run's own, or "en".
     """
     limits = limits or AppLimits()
 

@@ -46,9 +46,12 @@ class JsonInterface:
         runs: the runs; the first one answers requests that name none.
         limits: the app's limits.
         source_language: code of the language whose rules split texts where a request gives none.
+            None: the run's own, or "en".
     """
 
-    def __init__(self, runs: Sequence[LoadedRun], limits: AppLimits, source_language: str) -> None:
+    def __init__(
+        self, runs: Sequence[LoadedRun], limits: AppLimits, source_language: str | None
+    ) -> None:
         self._runs = {run.name: run for run in runs}
         self._limits = limits
         self._texts = RequestTexts(limits, source_language)
@@ -247,6 +250,8 @@ def _described(run: LoadedRun) -> schemas.Run:
     return schemas.Run(
         name=run.name,
         kind=run.kind,
+        source_language=run.source_language,
+        target_language=run.target_language,
         target_languages=list(run.target_languages),
         search=schemas.RunSearch(
             **{name: getattr(own, name) for name in schemas.RunSearch.model_fields}

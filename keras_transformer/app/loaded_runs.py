@@ -54,9 +54,14 @@ class LoadedRun(abc.ABC):
         search_options: the run's own search.
         limits: the app's limits.
         batch_size: most sentences to compute together.
+
+    Attributes:
+        source_language, target_language: codes such as "en", or None.
     """
 
     kind: ClassVar[Kind]
+    source_language: str | None = None
+    target_language: str | None = None
 
     def __init__(
         self, name: str, search_options: SearchOptions, limits: AppLimits, batch_size: int
@@ -237,7 +242,9 @@ def loaded_runs(paths: Sequence[PathLike], limits: AppLimits) -> Iterator[list[L
     with contextlib.ExitStack() as stack:
         names = run_names(directory.path for directory in directories)
         for directory, name in zip(directories, names, strict=True):
-            run = _load(directory, name, limits)
+            run, record = _load(directory, name, limits), directory.record()
+            run.source_language = record.source_language
+            run.target_language = record.target_language
             stack.callback(run.queue.close)
             run.warm_up()
             runs.append(run)

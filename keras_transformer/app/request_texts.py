@@ -14,7 +14,6 @@ if TYPE_CHECKING:  # it imports Keras, and the command reads texts before Keras 
     from keras_transformer.app.loaded_runs import LoadedRun
 
 # A code of a language such as "en" or "pt-BR".
-LANGUAGE_CODE = "^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$"
 
 
 class LaidOutSentence(NamedTuple):
@@ -82,9 +81,10 @@ class RequestTexts:
     Args:
         limits: the app's limits.
         source_language: code of the language whose rules split texts where a request gives none.
+            None: the run's own, or "en".
     """
 
-    def __init__(self, limits: AppLimits, source_language: str) -> None:
+    def __init__(self, limits: AppLimits, source_language: str | None) -> None:
         self._limits = limits
         self._source_language = source_language
 
@@ -100,9 +100,8 @@ class RequestTexts:
         if not text.strip():
             raise RequestRefused(422, "empty_text", "`text` is empty.")
         # In a thread: other requests are answered in the meantime.
-        return await asyncio.to_thread(
-            self._layout, run, text, source_language or self._source_language
-        )
+        language = source_language or self._source_language or run.source_language or "en"
+        return await asyncio.to_thread(self._layout, run, text, language)
 
     async def check_pairs(self, run: "LoadedRun", pairs: Sequence[tuple[str, str]]) -> None:
         """Refuse pairs of a source and a target that exceed a limit.

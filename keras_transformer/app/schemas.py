@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from keras_transformer.app.request_texts import LANGUAGE_CODE
+from keras_transformer.runs.run_records import LANGUAGE_CODE
 
 Text = Annotated[str, Field(description="The text, with one paragraph or several.")]
 RunName = Annotated[
@@ -127,6 +127,12 @@ class Run(BaseModel):
 
     name: str = Field(description="The name by which requests ask for it.")
     kind: Literal["translation", "parsing"] = Field(description="What it does with a text.")
+    source_language: str | None = Field(
+        default=None, description="Code of the language that it reads, where the run names it."
+    )
+    target_language: str | None = Field(
+        default=None, description="Code of the language that it writes, where the run names it."
+    )
     target_languages: list[str] = Field(
         description="Codes for `target_language`; empty where the model has one target."
     )

@@ -14,8 +14,6 @@ ALWAYS_TRAINED = frozenset(
     [*range(21), *(digit * power for digit in range(1, 10) for power in (10, 100, 1000))]
 )
 
-# Short numbers are one pair in a hundred, and most of what is typed.
-COPIES, LISTS = 80, 5000
 _LEFT_OUT = (("-", " "), (",", ""), (" and ", " "))  # old and new text
 
 
@@ -51,18 +49,19 @@ class NumberPairs:
         """These pairs, copies with the spellings that people type, and lists of short numbers.
 
         Half of the copies end with a full stop, on both sides. In the English text half of the
-        hyphens, of the commas and of the "and" are missing. Short numbers have `COPIES` of them.
-        Those up to 100 are also listed, "zero, sixteen": alone they would be in few batches, which
-        have sentences of similar lengths.
+        hyphens, of the commas and of the "and" are missing. Short numbers, one pair in a hundred
+        and most of what is typed, have as many copies as all others together. Those up to 100 are
+        also listed, "zero, sixteen": alone they would be in few batches, which have sentences of
+        similar lengths.
         """
         random = np.random.default_rng(seed)
         own = list(zip(self.numbers, self.sources, self.targets, strict=True))
         short = [pair for pair in own if pair[0] <= 100 or pair[0] in ALWAYS_TRAINED]
         pairs = list(own)
-        for number, source, target in [*own, *short * COPIES]:
+        for number, source, target in [*own, *short * (len(own) // max(1, len(short)))]:
             pairs.append((number, *_typed(random, source, target)))
         listed = [pair for pair in own if pair[0] <= 100]
-        for _ in range(LISTS if listed else 0):
+        for _ in range(len(own) // 2 if listed else 0):
             chosen = random.integers(len(listed), size=random.integers(2, 5))
             numbers, sources, targets = zip(*(listed[each] for each in chosen), strict=True)
             pairs.append((numbers[0], ", ".join(sources), ", ".join(targets)))

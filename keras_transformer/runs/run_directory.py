@@ -170,6 +170,8 @@ class RunDirectory:
         source_tokenizer: SentencePieceTokenizer | None = None,
         origin: PathLike | None = None,
         search: dict[str, Any] | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
     ) -> None:
         """Begin the run: remove an older run's files and write all that precedes the training.
 
@@ -180,6 +182,7 @@ class RunDirectory:
             source_tokenizer: the source's tokenizer, if it has a vocabulary of its own.
             origin: what the weights started from, such as another run's path.
             search: fields of `SearchOptions` to search with where none are given.
+            source_language, target_language: codes such as "en".
         """
         self.path.mkdir(parents=True, exist_ok=True)
         self.check_no_links()
@@ -191,7 +194,8 @@ class RunDirectory:
         else:
             write_json(self.starting_path, {"format": RUN_FORMAT})
         self._clear()
-        record = new_record(tokenizer, source_tokenizer, origin, search)
+        languages = source_language, target_language
+        record = new_record(tokenizer, source_tokenizer, origin, search, *languages)
         self.checksums.write_json(self.settings_path, settings)
         self.checksums.write_json(self.model_path, architecture)
         save_tokenizers(self.path, source_tokenizer or tokenizer, tokenizer)

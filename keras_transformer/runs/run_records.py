@@ -1,5 +1,6 @@
 """Fields and types of the JSON files of a run, and how `run.json` keeps its default search."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -14,9 +15,11 @@ from keras_transformer.types import PathLike
 _RunFormat = Literal["keras_transformer run"]
 RUN_FORMAT: _RunFormat = "keras_transformer run"
 FORMAT_VERSION = 1
+LANGUAGE_CODE = "^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$"
 
 PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
 Step = Annotated[int, msgspec.Meta(ge=0)]
+Language = Annotated[str, msgspec.Meta(pattern=LANGUAGE_CODE)]
 Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
@@ -27,7 +30,8 @@ class RunRecord(msgspec.Struct, kw_only=True):
     and the packages, and Keras's backend. `origin`, "from" in the file, is what the weights started
     from, such as another run's path. `search` has fields of `SearchOptions`, which this model's
     searches have where none are given; `untuned_search` those of before `search` was tuned, and
-    `tuned_in_training` says that the run's own training did that last.
+    `tuned_in_training` says that the run's own training did that last. `source_language` and
+    `target_language` are codes such as "en" and "pt-BR".
     """
 
     format: _RunFormat
@@ -42,6 +46,8 @@ class RunRecord(msgspec.Struct, kw_only=True):
     search: dict[str, bool | int | float | str | None] | None = None
     untuned_search: dict[str, bool | int | float | str | None] | None = None
     tuned_in_training: bool | None = None
+    source_language: Language | None = None
+    target_language: Language | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the record as a JSON-compatible dictionary, leaving out None values."""
@@ -54,6 +60,8 @@ def new_record(
     source_tokenizer: SentencePieceTokenizer | None = None,
     origin: PathLike | None = None,
     search: dict[str, Any] | None = None,
+    source_language: str | None = None,
+    target_language: str | None = None,
 ) -> RunRecord:
     """Return the record of a new run; arguments as in `RunDirectory.start`."""
     return RunRecord(
@@ -65,9 +73,19 @@ def new_record(
         versions=package_versions(),
         origin=None if origin is None else str(origin),
         search=search,
+        source_language=source_language,
+        target_language=target_language,
         source_tokenizer_fingerprint=source_tokenizer.fingerprint if source_tokenizer else None,
         source_vocabulary_size=source_tokenizer.vocabulary_size if source_tokenizer else None,
     )
+
+
+def check_language_code(name: str, code: str | None) -> None:
+    """Refuse what is no code of a language, such as "en", "pt-BR" or "zh-Hans"; None is fine."""
+    if code is not None and not re.fullmatch(LANGUAGE_CODE, code):
+        raise UserInputError(
+            f"`{name}` must be a code such as en or pt-BR. Received: {name}={code[:30]!r}"
+        )
 
 
 class KeptCheckpoint(TypedDict):

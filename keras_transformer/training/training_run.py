@@ -389,6 +389,8 @@ class TrainingRun:
             settings=self.settings,
             origin=None if self.origin is None else self.origin.path,
             search=self._search_of_origin(),
+            source_language=self.settings.get("source_language"),
+            target_language=self.settings.get("target_language"),
         )
 
     def _own_search(self) -> SearchKeywords:

@@ -86,9 +86,10 @@ def fit_settings(
     if call.given is None or run.earlier is not None:
         return call.settings
     text = TextSize.of(data.train)
-    settings = _settings(call.given, by_text(text))
+    given = {**_by_language(call.given.get("target_language")), **call.given}
+    settings = _settings(given, by_text(text))
     if call.minutes is not None:
-        settings = _fit_to_minutes(call.given, settings, text, 60 * call.minutes, run)
+        settings = _fit_to_minutes(given, settings, text, 60 * call.minutes, run)
     run.adopt(settings)
     values, preset = settings.to_dict(), TranslationSettings(preset=settings.preset).to_dict()
     others = [name for name in values if values[name] != preset[name]]
@@ -161,6 +162,13 @@ def by_minutes(
         "tune_alpha": True,
         "steps": max(int(settings.steps or 1), 10 * updates),  # the minutes end the training
     }
+
+
+def _by_language(code: SettingValue) -> dict[str, SettingValue]:
+    """The tokenizer of BLEU where words have no spaces between them, or long endings (Korean)."""
+    tokenizers = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
+    name = str(code).partition("-")[0].lower()
+    return {"bleu_tokenize": tokenizers[name]} if name in tokenizers else {}
 
 
 def _settings(

@@ -11,6 +11,7 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation.cost.device_speed import model_precision
 from keras_transformer.models import PRESETS
 from keras_transformer.runs.run_directory import RunDirectory
+from keras_transformer.runs.run_records import check_language_code
 from keras_transformer.settings import SettingValue, setting
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.sentencepiece_tokenizer import check_symbols
@@ -41,6 +42,7 @@ class TranslationSettings(TrainingSettings):
 
     headings: typing.ClassVar[Mapping[str, str]] = {
         "preset": "model",
+        "source_language": "languages",
         "tokenizer": "vocabulary",
         "max_tokens": "filters of the training text",
         "freeze": "fine-tuning",
@@ -70,6 +72,14 @@ class TranslationSettings(TrainingSettings):
         "one of the paper's Table 3, such as A-h4 or C-N2",
         choices=tuple(PRESETS),
         shown="tiny|small|base|big|ROW",
+    )
+
+    # Languages
+    source_language: str | None = setting(
+        None, "code of the source's language, such as en: for titles, and where sentences end"
+    )
+    target_language: str | None = setting(
+        None, "code of the target's language, such as de: for titles, and for the words of BLEU"
     )
 
     # Text
@@ -178,6 +188,8 @@ class TranslationSettings(TrainingSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_symbols("symbols", self.symbols.split())
+        for name in ("source_language", "target_language"):
+            check_language_code(name, getattr(self, name))
         if self.best_by == "bleu" and not self.bleu_every:
             raise UserInputError(
                 "`best_by` can be bleu only where BLEU is measured. Received: best_by='bleu', "

@@ -40,6 +40,8 @@ def test_runs_tells_what_may_be_asked(client, translator, parser):
     assert first == {
         "name": "digits",
         "kind": "translation",
+        "source_language": None,
+        "target_language": None,
         "target_languages": [],
         "search": {
             "beam_size": translator.beam_size,
@@ -192,6 +194,14 @@ def test_a_language_to_translate_into_is_one_of_the_models(start):
     status, code, message = error_of(client, "translate", text="a", target_language="eng")
     assert (status, code) == (422, "invalid_request")
     assert message.endswith("Received: 'eng'. There are: deu, fra")
+
+
+def test_a_text_is_split_by_the_rules_of_the_language_that_the_run_reads(start):
+    run = FakeRun()
+    client = start(run)
+    assert len(post(client, "translate", text="Das ist bzw. war so.")["sentences"]) > 1
+    run.source_language = "de"
+    assert len(post(client, "translate", text="Das ist bzw. war so.")["sentences"]) == 1
 
 
 def test_limits_are_told_in_the_error(start):

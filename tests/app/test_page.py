@@ -338,6 +338,17 @@ def test_a_language_is_chosen_where_the_model_has_several(visit, start, expect):
 
 
 @pytest.mark.slow
+def test_languages_are_told_by_name(visit, start, expect):
+    run = FakeRun()
+    run.source_language, run.target_language = "en", "pt-BR"
+    page = visit(str(start(run).base_url))
+    expect(page.locator(".column .panel-head")).to_contain_text("English to Brazilian Portuguese")
+    expect(page.locator(".column .text")).to_have_attribute("lang", "pt-BR")
+    expect(field(page)).to_have_attribute("lang", "en")
+    assert violations(page) == []
+
+
+@pytest.mark.slow
 def test_a_text_is_never_html(visit, start, expect):
     text = "<img src=x onerror=alert(1)><b>a</b> &amp; </textarea><script>x</script>"
     page = visit(str(start(FakeRun()).base_url))

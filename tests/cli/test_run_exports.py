@@ -213,11 +213,11 @@ def test_a_process_waits_for_one_that_makes_the_export(run, translated, monkeypa
         other.enter_context(file_lock(lock))
         waited = []
 
-        def tell(message):
+        def note(message):
             waited.append(message)
             other.close()
 
-        monkeypatch.setattr("keras_transformer.cli.run_exports.tell", tell)
+        monkeypatch.setattr("keras_transformer.cli.run_exports.note", note)
         assert translated(run, "ctranslate2")[0] == 0
     path = run / "engines" / "ctranslate2-float32"
     assert waited[0] == f"Waiting for another process, which uses {path}."

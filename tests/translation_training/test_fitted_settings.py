@@ -85,8 +85,13 @@ def slow_device(monkeypatch):
 
 @pytest.mark.slow
 def test_a_command_of_files_and_minutes_trains_and_goes_on(tmp_path, capsys):
-    code, run = train(tmp_path, "--minutes", "0.05", "--bleu-every", "0", "--no-tune-alpha")
+    languages = ["--source-language", "en", "--target-language", "zh-Hans"]
+    quick = ["--minutes", "0.05", "--bleu-every", "0", "--no-tune-alpha"]
+    code, run = train(tmp_path, *languages, *quick)
     assert code == 0
+    record = run.record()
+    assert (record.source_language, record.target_language) == ("en", "zh-Hans")
+    assert run.settings()["bleu_tokenize"] == "zh"
     printed = capsys.readouterr().out
     assert "Settings for 625 pairs: --preset tiny --vocabulary-size " in printed
     settings = run.settings()

@@ -21,6 +21,13 @@ def test_what_is_not_given_is_the_presets(preset):
     assert settings.batch_tokens == sizes.batch_tokens
 
 
+@pytest.mark.parametrize("code", ["german", "d", "de_DE", "de\n", ""])
+def test_a_language_is_given_by_its_code(code):
+    assert TranslationSettings(target_language="pt-BR").target_language == "pt-BR"
+    with pytest.raises(UserInputError, match="`target_language` must be a code such as en or pt-B"):
+        TranslationSettings(target_language=code)
+
+
 @pytest.mark.parametrize("preset", ["A-h1", "B-dk16", "C-N8", "D-ls2", "E-learned"])
 def test_a_row_of_table_3_is_a_single_checkpoint(preset):
     assert TranslationSettings(preset=preset).average == 1

@@ -3,6 +3,13 @@
 import { RequestFailed, stream } from "./client.js";
 import { announce, count, make } from "./elements.js";
 
+const NAMES = new Intl.DisplayNames(["en"], { type: "language", fallback: "code" });
+
+/** What a run reads and writes, such as "English to German"; empty where it does not say. */
+export function languagesOf({ source_language: source, target_language: target }) {
+  return source && target ? `${NAMES.of(source)} to ${NAMES.of(target)}` : "";
+}
+
 export class Column {
   /** `run` is of the JSON interface; `path` is that of its stream. */
   constructor(run, path, ...actions) {
@@ -13,7 +20,9 @@ export class Column {
     this.fault = make("p", "fault", { role: "alert" });
     this.fault.hidden = true;
     const title = make("h2", "", {}, run.name);
-    this.head = make("div", "panel-head", {}, title, this.status, ...actions);
+    const languages = make("p", "muted", {}, languagesOf(run));
+    languages.hidden = !languages.textContent;
+    this.head = make("div", "panel-head", {}, title, languages, this.status, ...actions);
     this.element = make("section", "panel column", { "aria-label": run.name }, this.head);
   }
 

@@ -51,6 +51,8 @@ class App {
     byId("text").placeholder = kinds.has("parsing")
       ? "Type or paste text. For trees, put spaces around punctuation marks , like this ."
       : "Type or paste text.";
+    const [source, ...others] = new Set(runs.map((run) => run.source_language));
+    if (source && !others.length) byId("text").lang = source;
     const languages = [...new Set(runs.flatMap((run) => run.target_languages))];
     byId("language").hidden = !languages.length;
     byId("target-language").append(

@@ -24,6 +24,7 @@ export class TranslationColumn extends Column {
       dir: "auto",
       role: "group",
     });
+    if (run.target_language) this.body.lang = run.target_language;
     this.element.append(this.body, this.fault);
     this.listen();
   }

@@ -65,10 +65,9 @@ def add_parser(verbs: Verbs) -> None:
     )
     add(
         "--source-language",
-        default="en",
         metavar="CODE",
         help="language of the texts, by whose rules the end of a sentence is told from an "
-        "abbreviation (default: en)",
+        "abbreviation (default: the run's source language; en where it has none)",
     )
     add(
         "--most-characters",
@@ -126,8 +125,8 @@ def app(values: argparse.Namespace) -> None:
             serve(make_server(web_app, on_start, on_end), bound)
 
 
-def _check(port: int, names: Sequence[str], source_language: str) -> None:
-    from keras_transformer.app.request_texts import LANGUAGE_CODE
+def _check(port: int, names: Sequence[str], source_language: str | None) -> None:
+    from keras_transformer.runs.run_records import LANGUAGE_CODE
 
     if port > MOST_PORT:
         raise UserInputError(f"`--port` must be a number from 0 to {MOST_PORT}. Received: {port}")
@@ -137,7 +136,7 @@ def _check(port: int, names: Sequence[str], source_language: str) -> None:
                 "`--name` must be a host name such as translate.example.org, without port. "
                 f"Received: {name}"
             )
-    if not re.fullmatch(LANGUAGE_CODE, source_language):
+    if source_language is not None and not re.fullmatch(LANGUAGE_CODE, source_language):
         raise UserInputError(
             f"`--source-language` must be a code such as en or pt-BR. Received: {source_language}"
         )

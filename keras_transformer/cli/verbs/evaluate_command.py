@@ -81,9 +81,9 @@ def add_parser(verbs: Verbs) -> None:
     )
     add(
         "--language",
-        default="de",
         metavar="CODE",
-        help="language of the references, for the Moses tokenizer (default: de)",
+        help="language of the references, for the Moses tokenizer (default: the run's target "
+        "language; en where it has none)",
     )
     add_search_arguments(parser, *SEARCH)
     add_target_language(parser)
@@ -105,7 +105,8 @@ def add_parser(verbs: Verbs) -> None:
 
 def evaluate(values: argparse.Namespace) -> None:
     """Run the verb."""
-    options = options_of(EvaluateOptions, values, search=given_search(values))
+    language = values.language or _target_language(values.run)
+    options = options_of(EvaluateOptions, values, search=given_search(values), language=language)
     from keras_transformer.backend_start import start_backend_quietly
 
     start_backend_quietly(batches=2)  # the text is not read yet: as many as there surely are
@@ -159,6 +160,14 @@ def evaluate(values: argparse.Namespace) -> None:
         if found["perplexity"] == math.inf:  # JSON has no such number
             found["perplexity"] = None
     print(json.dumps(card, indent=2, ensure_ascii=False))
+
+
+def _target_language(run: str) -> str:
+    """The run's target language as Moses names it, or English, whose list is for any other."""
+    from keras_transformer.runs.run_directory import RunDirectory
+
+    code = RunDirectory.open(run).record().target_language or "en"
+    return code.partition("-")[0].lower()
 
 
 def checked_input(

@@ -46,6 +46,16 @@ ESSENTIAL = {
         "the paper's base; small and tiny suit about 100,000 and 10,000 pairs, and a CPU; ROW is "
         "one of the paper's Table 3, such as A-h4 or C-N2 (default: base)",
     ),
+    "source_language": (
+        "STR",
+        "code of the source's language, such as en: for titles, and where sentences end (default: "
+        "none)",
+    ),
+    "target_language": (
+        "STR",
+        "code of the target's language, such as de: for titles, and for the words of BLEU "
+        "(default: none)",
+    ),
     "steps": ("INT", "weight updates; none: the preset's (default: none)"),
     "batch_tokens": (
         "INT",

@@ -58,7 +58,7 @@ def run(tmp_path_factory, tokenizer):
     sizes |= {"intermediate_dim": 16, "num_heads": 2}
     model = build_transformer("tiny", vocabulary_size=tokenizer.vocabulary_size, **sizes)
     run = RunDirectory.create(tmp_path_factory.mktemp("runs") / "first")
-    run.start(model=model, tokenizer=tokenizer, settings={})
+    run.start(model=model, tokenizer=tokenizer, target_language="de-AT", settings={})
     generator = np.random.default_rng(0)
     for step in (9, 10):
         model.set_weights([generator.normal(0, 1, w.shape) for w in model.get_weights()])
