@@ -134,8 +134,11 @@ def test_a_search_of_many_finds_what_searches_of_few_find(generator, beam_size, 
     ids, scores = map(ops.convert_to_numpy, search(*arrays))
     few = [search(*(array[part] for array in arrays)) for part in (slice(10), slice(10, 19))]
     few_ids, few_scores = (np.concatenate(parts) for parts in zip(*few, strict=True))
-    np.testing.assert_array_equal(ids, few_ids)
-    np.testing.assert_allclose(scores, few_scores, rtol=2e-5)  # sums of other sizes
+    # The last of several hypotheses may be one that nearly ties with it: rounding decides.
+    sure = max(1, beam_size - 1)
+    np.testing.assert_array_equal(ids[:, :sure], few_ids[:, :sure])
+    np.testing.assert_allclose(scores[:, :sure], few_scores[:, :sure], rtol=2e-5)
+    np.testing.assert_allclose(scores, few_scores, rtol=1e-4)
 
 
 def test_constraints_of_some_sentences():
