@@ -5,10 +5,10 @@ import os
 import keras
 
 from keras_transformer.demo.number_pairs import NumberPairs
-from keras_transformer.demo.report import program_name
 from keras_transformer.errors import UserInputError
 from keras_transformer.files import say
 from keras_transformer.inference.translator import Translator
+from keras_transformer.translation_training.next_steps import program_name
 
 SENTENCES = 3
 

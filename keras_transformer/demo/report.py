@@ -1,10 +1,5 @@
 """The demo's scores and translations."""
 
-import os
-import pathlib
-import shlex
-import shutil
-import sys
 from collections.abc import Sequence
 
 from keras_transformer.demo.number_pairs import NumberPairs
@@ -49,33 +44,3 @@ def report(run: TrainingRun, pairs: NumberPairs, hypotheses: Sequence[str]) -> N
     say(f"  {scores['signature']}\n")
     say("\n".join(lines[:: max(1, len(lines) // ROWS)][:ROWS]))
     say(f"\nAll translations: {run.directory.samples_path}")
-
-
-def next_commands(path: pathlib.Path) -> list[str]:
-    """Commands to try with the run at a path: translate, the page, its attention, an export."""
-    run, program = shlex.quote(str(path)), program_name()
-    beside = shlex.quote(str(path.with_name(f"{path.name}-litert")))
-    page = shlex.quote(str(path / "attention.html"))
-    return [
-        f'echo "Six thousand two hundred and seven." | {program} translate {run}',
-        f"{program} app {run} --open",
-        f'{program} attention {run} --source "ninety-nine" --output {page} --open',
-        f"{program} export litert {run} {beside}",
-    ]
-
-
-def program_name() -> str:
-    """What to type for `keras-transformer`: its path where the shell would not find it."""
-    own = pathlib.Path(sys.executable).with_name("keras-transformer")
-    if shutil.which("keras-transformer") or not own.is_file():
-        return "keras-transformer"
-    return shlex.quote(os.path.relpath(own))
-
-
-def say_next_steps(path: pathlib.Path) -> None:
-    """Print what to try with the run at a path, and the path itself as the last line."""
-    say("\nTry next:")
-    for command in next_commands(path):
-        say(f"  {command}")
-    say(f"\nYour own text: {program_name()} train --help\n")
-    say(path, result=True)

@@ -38,7 +38,7 @@ class NumberWordsSettings(training.TrainingSettings):
     batch_tokens: int = setting(
         1024, "about 110 numbers an update: with twice as many it takes about as many updates"
     )
-    warmup_steps: int = setting(150, "a fifth of the training")
+    warmup_steps: int = setting(150, "a seventh of the training")
     learning_rate_scale: float = setting(
         0.18, "peak 1.3e-3; at twice that the last checkpoints differ much"
     )

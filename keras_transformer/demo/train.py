@@ -4,10 +4,11 @@ from keras_transformer import losses, models, training
 from keras_transformer.data import prepare_batches
 from keras_transformer.demo.exported import check_export, export
 from keras_transformer.demo.number_pairs import ALWAYS_TRAINED, NumberPairs, split_numbers
-from keras_transformer.demo.report import report, say_next_steps
+from keras_transformer.demo.report import report
 from keras_transformer.demo.settings import NumberWordsSettings
 from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.translation_training.next_steps import program_name, say_next_steps
 
 
 def train_number_words(
@@ -69,5 +70,6 @@ def train_number_words(
             report(run, held_out, translator.translate(held_out.sources))
             if saved_model is not None:
                 export(translator, saved_model, held_out)
-            say_next_steps(run.directory.path)
+            own = f"Your own text: {program_name()} train --help"
+            say_next_steps(run.directory.path, "Six thousand two hundred and seven.", "", own)
     return run.exit_code

@@ -1,5 +1,6 @@
 """The end of a translation training: the mean of checkpoints, scores and translations."""
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,10 +24,10 @@ from keras_transformer.training import (
     TrainingRun,
     average_best,
     average_checkpoints,
-    cost_table,
     load_weights,
     training_cost,
 )
+from keras_transformer.translation_training.next_steps import program_name, say_next_steps
 from keras_transformer.translation_training.training_batches import TrainingBatches
 from keras_transformer.translation_training.translation_settings import TranslationSettings
 
@@ -121,7 +122,7 @@ def write_report(
 
     With `tune_alpha` the length penalty is chosen on the dev text first, and written into the run;
     without, what an earlier end of the training has chosen is undone. All translations are written
-    to `samples.txt`. The cost of the training is printed beside the paper's Table 2.
+    to `samples.txt`. At the end it prints what to try next.
 
     Args:
         settings: settings of the search and of the scores.
@@ -168,10 +169,9 @@ def write_report(
     examples = zip(sources, hypotheses, references, strict=True)
     for source, hypothesis, reference in list(examples)[:EXAMPLES]:
         say(f"{source}\n  {hypothesis}\n  (reference: {reference})")
-    say(f"\n{cost_table(scores['training_cost'], scores['bleu'])}")
     say(f"\nAll translations: {run.directory.samples_path}")
-    say(f"To translate more: keras-transformer translate {path} < source.txt\n")
-    say(path, result=True)
+    source = next((text for text in sources if text.strip()), "")
+    say_next_steps(path, source, f"  {program_name()} cost {shlex.quote(str(path))}")
 
 
 def tune_alpha(

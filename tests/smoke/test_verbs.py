@@ -15,10 +15,10 @@ import httpx
 import pytest
 
 from keras_transformer import cli
-from keras_transformer.demo.report import next_commands
 from keras_transformer.parsing.tree_tokenizer import TreeTokenizer
 from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.text import SentencePieceTokenizer
+from keras_transformer.translation_training.next_steps import next_commands
 from tests.random_translation import build
 from tests.translation_training.number_text import flags, write_pairs
 
@@ -88,7 +88,7 @@ def test_demo(command, tmp_path, monkeypatch):
     printed = command("demo", "--run", "first", "--no-probe", *small)
     assert "Try next:" in printed
     assert printed.endswith("\nfirst\n")
-    for line in next_commands(pathlib.Path("first")):
+    for line in next_commands(pathlib.Path("first"), "Six thousand two hundred and seven."):
         assert line in printed
         flags = shlex.split(line.rpartition("|")[2])[1:]
         cli.make_parser().parse_args(flags)  # SystemExit if a flag is unknown
