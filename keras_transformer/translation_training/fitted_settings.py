@@ -98,7 +98,8 @@ def fit_settings(
         for name in ("preset", "vocabulary_size", *others)
         if name not in call.given
     }
-    run.say(f"Settings for {text.pairs:,} pairs: {_flags(changed)}")
+    if changed:
+        run.say(f"Settings for {text.pairs:,} pairs: {_flags(changed)}")
     return settings
 
 

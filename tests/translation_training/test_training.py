@@ -192,7 +192,7 @@ def test_a_mixed_in_text_is_read_by_its_weight(tmp_path, capsys):
     assert code == 0
     scores = json.loads(run.scores_path.read_text())
     assert scores["training_pairs"] == 625 - 20 + 25
-    assert "more" in capsys.readouterr().out
+    assert "more.en: " in capsys.readouterr().err
 
 
 def test_text_that_a_model_of_the_other_direction_translated_is_mixed_in(learned, tmp_path):

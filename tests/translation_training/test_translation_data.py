@@ -5,12 +5,8 @@ import pytest
 from keras_transformer.cli.program import CommandParser
 from keras_transformer.data import ParallelText, SentencePairs, pair_sifting
 from keras_transformer.errors import UserInputError
-from keras_transformer.translation_training import TranslationData
-from keras_transformer.translation_training.translation_data import (
-    add_text_arguments,
-    hold_out,
-    text_of,
-)
+from keras_transformer.translation_training import TranslationData, add_text_arguments
+from keras_transformer.translation_training.translation_data import hold_out, text_of
 from tests.translation_training.number_text import write_pairs
 
 
