@@ -120,7 +120,7 @@ class CommandParser(argparse.ArgumentParser):
                 return  # what follows is read by the verb's own parser
             if flag in flags:
                 if self._verbs is not None and flags[flag].nargs is None and not equals:
-                    next(waiting, None)  # its value, which is no verb
+                    next(waiting, None)  # the flag's value, not a verb
             elif flag.startswith("--"):
                 self.error(f"unrecognized arguments: {flag}{_meant(flag, flags)}")
 

@@ -81,7 +81,7 @@ def new_record(
 
 
 def check_language_code(name: str, code: str | None) -> None:
-    """Refuse what is no code of a language, such as "en", "pt-BR" or "zh-Hans"; None is fine."""
+    """Raise a `UserInputError` unless `code` is None or a language code such as "pt-BR"."""
     if code is not None and not re.fullmatch(LANGUAGE_CODE, code):
         raise UserInputError(
             f"`{name}` must be a code such as en or pt-BR. Received: {name}={code[:30]!r}"

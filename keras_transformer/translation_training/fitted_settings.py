@@ -19,7 +19,7 @@ from keras_transformer.data import ParallelCorpus, ParallelText, plan_batches
 from keras_transformer.losses import LabelSmoothingCrossEntropy
 from keras_transformer.settings import SettingValue
 from keras_transformer.special_tokens import SpecialTokens
-from keras_transformer.training import TrainingCommand, TrainingRun
+from keras_transformer.training import TrainingCommand, TrainingRun, make_reproducible
 from keras_transformer.translation_training.translation_data import TranslationData
 from keras_transformer.translation_training.translation_settings import TranslationSettings
 
@@ -144,7 +144,8 @@ def by_minutes(
     tokens = seconds * _VALIDATION_SHARE * tokens_per_second
     most = int(settings.batch_tokens or _SMALLEST_BATCH)
     wanted = 2 ** round(math.log2(max(1.0, tokens / _UPDATES)))
-    batch_tokens = min(most, max(_SMALLEST_BATCH, wanted))
+    longest = most if settings.max_tokens is None else settings.max_tokens + 1
+    batch_tokens = min(most, max(_SMALLEST_BATCH, longest, wanted))
     updates = max(1, round(tokens / batch_tokens))
     preset_warmup = int(settings.warmup_steps or 1)
     warmup = max(1, min(preset_warmup, updates // 8))
@@ -182,8 +183,10 @@ def _settings(
     A preset that was given is the paper's or the package's: the text then decides on nothing but
     the vocabulary.
     """
-    if "preset" in given:
-        of_text = {"vocabulary_size": of_text["vocabulary_size"]}
+    size = int(of_text["vocabulary_size"] or 0)
+    if given.get("byte_fallback") is False:
+        size -= _BYTES
+    of_text = {**({} if "preset" in given else of_text), "vocabulary_size": size}
     return TranslationSettings.from_dict({**of_text, **(of_time or {}), **given})
 
 
@@ -210,7 +213,9 @@ def measured_speed(settings: TranslationSettings, text: TextSize, run: TrainingR
     batch_tokens = int(settings.batch_tokens or _MEASURED_BATCH)
     if run.devices.device_name == "CPU":
         batch_tokens = min(_MEASURED_BATCH, batch_tokens)
-    timed = dataclasses.replace(settings, batch_tokens=batch_tokens)
+    # Positions that count words need tokenizers, which are not there yet; they take no longer.
+    positions = None if settings.kind_of_positions.reads_tokens else settings.positions
+    timed = dataclasses.replace(settings, batch_tokens=batch_tokens, positions=positions)
     with run.scope():
         model = models.build_transformer(
             timed.preset, vocabulary_size=timed.vocabulary_size, **timed.model_options()
@@ -229,6 +234,8 @@ def measured_speed(settings: TranslationSettings, text: TextSize, run: TrainingR
     trained.optimizer.iterations.numpy()  # JAX may compute after `fit` has returned
     took = time.perf_counter() - began
     tokens = sum(reader.plan.target_tokens(step) for step in range(1, 1 + _TIMED_STEPS))
+    # The training draws the same numbers as without the timed steps.
+    make_reproducible(settings.seed, settings.deterministic)
     # The machines of a training agree on a number.
     return 1e6 / run.devices.largest(round(1e6 * took / tokens))
 
@@ -236,7 +243,8 @@ def measured_speed(settings: TranslationSettings, text: TextSize, run: TrainingR
 def _random_text(settings: TranslationSettings, length: float) -> ParallelCorpus:
     """Enough random sentences of about this length for the timed steps, all of one length."""
     batch_tokens = int(settings.batch_tokens or 1)
-    length = max(1, min(round(length), batch_tokens - 1))
+    longest = min(batch_tokens, settings.max_length or batch_tokens)
+    length = max(1, min(round(length), longest - 1))
     rows = (_TIMED_STEPS + 1) * max(1, batch_tokens // (length + 1))
     ids = np.random.default_rng(settings.seed).integers(
         len(dataclasses.fields(SpecialTokens)), settings.vocabulary_size, rows * length, "int32"

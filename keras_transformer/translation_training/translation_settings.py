@@ -68,8 +68,8 @@ class TranslationSettings(TrainingSettings):
 
     preset: str = setting(
         "base",
-        "the paper's base; small and tiny suit about 100,000 and 10,000 pairs, and a CPU; ROW is "
-        "one of the paper's Table 3, such as A-h4 or C-N2",
+        "size of the model; keras-transformer train chooses it by the text if it is not given. ROW "
+        "is one of the paper's Table 3, such as A-h4 or C-N2",
         choices=tuple(PRESETS),
         shown="tiny|small|base|big|ROW",
     )

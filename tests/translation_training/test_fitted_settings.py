@@ -108,12 +108,30 @@ def test_a_command_of_files_and_minutes_trains_and_goes_on(tmp_path, capsys):
 def test_what_is_given_stays(tmp_path):
     given = {"preset": "tiny", "num_layers": 1, "hidden_dim": 32, "num_heads": 2, "bleu_every": 0}
     given |= {"warmup_steps": 77, "tune_alpha": False, "steps": 2, "batch_tokens": 600}
+    given |= {"positions": "learned", "max_length": 40, "byte_fallback": False}
     code, run = train(tmp_path, "--minutes", "1", *flags(**given))
     assert code == 0
     settings = run.settings()
     assert {name: settings[name] for name in given} == given
     assert settings["normalize_first"] is False  # the preset as it is
     assert settings["cooldown"] == 0.3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"positions": "words", "separate_vocabularies": True},
+        {"positions": "learned", "max_length": 40},
+        {"max_tokens": 2000, "byte_fallback": False},
+    ],
+)
+def test_the_speed_of_any_model_can_be_measured(tmp_path, options):
+    given = {"preset": "tiny", "num_layers": 1, "hidden_dim": 32, "num_heads": 2, "bleu_every": 0}
+    given |= {"tune_alpha": False, "steps": 2}
+    code, run = train(tmp_path, "--minutes", "0.05", *flags(**given, **options))
+    assert code == 0
+    assert run.settings()["batch_tokens"] >= options.get("max_tokens", 1)
 
 
 @pytest.mark.slow
