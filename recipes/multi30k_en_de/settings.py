@@ -11,6 +11,8 @@ class Multi30kSettings(TranslationSettings):
     """What differs from the defaults of `TranslationSettings`, with its reason."""
 
     preset: str = setting("tiny", "size of the model; 29,000 captions are too few for a larger one")
+    source_language: str | None = setting("en", "English")
+    target_language: str | None = setting("de", "German")
     vocabulary_size: int = setting(
         10_000,
         "shared subwords: a step costs a sixth more than with 6,000, and teaches more than that",

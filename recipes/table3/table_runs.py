@@ -77,7 +77,7 @@ def read_arguments(
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     values = _parser(description).parse_args(arguments)
-    settings = Table3Settings.from_arguments(values, values.settings)
+    settings = Table3Settings.from_arguments(values, values.settings).decided()
     minutes = values.minutes_per_row
     if minutes is not None and not 0 < minutes < math.inf:
         raise UserInputError(f"--minutes-per-row must be a number above 0. Received: {minutes}")

@@ -17,6 +17,8 @@ class WMT14EnDeSettings(TranslationSettings):
     for base; 300,000, 0.3 and 20 for big; a single checkpoint for the rows of Table 3.
     """
 
+    source_language: str | None = setting("en", "English")
+    target_language: str | None = setting("de", "German")
     vocabulary_size: int = setting(37_000, "shared subwords, the paper's number")
     symbols: str = setting("", "tags that are always one token; say <BT> for back-translation")
     max_ratio: float | None = setting(

@@ -11,6 +11,7 @@ from recipes.wmt14_en_de.settings import WMT14EnDeSettings
 class WMT14EnFrSettings(WMT14EnDeSettings):
     """What differs from English into German, with its reason."""
 
+    target_language: str | None = setting("fr", "French")
     vocabulary_size: int = setting(
         32_000, "the paper's number of word pieces; BPE stands in for them"
     )

@@ -159,7 +159,7 @@ def report(
         **parsed.as_dict(),
         repair=repaired.as_dict(),
         **results,
-        settings=settings.to_dict(),
+        settings=run.settings,
         steps=run.record.steps,
         step_seconds=run.record.step_seconds,
         flop_utilisation=run.record.flop_utilisation,
