@@ -32,9 +32,15 @@ def compiles_with_xla(jit_compile: JitCompile = "auto") -> bool:
     backend = keras.backend.backend()
     if backend != "tensorflow":
         return backend == "jax"
-    if jit_compile != "auto":
-        return bool(jit_compile)
-    return any(keras.distribution.list_devices(kind) for kind in ("gpu", "tpu"))
+    return has_accelerator() if jit_compile == "auto" else bool(jit_compile)
+
+
+def has_accelerator() -> bool:
+    """Whether TensorFlow or JAX computes on a GPU or a TPU."""
+    if keras.backend.backend() not in ("tensorflow", "jax"):
+        return False
+    kinds = {name.split(":")[0].lower() for name in keras.distribution.list_devices()}
+    return not kinds <= {"cpu"}
 
 
 class CompiledCalls:

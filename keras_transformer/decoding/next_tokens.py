@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.argument_checks import is_integer
+from keras_transformer.decoding.compiled_calls import has_accelerator
 from keras_transformer.decoding.constraints import Constraint, allowed_by
 from keras_transformer.decoding.hypothesis_arrays import choose, stable_top_k
 from keras_transformer.special_tokens import SpecialTokens
@@ -207,10 +208,23 @@ def top_k_of_rows(
     candidates = ops.take(ops.reshape(values, (-1, block)), blocks, axis=0)
     candidates = ops.reshape(candidates, (-1, k, block))
     offsets, totals = (ops.expand_dims(choose(of, chosen // number), 2) for of in (offsets, totals))
-    scores = ops.reshape(offsets + (candidates - totals), (-1, k * block))
-    best, places = stable_top_k(scores, k)
-    places = choose(chosen, places // block) * block + places % block
+    best, blocks, columns = _top_k_of_blocks(offsets + (candidates - totals), k)
+    places = choose(chosen, blocks) * block + columns
     return best, places % size, places // size
+
+
+def _top_k_of_blocks(values: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The k largest of (batch, blocks, size), with their blocks and columns: all (batch, k)."""
+    number, size = values.shape[1:]
+    if not has_accelerator():
+        best, places = stable_top_k(ops.reshape(values, (-1, number * size)), k)
+        return best, places // size, places % size
+    # A GPU's top-k of a long row takes several times longer than that of many short ones.
+    most = min(k, size)
+    values, columns = stable_top_k(values, most)
+    best, places = stable_top_k(ops.reshape(values, (-1, number * most)), k)
+    columns = choose(ops.reshape(columns, (-1, number * most)), places)
+    return best, places // most, columns
 
 
 def _block_size(size: int) -> int | None:

@@ -23,10 +23,8 @@ class FixedHistory(NamedTuple):
 
     def write(self, new: Tensor, index: Tensor) -> "FixedHistory":
         """The history with `new`, of the shape of `values` without its third axis, at `index`."""
-        is_here = ops.equal(ops.arange(ops.shape(self.values)[2]), index)  # (length,)
-        rest = (1,) * (len(self.values.shape) - 3)
-        is_here = ops.reshape(is_here, (-1, *rest))
-        return FixedHistory(ops.where(is_here, ops.expand_dims(new, 2), self.values))
+        starts = [0, 0, ops.cast(index, "int32"), *[0] * (len(self.values.shape) - 3)]
+        return FixedHistory(ops.slice_update(self.values, starts, ops.expand_dims(new, 2)))
 
     def positions(self, index: Tensor) -> Tensor:
         """The positions that there is room for, int32 (length,); `index` was written last."""

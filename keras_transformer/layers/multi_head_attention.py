@@ -38,9 +38,8 @@ from keras_transformer.layers.positions import positions_in_attention
 from keras_transformer.layers.windowed_attention import Window, attend_in_blocks, masked_logits
 from keras_transformer.types import Shape, Tensor
 
-# Fused attention pays from about here on: XLA's own rewriter asked for more than 512 positions
-# (openxla/xla#5910), and kernels that work on blocks of 128 lose on sentences.
-FUSED_LENGTH = 512
+# Fused attention pays from one block of the kernels on; shorter sentences would fill it up.
+FUSED_LENGTH = 128
 SELF_ATTENTION = "self-attention, without `value`"
 TO_VALUE = "attention to `value`"
 TO_VALUE_BY_KEY = "attention to `value` with a `key` of its own"
@@ -58,7 +57,7 @@ class MultiHeadAttention(KernelLayer):
     Long sequences are attended to by `keras.ops.dot_product_attention`, which never holds the
     weights of all pairs of positions where the backend has a fused kernel for the device and the
     dtype (on JAX: cuDNN's flash attention, float16 and bfloat16). That is done where both sides
-    have an even number of at least 512 positions, known when the call is traced, `key_dim` equals
+    have an even number of at least 128 positions, known when the call is traced, `key_dim` equals
     `value_dim`, and attention dropout is not active: fused kernels have no dropout. So a training
     with `dropout` above 0 does not get them, nor does a call that returns the scores.
     `keras.config.disable_flash_attention()` switches them off.

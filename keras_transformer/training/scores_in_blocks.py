@@ -6,14 +6,15 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transformer.decoding.compiled_calls import has_accelerator
 from keras_transformer.losses.cross_entropy import token_values
 from keras_transformer.losses.label_smoothing_cross_entropy import LabelSmoothingCrossEntropy
 from keras_transformer.losses.token_batch import is_id, to_labels, weighted_ids
 from keras_transformer.losses.token_scores import TokenScores, TokenValues
 from keras_transformer.types import Tensor
 
-# Most bytes of one block's float32 logits.
-BLOCK_BYTES = 2**27
+# Most bytes of one block's float32 logits: a GPU needs large products.
+BLOCK_BYTES, BLOCK_BYTES_OF_ACCELERATORS = 2**27, 2**29
 _VALUES = ["float32"] * len(TokenValues._fields)
 
 
@@ -123,7 +124,8 @@ class _Blocks:
 
     def __init__(self, hidden: Tensor, vocabulary_size: int) -> None:
         self.shape = ops.shape(hidden)[:-1]
-        most = max(1, BLOCK_BYTES // (4 * vocabulary_size))
+        size = BLOCK_BYTES_OF_ACCELERATORS if has_accelerator() else BLOCK_BYTES
+        most = max(1, size // (4 * vocabulary_size))
         self.tokens = self.shape[0] * self.shape[1]
         self.number = self.tokens // most + 1
         self.size = (self.tokens + self.number - 1) // self.number

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_transformer.decoding import next_tokens
 from keras_transformer.decoding.next_tokens import (
     FEW,
     log_of_sum,
@@ -14,7 +15,9 @@ from keras_transformer.decoding.next_tokens import (
 
 @pytest.mark.parametrize("size", [7, FEW, 5000, 2 * 3 * 7 * 97, 4999, 2 * 2503])
 @pytest.mark.parametrize("ties", [False, True])
-def test_top_k_takes_the_lower_index_of_equal_values(size, ties):
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_top_k_takes_the_lower_index_of_equal_values(size, ties, on_gpu, monkeypatch):
+    monkeypatch.setattr(next_tokens, "has_accelerator", lambda: on_gpu)
     generator = np.random.default_rng(size)
     values = generator.normal(size=(3, 2, size)).astype("float32")
     offsets, totals = generator.normal(size=(2, 3, 2)).astype("float32")
