@@ -99,8 +99,8 @@ def add_target_language(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target-language",
         metavar="CODE",
-        help="language to translate into with a multilingual model, such as deu for the tag >>deu<<; a "
-        "tag at the start of a line overrides it",
+        help="language to translate into with a multilingual model, such as deu for the tag "
+        ">>deu<<; a tag at the start of a line overrides it",
     )
 
 
@@ -118,8 +118,8 @@ def add_batch_arguments(parser: argparse.ArgumentParser, batch_size: int | None 
         "--max-source-length",
         type=positive_int,
         metavar="N",
-        help="most tokens in a line, the end of sentence included; it also limits targets, references "
-        "and prefixes. A longer line is refused by its number (default: "
+        help="most tokens in a line, the end of sentence included; it also limits targets, "
+        "references and prefixes. A longer line is refused by its number (default: "
         f"{TRANSLATION.max_source_length}, or the number of the model's positions if that is less)",
     )
 
@@ -130,13 +130,14 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "runs",
         nargs="+",
         metavar="RUN",
-        help="run directory of a training; several form an ensemble, which averages their probabilities",
+        help="run directory of a training; several form an ensemble, which averages their "
+        "probabilities",
     )
     parser.add_argument(
         "--checkpoint",
         action="append",
         metavar="NAME",
-        help="weights to use: a name in the run's checkpoints/, or a path (default: the final weights). "
-        "Several with one RUN form an ensemble. With several RUNs, give one for each, or one name "
-        "for all",
+        help="weights to use: a name in the run's checkpoints/, or a path (default: the final "
+        "weights). Several with one RUN form an ensemble. With several RUNs, give one for each, "
+        "or one name for all",
     )

@@ -28,9 +28,9 @@ def add_parser(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "app",
         help="open the web app, to translate or to parse in the browser",
-        description="Serve the web app and its JSON interface until Ctrl-C: a page that translates, or "
-        "draws the trees of a parser's run. By default only this machine can reach it. The page loads "
-        "nothing from the network.",
+        description="Serve the web app and its JSON interface until Ctrl-C: a page that "
+        "translates, or draws the trees of a parser's run. By default only this machine can reach "
+        "it. The page loads nothing from the network.",
     )
     parser.set_defaults(verb=app)
     add = parser.add_argument

@@ -80,9 +80,9 @@ def add_parser(verbs: Verbs) -> None:
         "--engine",
         choices=ENGINES,
         default=ENGINES[0],
-        help="what translates: this package's own search, or an export, which is made once in the run's "
-        "engines/. ctranslate2 starts fastest and is the fastest for one sentence. Its length "
-        "penalty differs: the length to the power of --alpha (default: own)",
+        help="what translates: this package's own search, or an export, which is made once in the "
+        "run's engines/. ctranslate2 starts fastest and is the fastest for one sentence. Its "
+        "length penalty differs: the length to the power of --alpha (default: own)",
     )
     _add_search_arguments(parser)
     _add_long_line_arguments(parser.add_argument_group("long lines"))
