@@ -289,15 +289,15 @@ def _add_long_line_arguments(group: argparse._ArgumentGroup) -> None:
         "--long-lines",
         choices=LONG_SENTENCES,
         default="refuse",
-        help="the language whose rules tell `--long-lines split` where sentences end (default: "
-        f"{USUAL_LANGUAGE})",
-        "spaces. Each such line is named on stderr (default: refuse)",
+        help="what to do with a line longer than --max-source-length: `refuse` ends the command, "
+        "`cut` drops the rest, `split` translates the line's sentences one by one and joins them "
+        "with spaces. Each such line is named on stderr (default: refuse)",
     )
     add(
         "--source-language",
         metavar="CODE",
-        help="language of the lines: its rules tell `--long-lines split` where sentences end "
-        f"(default: {USUAL_LANGUAGE})",
+        help="the language whose rules tell `--long-lines split` where sentences end (default: "
+        f"{USUAL_LANGUAGE})",
     )
 
 
