@@ -149,13 +149,15 @@ class Settings:
         groups = {title: parser.add_argument_group(title) for title in names}
         for field in _own_first(cls):
             group = groups[titles[field.name]]
-            default = "none" if field.default is None else field.default
+            reason, _, none = field.metadata["reason"].partition("; none: ")
+            if field.default is not None:
+                reason, none = field.metadata["reason"], str(field.default)
             flag = field.name.replace("_", "-")
             given: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS}
             group.add_argument(
                 f"--{flag}",
                 **given,
-                help=f"{field.metadata['reason']} (default: {default})".replace("%", "%%"),
+                help=f"{reason} (default: {none or 'none'})".replace("%", "%%"),
                 **_argument_form(field, *_value_type(cls, field.name)),
             )
             if field.metadata.get("choices") is SWITCH:

@@ -99,28 +99,28 @@ def add_target_language(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target-language",
         metavar="CODE",
-        help="what a model of several target languages translates into, such as deu for the tag "
-        ">>deu<<; a line that begins with a tag has its own",
+        help="language to translate into with a multilingual model, such as deu for the tag "
+        ">>deu<<; a tag at the start of a line overrides it",
     )
 
 
 def add_batch_arguments(parser: argparse.ArgumentParser, batch_size: int | None = None) -> None:
     """Add `--batch-size` and `--max-source-length` to a verb's parser."""
-    default = batch_size or "as a Translator's, 128 or on JAX 32"
+    default = batch_size or "128, or 32 on JAX"
     parser.add_argument(
         "--batch-size",
         type=positive_int,
         default=batch_size,
         metavar="N",
-        help=f"most sentences a batch, fewer if they are long (default: {default})",
+        help=f"most sentences in a batch; long sentences get smaller batches (default: {default})",
     )
     parser.add_argument(
         "--max-source-length",
         type=positive_int,
         metavar="N",
-        help="most tokens of a line, end of sentence counted; also of a target, a reference or a "
-        "prefix beside the source. A longer line is refused, with its number (default: "
-        f"{TRANSLATION.max_source_length}; a model with fewer positions has that limit)",
+        help="most tokens in a line, the end of sentence included; it also limits targets, "
+        "references and prefixes. A longer line is refused by its number (default: "
+        f"{TRANSLATION.max_source_length}, or the number of the model's positions if that is less)",
     )
 
 
@@ -130,14 +130,14 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "runs",
         nargs="+",
         metavar="RUN",
-        help="run directory of a training; several are an ensemble, which takes the mean of their "
+        help="run directory of a training; several form an ensemble, which averages their "
         "probabilities",
     )
     parser.add_argument(
         "--checkpoint",
         action="append",
         metavar="NAME",
-        help="weights to use, a name in the run's checkpoints/ or a path (default: the run's final "
-        "ones); given several times with one RUN, an ensemble of these; with several RUNs, one for "
-        "each, or one name for all",
+        help="weights to use: a name in the run's checkpoints/, or a path (default: the final "
+        "weights). Several with one RUN form an ensemble. With several RUNs, give one for each, "
+        "or one name for all",
     )

@@ -36,7 +36,7 @@ def add_text_arguments(parser: argparse.ArgumentParser, *, mix: bool = True) -> 
             action="append",
             default=[],
             metavar=("SOURCE", "TARGET", "WEIGHT"),
-            help="further sentences to train on, read WEIGHT times an epoch: 2, 0.25; repeatable",
+            help="more text, read WEIGHT times in each epoch, such as 2 or 0.25; repeatable",
         )
 
 
@@ -66,15 +66,15 @@ def add_run_arguments(
     either.add_argument(
         "--resume",
         action="store_true",
-        help="resume the run in DIR from its last checkpoint, with --deterministic to the last "
-        "bit; needs --run. Without a run in DIR the training begins",
+        help="resume the run in DIR from its last checkpoint, or start it if there is none; with "
+        "--deterministic the result is bit-equal; needs --run",
     )
     add(
         "--minutes",
         type=positive_number,
         metavar="M",
-        help="stop after M minutes of training, then finish as usual (default: train all steps); "
-        "with --resume, minutes of the whole training",
+        help="stop training after M minutes, then average and score as usual (default: all steps); "
+        "with --resume, M counts the whole training",
     )
     if fine_tuning:
         add(
@@ -87,7 +87,7 @@ def add_run_arguments(
         "--settings",
         type=pathlib.Path,
         metavar="FILE",
-        help="JSON or TOML file of settings, such as another run's settings.json; flags outrank it",
+        help="JSON or TOML file of settings, such as a run's settings.json; flags override it",
     )
 
 

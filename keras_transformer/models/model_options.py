@@ -176,47 +176,55 @@ class ModelOptions(Sizes):
     """
 
     vocabulary_size: int
-    use_bias: bool = option(False, "biases in the attention's projections: the paper has none")
+    use_bias: bool = option(False, "biases in the projections of attention; the paper has none")
     attention_window: int | None = option(
         None,
-        "positions that one sees in self-attention, an odd number, for long texts; none: all",
+        "positions that each position attends to, an odd number, for long texts; none: all",
         minimum=1,
         below=2**31,
     )
     qk_norm: bool = option(
-        False, "queries and keys divided by their root mean square, for steadier training"
+        False, "divide queries and keys by their root mean square, for steadier training"
     )
     activation: str | Callable[..., Any] | None = option(  # noqa: RUF009  its default is a name
-        "relu", "of the feed-forward networks; none: relu, the paper's", choices=_ACTIVATIONS
+        "relu",
+        "activation of the feed-forward networks; none: relu, the paper's",
+        choices=_ACTIVATIONS,
     )
-    attention_dropout: float = option(0.0, "the paper has none", minimum=0, below=1)
+    attention_dropout: float = option(
+        0.0, "dropout on the attention weights; the paper has none", minimum=0, below=1
+    )
     activation_dropout: float = option(
-        0.0, "behind the activation: the paper has none", minimum=0, below=1
+        0.0, "dropout after the activation; the paper has none", minimum=0, below=1
     )
     word_dropout: float = option(
-        0.0, "tokens that lose their whole embedding: against overfitting", minimum=0, below=1
+        0.0, "share of tokens whose embedding is dropped, against overfitting", minimum=0, below=1
     )
     normalize_first: bool = option(
-        False, "pre-norm: steadier in deep stacks than the paper's order"
+        False, "normalize before each sub-layer (pre-norm): steadier in deep stacks"
     )
     residual_connection: str = option(
         "plain",
-        "post-norm that learns at once: deepnorm, encoder_deepnorm (for 512 and wider), b2t; none: "
-        "plain, the paper's",
+        "form of the residual connections; deepnorm, encoder_deepnorm (from width 512) and b2t "
+        "learn at once; none: plain, the paper's",
         choices=RESIDUAL_CONNECTIONS,
     )
     final_norm: bool | None = option(
-        None, "layer normalization at the end of each stack; none: with normalize-first only"
+        None, "layer normalization at the end of each stack; none: with --normalize-first only"
     )
     layer_norm_epsilon: float = option(
-        LAYER_NORM_EPSILON, "of every layer normalization; none: 1e-6", minimum=1e-12, below=1
+        LAYER_NORM_EPSILON,
+        "epsilon of every layer normalization; none: 1e-6",
+        minimum=1e-12,
+        below=1,
     )
     tie_weights: bool = option(
-        True, "the logits use the matrix of the target's embeddings; none: they do, as the paper's"
+        True,
+        "compute the logits with the matrix of the target embeddings; none: yes, as in the paper",
     )
-    use_logits_bias: bool = option(False, "a bias on the logits: the paper has none")
+    use_logits_bias: bool = option(False, "add a bias to the logits; the paper has none")
     max_length: int = option(
-        1024, "number of learned positions: most tokens of a side; none: 1,024", minimum=1
+        1024, "number of learned positions, the most tokens of a side; none: 1,024", minimum=1
     )
     kernel_initializer: Any = "glorot_uniform"
     bias_initializer: Any = "zeros"

@@ -38,29 +38,30 @@ def option(
 class Sizes:
     """What a preset decides of a model; `ModelOptions` says what it means."""
 
-    num_encoder_layers: int = option(6, "of the encoder's stack; none: num-layers", minimum=1)
-    num_decoder_layers: int = option(6, "of the decoder's stack; none: num-layers", minimum=1)
-    hidden_dim: int = option(512, "d_model; none: the preset's", minimum=2)
-    intermediate_dim: int = option(2048, "d_ff; none: the preset's", minimum=1)
-    num_heads: int = option(8, "attention heads; none: the preset's", minimum=1)
+    num_encoder_layers: int = option(6, "layers in the encoder; none: --num-layers", minimum=1)
+    num_decoder_layers: int = option(6, "layers in the decoder; none: --num-layers", minimum=1)
+    hidden_dim: int = option(512, "width of the model, d_model; none: the preset's", minimum=2)
+    intermediate_dim: int = option(
+        2048, "width of the feed-forward networks, d_ff; none: the preset's", minimum=1
+    )
+    num_heads: int = option(8, "number of attention heads; none: the preset's", minimum=1)
     key_dim: int | None = option(
         None,
-        "of a head's queries and keys; none: the preset's, or hidden-dim / num-heads",
+        "width of a head's queries and keys; none: the preset's, or hidden-dim / num-heads",
         minimum=1,
     )
     value_dim: int | None = option(
-        None, "of a head's values; none: the preset's, or key-dim", minimum=1
+        None, "width of a head's values; none: the preset's, or --key-dim", minimum=1
     )
     dropout: float = option(
         0.1,
-        "rate on sub-layers and embeddings; none: the preset's; more for less text",
+        "dropout rate on sub-layers and embeddings, more for less text; none: the preset's",
         minimum=0,
         below=1,
     )
     positions: str = option(
         "sinusoidal",
-        "sinusoidal, rotary: any length; words: counted in words, for two vocabularies; none: the "
-        "preset's",
+        "kind of positions; words counts words, for separate vocabularies; none: the preset's",
         choices=tuple(POSITIONS),
     )
 

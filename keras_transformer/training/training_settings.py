@@ -91,103 +91,120 @@ class TrainingSettings(Settings, ModelSettings):
     )
 
     seed: int = setting(
-        1, "of the weights, the dropout and the order of the batches", minimum=0, below=2**32
+        1,
+        "random seed of the weights, the dropout and the order of the batches",
+        minimum=0,
+        below=2**32,
     )
 
     # Model
-    num_layers: int | None = setting(None, "of each stack; none: the preset's", minimum=1)
+    num_layers: int | None = setting(
+        None, "layers in the encoder and in the decoder; none: the preset's", minimum=1
+    )
 
     # Training
     batch_tokens: int | None = setting(
-        None, "most source and most target tokens a step; none: the preset's", minimum=1
+        None, "most source tokens and most target tokens in a step; none: the preset's", minimum=1
     )
     label_smoothing: float | None = setting(
-        None, "share of the target off the right token; none: the preset's", minimum=0, below=1
+        None,
+        "probability moved from the right token to all others; none: the preset's",
+        minimum=0,
+        below=1,
     )
-    steps: int | None = setting(None, "weight updates; none: the preset's", minimum=1)
+    steps: int | None = setting(None, "number of weight updates; none: the preset's", minimum=1)
     warmup_steps: int | None = setting(
-        None, "updates with a rising learning rate; none: the preset's", minimum=1
+        None, "updates in which the learning rate rises; none: the preset's", minimum=1
     )
     optimizer: str = setting(
         "adam",
-        "adam, the paper's; muon: Muon for the matrices of the layers, with Adam for the rest",
+        "adam (the paper's) or muon, which trains the layers' matrices with Muon and the rest with "
+        "Adam",
         choices=OPTIMIZERS,
     )
     rms_rate: float = setting(
-        0.5, "size of Muon's updates beside Adam's learning rate", minimum=1e-6, below=1e6
+        0.5, "size of Muon's updates, as a factor of Adam's learning rate", minimum=1e-6, below=1e6
     )
     learning_rate_scale: float = setting(
-        1.0, "factor of the paper's schedule; less for small batches", minimum=1e-6
+        1.0, "factor on the paper's learning rate; use less than 1 for small batches", minimum=1e-6
     )
     cooldown: float = setting(
         0.0,
-        "share of the training, at its end, in which the learning rate falls linearly to 0, such "
-        "as 0.3; 0: never, as in the paper",
+        "last part of the training in which the learning rate falls linearly to 0, such as 0.3; "
+        "the paper has none",
         minimum=0,
         below=1,
     )
     r_drop: float = setting(
         0.0,
-        "R-Drop's coefficient, such as 5 for little text: takes twice the time",
+        "coefficient of R-Drop, such as 5 for little text; doubles the time of a step",
         minimum=0,
         below=1e6,
     )
     global_clipnorm: float | None = setting(
-        None, "gradients of a larger norm are scaled down to it; none: never", minimum=1e-6
+        None, "scale gradients down to this norm; none: never", minimum=1e-6
     )
-    save_every: int = setting(1000, "updates between two validations and checkpoints", minimum=1)
+    save_every: int = setting(
+        1000, "updates between validations, each with a checkpoint", minimum=1
+    )
 
     # Search
-    beam_size: int = setting(TRANSLATION.beam_size, "the paper's", minimum=1)
+    beam_size: int = setting(
+        TRANSLATION.beam_size, "hypotheses that the beam search keeps; the paper's", minimum=1
+    )
     alpha: float = setting(
         TRANSLATION.alpha,
-        "exponent of the length penalty, the paper's",
+        "length penalty: a larger exponent gives longer translations; the paper's",
         minimum=0,
         below=END_OF_ALPHA,
     )
     extra_length: int = setting(
         TRANSLATION.extra_length,
-        "most output tokens beyond the input's own, the paper's",
+        "how many tokens longer than its source a translation may be; the paper's",
         minimum=1,
     )
 
     # Devices, memory and number format
     replicas: int | None = setting(
         None,
-        "devices of each machine: GPUs, or parts of its CPU; none: every GPU, or the CPU as one",
+        "devices to train on in each machine: GPUs, or parts of its CPU; none: every GPU, or the "
+        "whole CPU",
         minimum=1,
     )
     accumulate: int | None = setting(
         None,
-        "parts a step is computed in one after another, for little memory; none: as few as "
-        "device-tokens allows",
+        "split each step into this many parts to save memory; none: as few as --device-tokens "
+        "allows",
         minimum=1,
     )
     device_tokens: int | None = setting(
-        None, "about the most tokens a side that fit into one device; none: all", minimum=1
+        None, "tokens of one side that fit into a device's memory, about; none: no limit", minimum=1
     )
     precision: str = setting(
         "auto",
-        "dtype policy of the layers; auto: mixed_bfloat16 on TPUs, GPUs from Ampere on and "
-        "CPUs with AMX (there on TensorFlow), float32 elsewhere",
+        "dtype policy of the layers; auto is mixed_bfloat16 on TPUs, on GPUs since Ampere and, "
+        "with TensorFlow, on CPUs with AMX, and float32 elsewhere",
         choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
     )
-    xla: str = switch("compile the step with XLA; auto: on GPUs and TPUs. JAX always does")
+    xla: str = switch(
+        "compile the training step with XLA; auto does so on GPUs and TPUs; JAX always does"
+    )
     packing: str = switch(
-        "put several pairs into a row, for batches of one shape; auto: where XLA compiles the "
-        f"step. Off there, batches have at most {MOST_SHAPES} shapes"
+        "put several pairs into each row, so that all batches have one shape; auto does so where "
+        f"XLA compiles the step; off: up to {MOST_SHAPES} shapes there"
     )
     device_tflops: float | None = setting(
         None,
-        "peak of one device, for its utilisation and the cost; none: that of known devices",
+        "peak TFLOP/s of one device, to report its utilisation and the cost; none: known devices' "
+        "own",
         minimum=1e-6,
         below=1e9,
     )
     probe: bool = setting(
-        True, "try the largest batch first: too little memory shows in the first minute"
+        True, "run the largest batch first, so that too little memory shows at once"
     )
     deterministic: bool = setting(
-        False, "bit-equal losses of two trainings with one seed; a third slower on a CPU"
+        False, "make two trainings with one seed bit-equal; a third slower on a CPU"
     )
 
     def __post_init__(self) -> None:

@@ -68,121 +68,138 @@ class TranslationSettings(TrainingSettings):
 
     preset: str = setting(
         "base",
-        "size of the model; keras-transformer train chooses it by the text if it is not given. ROW "
-        "is one of the paper's Table 3, such as A-h4 or C-N2",
+        "size of the model; keras-transformer train chooses it by the amount of text; ROW is a row "
+        "of the paper's Table 3, such as A-h4 or C-N2",
         choices=tuple(PRESETS),
         shown="tiny|small|base|big|ROW",
     )
 
     # Languages
     source_language: str | None = setting(
-        None, "code of the source's language, such as en: for titles, and where sentences end"
+        None, "language code of the source, such as en; used in titles and to split sentences"
     )
     target_language: str | None = setting(
-        None, "code of the target's language, such as de: for titles, and for the words of BLEU"
+        None, "language code of the target, such as de; used in titles and to tokenize for BLEU"
     )
 
     # Text
-    tokenizer: str | None = setting(
-        None, "SentencePiece model of the target, instead of training one on the text"
+    tokenizer: str | None = setting(None, "SentencePiece model to use; none: train one on the text")
+    source_tokenizer: str | None = setting(
+        None, "SentencePiece model of the source; none: the same as the target's"
     )
-    source_tokenizer: str | None = setting(None, "the source's, if it has its own vocabulary")
     separate_vocabularies: bool = setting(
-        False, "one vocabulary a side; sharing one is better if the alphabets are the same"
+        False, "train one vocabulary for each side; a shared one is better for one alphabet"
     )
     vocabulary_size: int = setting(
-        16_000, "subwords; the paper's 37,000 suit millions of pairs", minimum=1, below=2**31
+        16_000,
+        "number of subwords; the paper's 37,000 suit millions of pairs",
+        minimum=1,
+        below=2**31,
     )
     vocabulary_type: str = setting(
-        "bpe", "the paper's; unigram gives more varied samples", choices=("bpe", "unigram")
+        "bpe",
+        "the paper uses bpe; unigram samples more varied subwords",
+        choices=("bpe", "unigram"),
     )
     byte_fallback: bool = setting(
-        True, "spell unknown characters in bytes: costs 256 ids, and loses no text"
+        True, "spell unknown characters in bytes, so that no text is lost; takes 256 ids"
     )
     normalization: str = setting(
         "nmt_nfkc",
-        "unifies forms of the same character; identity keeps every character as it is",
+        "how to unify forms of one character; identity keeps every character",
         choices=("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"),
     )
     symbols: str = setting("<BT>", "tags that are always one token, separated by spaces")
     vocabulary_lines: int = setting(
-        2_000_000, "most lines to train a vocabulary on, sampled from a larger text", minimum=1
+        2_000_000, "most lines to train the vocabulary on; more are sampled", minimum=1
     )
     subword_sampling: float = setting(
         0.0,
-        "for little training text: 0.1 with bpe (merges dropped), 0.2 with unigram (smoothing)",
+        "sample subwords, for little text: 0.1 with bpe (dropped merges), 0.2 with unigram "
+        "(smoothing)",
         minimum=0,
         below=1,
     )
 
     # Filters of the training text
     max_tokens: int | None = setting(
-        256, "drop pairs with a longer side: they cost memory, and few are good", minimum=1
+        256, "drop pairs with more tokens on a side: they take memory, and few are good", minimum=1
     )
     max_ratio: float | None = setting(
-        4.0, "drop pairs with one side this many times longer: seldom translations", minimum=1
+        4.0, "drop pairs if one side is this many times longer: few are translations", minimum=1
     )
     drop_duplicates: bool = setting(True, "drop repeated pairs")
-    drop_copies: bool = setting(True, "drop pairs with equal sides: they teach the model to copy")
+    drop_copies: bool = setting(
+        True, "drop pairs whose sides are equal: they teach the model to copy"
+    )
 
     # Training
     freeze: str | None = setting(
-        None, "parts not to train: encoder, decoder, embeddings or names like decoder_layer_*"
+        None,
+        "parts to freeze: encoder, decoder, embeddings, or names such as decoder_layer_*; none: no "
+        "part",
     )
     lora_rank: int | None = setting(
-        None, "with --from: train adapters of this rank alone (LoRA), such as 8", minimum=1
+        None,
+        "with --from, train only LoRA adapters of this rank, such as 8; none: all weights",
+        minimum=1,
     )
     lora_alpha: float | None = setting(
         None,
-        "the adapters count lora-alpha / lora-rank times; none: lora-rank",
+        "scale the adapters by lora-alpha / lora-rank; none: lora-rank",
         minimum=1e-6,
         below=1e6,
     )
-    ema: bool = setting(False, "validate and keep a moving average of the weights")
+    ema: bool = setting(False, "validate and save a moving average of the weights")
     ema_momentum: float = setting(
         0.99,
-        "of the moving average: over the last hundred updates; 0.999 needs ten thousand in all",
+        "momentum of that average: 0.99 covers the last hundred updates; 0.999 needs ten thousand",
         minimum=0,
         below=1,
     )
-    log_every: int = setting(50, "updates between two rows of metrics.csv", minimum=1)
+    log_every: int = setting(50, "updates between rows of metrics.csv", minimum=1)
     bleu_every: int = setting(
-        1, "validations between two measurements of BLEU (greedy search); 0: none", minimum=0
+        1, "validations between measurements of BLEU with greedy search; 0: never", minimum=0
     )
     bleu_sentences: int = setting(
         500, "most dev sentences for that BLEU, spread over the dev text", minimum=1
     )
     best_by: str = setting(
         "perplexity",
-        "value that ranks checkpoints: perplexity is steadier, bleu closer to the goal",
+        "what ranks checkpoints: perplexity is steadier, bleu is closer to the goal",
         choices=("perplexity", "bleu"),
     )
     patience: int | None = setting(
-        None, "end after this many validations without a better value; none: never", minimum=1
+        None, "stop after this many validations without a better value; none: never", minimum=1
     )
-    average: int | None = setting(None, "checkpoints to average; none: the preset's", minimum=1)
+    average: int | None = setting(
+        None, "number of checkpoints to average; none: the preset's", minimum=1
+    )
     average_of: str = setting(
-        "last", "average the last checkpoints, as the paper, or the best", choices=("last", "best")
+        "last",
+        "average the last checkpoints, as the paper does, or the best ones",
+        choices=("last", "best"),
     )
     choose_average: bool = setting(
-        True, "also try fewer checkpoints, and keep the mean with the lowest dev perplexity"
+        True, "also try fewer checkpoints, and keep the average with the lowest dev perplexity"
     )
     tensorboard: bool = setting(True, "write event files for TensorBoard")
     layer_diagnostics: bool = setting(
-        False, "write layers.csv: attention, gradients and updates by layer, to see what is stuck"
+        False, "write layers.csv: the attention, gradients and updates of each layer"
     )
-    held_out: int = setting(1000, "training pairs for validation without a dev text", minimum=1)
+    held_out: int = setting(
+        1000, "training pairs to set aside for validation if there is no dev text", minimum=1
+    )
 
     # Evaluation
-    tune_alpha: bool = setting(
-        False, "at the end choose alpha, in place of the one above, by BLEU on the dev text"
-    )
+    tune_alpha: bool = setting(False, "at the end choose --alpha by BLEU on the dev text")
     bleu_tokenize: str = setting(
-        "13a", "sacrebleu's tokenizer: 13a for plain text, none for tokenized"
+        "13a", "sacrebleu's tokenizer: 13a for plain text, none for tokenized text"
     )
     language: str | None = setting(
         None,
-        "of the target, such as de: BLEU on Moses tokens with compounds split too; none: without",
+        "also report BLEU on Moses tokens with split compounds, for this target language, such as "
+        "de; none: do not",
     )
 
     def __post_init__(self) -> None:

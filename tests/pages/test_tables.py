@@ -23,7 +23,7 @@ def test_the_map_names_what_exists():
 
 
 def test_the_table_of_parameters_is_the_models():
-    table = Page("docs/results.md").text.split("## Sizes")[1].split("##")[0]
+    table = Page("docs/lab/paper_tables.md").text.split("## Sizes")[1].split("##")[0]
     rows = [
         [cell.strip() for cell in line.split("|")[1:-1]]
         for line in table.splitlines()

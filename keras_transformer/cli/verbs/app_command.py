@@ -27,10 +27,10 @@ def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "app",
-        help="a page to translate and to parse in, in the browser",
-        description="Serve a page to translate in, or with a parser's run to draw trees, and the "
-        "JSON interface under it, until Ctrl-C. Only this machine can reach it, and nothing is "
-        "loaded from elsewhere.",
+        help="open the web app, to translate or to parse in the browser",
+        description="Serve the web app and its JSON interface until Ctrl-C: a page that "
+        "translates, or draws the trees of a parser's run. By default only this machine can reach "
+        "it. The page loads nothing from the network.",
     )
     parser.set_defaults(verb=app)
     add = parser.add_argument
@@ -46,28 +46,27 @@ def add_parser(verbs: Verbs) -> None:
         type=int_from_zero,
         default=PORT,
         metavar="N",
-        help=f"port of the page; 0 takes any that is free (default: {PORT})",
+        help=f"port to listen on; 0 picks a free one (default: {PORT})",
     )
     add(
         "--host",
         default=HOST,
         metavar="ADDRESS",
-        help="address to listen on; with another than this machine's own, such as 0.0.0.0, others "
-        f"can reach the page too, without password or encryption (default: {HOST})",
+        help="address to listen on. With 0.0.0.0, other machines can reach the page too, without a "
+        f"password or encryption (default: {HOST})",
     )
     add(
         "--name",
         action="append",
         default=[],
         metavar="HOST",
-        help="further host name that browsers may ask for, such as that of a proxy in front; may "
-        "be given several times",
+        help="additional host name to answer to, such as that of a reverse proxy; repeatable",
     )
     add(
         "--source-language",
         metavar="CODE",
-        help="language of the texts, by whose rules the end of a sentence is told from an "
-        "abbreviation (default: the run's source language; en where it has none)",
+        help="language of the texts: its rules tell where sentences end (default: the run's source "
+        "language, or en)",
     )
     add(
         "--most-characters",

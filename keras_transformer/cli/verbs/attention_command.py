@@ -34,7 +34,7 @@ def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "attention",
-        help="show what a model attends to, as a page or a figure",
+        help="show the attention of a model, as a page or a figure",
         description="Write the attention of every layer and head for one sentence and its "
         "translation as a page, one file to open in a browser; or that of a layer as a figure. "
         "Of an ensemble it is the first model's. A parser's run works too.",

@@ -18,7 +18,7 @@ def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "check",
-        help="compare the files of runs and exports with their checksums",
+        help="check the files of runs and exports against their checksums",
         description="Compare every file of runs and of exports with the checksum that was written "
         "with it, for example after a copy, and load the weights of runs. Damaged files are named, "
         "and the exit code is then 2.",

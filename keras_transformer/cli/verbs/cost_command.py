@@ -13,7 +13,7 @@ def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "cost",
-        help="what the trainings of runs cost in FLOPs, beside the paper's Table 2",
+        help="show the training cost of runs in FLOPs, beside the paper's Table 2",
         description="Print the floating-point operations of the trainings of runs, by the paper's "
         "way (time x devices x sustained FLOP/s of one device) and counted from the architecture, "
         "with BLEU on their own test texts, beside the paper's Table 2.",

@@ -9,7 +9,7 @@ def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "import",
-        help="make a run of a model of Marian, such as OPUS-MT's",
+        help="import a Marian model, such as one of OPUS-MT, as a run",
         description="Make a run of a model that another toolkit trained, and print its path. Every "
         "verb takes it, and `train --from` trains it further.",
     )

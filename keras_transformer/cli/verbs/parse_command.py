@@ -27,7 +27,7 @@ def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "parse",
-        help="parse standard input, one tree a line",
+        help="parse the sentences of standard input into trees",
         description="Print for each line of standard input (UTF-8, words and punctuation with "
         "spaces between them) its constituency tree, on one line. An empty line gives an empty "
         "line.",

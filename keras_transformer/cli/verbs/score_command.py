@@ -15,7 +15,7 @@ def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "score",
-        help="print the log-probability of given translations",
+        help="print the log-probabilities of given translations",
         description="Print the natural log-probability of each target line given its source line, "
         "end of sentence included, one number a line.",
     )

@@ -43,23 +43,23 @@ def add_parser(verbs: Verbs) -> None:
 ESSENTIAL = {
     "preset": (
         "tiny|small|base|big|ROW",
-        "size of the model; keras-transformer train chooses it by the text if it is not given. ROW "
-        "is one of the paper's Table 3, such as A-h4 or C-N2 (default: base)",
+        "size of the model; keras-transformer train chooses it by the amount of text; ROW is a row "
+        "of the paper's Table 3, such as A-h4 or C-N2 (default: base)",
     ),
     "source_language": (
         "STR",
-        "code of the source's language, such as en: for titles, and where sentences end (default: "
+        "language code of the source, such as en; used in titles and to split sentences (default: "
         "none)",
     ),
     "target_language": (
         "STR",
-        "code of the target's language, such as de: for titles, and for the words of BLEU "
+        "language code of the target, such as de; used in titles and to tokenize for BLEU "
         "(default: none)",
     ),
-    "steps": ("INT", "weight updates; none: the preset's (default: none)"),
+    "steps": ("INT", "number of weight updates (default: the preset's)"),
     "batch_tokens": (
         "INT",
-        "most source and most target tokens a step; none: the preset's (default: none)",
+        "most source tokens and most target tokens in a step (default: the preset's)",
     ),
 }
 

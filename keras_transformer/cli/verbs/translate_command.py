@@ -80,9 +80,9 @@ def add_parser(verbs: Verbs) -> None:
         "--engine",
         choices=ENGINES,
         default=ENGINES[0],
-        help="what computes: this package's own search, or an export that is made once, in the "
-        "run's engines/. ctranslate2 starts quickest, and is the fastest for one sentence; its "
-        "length penalty differs: it divides by the length to the power of --alpha (default: own)",
+        help="what translates: this package's own search, or an export, which is made once in the "
+        "run's engines/. ctranslate2 starts fastest and is the fastest for one sentence. Its "
+        "length penalty differs: the length to the power of --alpha (default: own)",
     )
     _add_search_arguments(parser)
     _add_long_line_arguments(parser.add_argument_group("long lines"))
@@ -289,15 +289,15 @@ def _add_long_line_arguments(group: argparse._ArgumentGroup) -> None:
         "--long-lines",
         choices=LONG_SENTENCES,
         default="refuse",
-        help="what to do with a line of more tokens than --max-source-length: `refuse` ends the "
-        "command, `cut` drops the rest, `split` translates the sentences of the line one by one "
-        "and joins them with spaces; stderr tells the number of every such line (default: refuse)",
+        help="what to do with a line longer than --max-source-length: `refuse` ends the command, "
+        "`cut` drops the rest, `split` translates the line's sentences one by one and joins them "
+        "with spaces. Each such line is named on stderr (default: refuse)",
     )
     add(
         "--source-language",
         metavar="CODE",
-        help="language of the lines, by whose rules `--long-lines split` tells the end of a "
-        f"sentence from an abbreviation (default: {USUAL_LANGUAGE})",
+        help="the language whose rules tell `--long-lines split` where sentences end (default: "
+        f"{USUAL_LANGUAGE})",
     )
 
 

@@ -73,7 +73,7 @@ def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "tune",
-        help="choose the length penalty of a run, or of an ensemble, on a dev set",
+        help="tune the length penalty of a run or an ensemble on a dev set",
         description="Translate a dev set with several length penalties, and write the one with the "
         "best score into the run: every verb and export then searches with it where no flag says "
         "otherwise (CTranslate2 and Marian have a length penalty of another form). Beam sizes and "
