@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import pathlib
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ def scaled_dot_product() -> Figure:
     figure, axes = _figure(
         f"“it” puts {share:.0%} of its weight on “cat”, and so takes most of its value",
         3,
-        (7.6, 5),
+        (6.2, 4.3),
         rows=2,
     )
     for one, title, matrix, across in (
@@ -75,7 +76,7 @@ def scaling() -> Figure:
         f"Unscaled, one key in 32 gets {without:.0%} of the weight at d = 64; scaled, "
         f"{with_scale:.0%}",
         2,
-        (8, 3),
+        (6.4, 2.8),
     )
     left.plot(sizes, deviations, "o", color=BLUE, label="measured")
     left.plot(sizes, np.sqrt(sizes), color=FAINT, linewidth=1.2, label="√d")
@@ -98,7 +99,7 @@ def masks() -> Figure:
     padding = PaddingMask(padding_id=0)(np.array([[7, 8, 2, 0]]))  # (batch, 1, source)
     causal = causal_mask(len(words))  # (1, target, source)
     figure, axes = _figure(
-        "Behind a causal mask, padding at the end is hidden from every token already", 3, (8, 2.9)
+        "Behind a causal mask, padding at the end is hidden from every token already", 3, (6.4, 2.5)
     )
     for one, title, mask in (
         (axes[0], "padding", padding),
@@ -124,7 +125,7 @@ def positions() -> Figure:
         f"Each position has a pattern of its own: a wave is {2 * np.pi:.1f} positions long on the "
         f"left, {longest:,.0f} on the right",
         1,
-        (8, 3.6),
+        (6.4, 3.4),
     )
     image = axes.imshow(
         encoding, cmap="coolwarm", vmin=-1, vmax=1, aspect="auto", interpolation="none"
@@ -149,7 +150,7 @@ def position_products() -> Figure:
         curves[start] = around @ np.array(sinusoidal_positions(np.array([start]), size))[0]
     apart = max(np.abs(curves[start] - curves[starts[0]]).max() for start in starts)
     figure, (axes,) = _figure(
-        "How alike two positions are depends on their distance alone", 1, (8, 3)
+        "How alike two positions are depends on their distance alone", 1, (6.4, 2.8)
     )
     for start, color, width in zip(starts, SERIES, (6, 3.4, 1.2), strict=False):
         label = f"from position {start}"
@@ -186,7 +187,7 @@ def layer_costs() -> Figure:
     figure, (axes,) = _figure(
         f"At {longest:,} positions a window is {ratio:.1f} times faster than full attention",
         1,
-        (8, 3.6),
+        (6.4, 3.4),
     )
     for (name, label), color in zip(names.items(), SERIES, strict=True):
         exponent = layers[name]["time_exponent"]
@@ -195,6 +196,7 @@ def layer_costs() -> Figure:
         axes.plot(list(times[name]), values, "o-", color=color, markersize=3.5, label=label)
     axes.set_yscale("log")
     _finish(axes, "positions n", "ms, forward and gradient", list(times["full"]))
+    axes.set_yticks([1, 10, 100, 1000, 10_000], ["1", "10", "100", "1,000", "10,000"])
     axes.get_legend().remove()
     figure.legend(fontsize=8, loc="outside lower left", ncols=2)
     return figure
@@ -215,7 +217,7 @@ def schedule() -> Figure:
     figure, (axes,) = _figure(
         f"The base model's rate rises to {peak:.5f} at update 4,000, then falls as 1/√update",
         1,
-        (8, 3.2),
+        (6.4, 2.9),
     )
     for number, ((label, rate), color) in enumerate(zip(curves.items(), SERIES, strict=True)):
         rates = [1e3 * float(rate(update - 1)) for update in updates]
@@ -246,13 +248,13 @@ def label_smoothing() -> Figure:
     figure, (left, right) = _figure(
         f"With smoothing {smoothing}, a model does best that is {best:.0%} sure, not 100%",
         2,
-        (8, 3.2),
+        (6.4, 2.9),
     )
     colors = [ORANGE if number == gold else BLUE for number in range(size)]
     left.bar(range(size), targets, color=colors)
     for number in (gold, size - 1):
         left.text(number, targets[number] + 0.02, f"{targets[number]:.3g}", ha="center", fontsize=8)
-    left.set_xticks(range(size), words, fontsize=8)
+    left.set_xticks(range(size), words, fontsize=7)
     left.set_ylim(0, 1)
     left.set_ylabel("target probability")
     left.set_title("the target where “Haus” is right")
@@ -400,7 +402,7 @@ def beam_search_steps() -> Figure:
         f"Beam {BEAMS} finds “{beam}” ({np.exp(by_beam):.2f}), greedy search “{greedy}” "
         f"({np.exp(by_greedy):.2f})",
         1,
-        (8.6, 4.2),
+        (6.8, 4),
     )
     axes.set_axis_off()
     axes.set_xlim(-0.5, len(steps) + 0.45)
@@ -453,7 +455,7 @@ def table_3() -> Figure:
     figure, (axes,) = _figure(
         f"After 1,400 updates, {agree} of {len(rows)} rows move BLEU in the paper's direction",
         1,
-        (8, 3.6),
+        (6.4, 3.4),
     )
     places = np.arange(len(rows))[::-1]
     axes.axvline(0, color=FAINT, linewidth=1)
@@ -552,7 +554,7 @@ def attention_heads(of: Example) -> Figure:
     title = (
         f"To choose “{article}”, head {head + 1} puts {weights[head]:.0%} of its weight on the noun"
     )
-    figure.suptitle(title, x=0.01, y=1.1, ha="left")
+    figure.suptitle(title, x=0.01, y=1.08, ha="left")
     return figure
 
 
@@ -577,7 +579,7 @@ def _figure(
 ) -> tuple[Figure, Sequence[Any]]:
     """A figure with a title, and its axes, row by row; the size is in inches."""
     figure = Figure(figsize=size, layout="constrained")
-    figure.suptitle(title, x=0.01, ha="left")
+    figure.suptitle(textwrap.fill(title, 84), x=0.01, ha="left")
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 

@@ -26,7 +26,7 @@ STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": False,
-    "figure.titlesize": 10.5,
+    "figure.titlesize": 10,
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "grid.color": FAINT,
