@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from docs.tools.paper_architecture import architecture
 from docs.tools.svg_figures import BLUE, FAINT, FILL, GREEN, INK, ORANGE, SERIES, svg_of
+from docs.tools.toy_search import BEAMS, search_results, searched
 
 ROOT = pathlib.Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
@@ -282,118 +284,6 @@ def smoothed_targets(size: int, label: int, smoothing: float) -> np.ndarray:
     return np.array(ops.softmax(logits) - gradient(upstream=ops.ones((1, 1))))[0, 0]
 
 
-# A model of the next word that knows the last one alone: {last: {next: probability}}.
-BIGRAMS = {
-    "<s>": {"a": 0.55, "the": 0.45},
-    "a": {"dog": 0.4, "cat": 0.35, "old": 0.25},
-    "the": {"dog": 0.9, "cat": 0.1},
-    "dog": {"barks": 0.8, "</s>": 0.15, "sleeps": 0.05},
-    "cat": {"sleeps": 0.6, "</s>": 0.4},
-    "old": {"dog": 0.6, "cat": 0.4},
-    "barks": {"</s>": 1.0},
-    "sleeps": {"</s>": 1.0},
-}
-WORDS = ["<pad>", "<s>", "</s>", "<unk>", "a", "the", "old", "dog", "cat", "barks", "sleeps"]
-BEAMS, ALPHA, LIMIT = 2, 0.6, 5
-
-
-class Candidate(NamedTuple):
-    """An extension that a step of the search has looked at."""
-
-    word: str
-    parent: int  # its place in the beam before
-    log_prob: float
-    score: float | None  # where it has ended
-    place: int | None  # in the beam after the step; None: not kept
-
-
-def toy_step(tokens, index, state):
-    """The logits of `BIGRAMS`, as a search asks for them."""
-    from keras import ops
-
-    table = np.full((len(WORDS), len(WORDS)), 1e-9, "float32")
-    for last, following in BIGRAMS.items():
-        for word, probability in following.items():
-            table[WORDS.index(last), WORDS.index(word)] = probability
-    return ops.take(ops.log(ops.convert_to_tensor(table)), tokens, axis=0), state
-
-
-def search_arguments() -> dict[str, Any]:
-    """What beam search and greedy search of the toy model have in common."""
-    from keras_transformer import SpecialTokens
-
-    special_tokens = SpecialTokens(pad=0, bos=1, eos=2, unk=3)
-    return {
-        "batch_size": 1,
-        "limits": [LIMIT],
-        "special_tokens": special_tokens,
-        "max_length": LIMIT,
-    }
-
-
-def searched() -> list[list[Candidate]]:
-    """The candidates of each step, by the functions that `beam_search` repeats."""
-    from keras import ops
-
-    from keras_transformer.decoding import length_penalty
-    from keras_transformer.decoding.beam_search import (
-        after_step,
-        expand,
-        keep_live,
-        merge_finished,
-        should_continue,
-        start,
-    )
-    from keras_transformer.decoding.next_tokens import OutputRules
-
-    arguments = search_arguments()
-    special, limits = (
-        arguments["special_tokens"],
-        ops.convert_to_tensor(arguments["limits"], "int32"),
-    )
-    beams, steps = start((), 1, BEAMS, LIMIT, special), []
-    while bool(should_continue(beams, limits, ALPHA, BEAMS)[0]):
-        logits, _ = toy_step(beams.tokens, beams.index, ())
-        found = expand(beams, logits, OutputRules(limits, special))
-        live = keep_live(found, BEAMS, special)
-        finished = merge_finished(beams, found, ALPHA, special, "gnmt", 2 * BEAMS)
-        beams = after_step(beams, live, *finished, ())
-        kept = [tuple(row) for row in np.array(live.ids)[0].tolist()]
-        penalty = length_penalty(int(beams.index), ALPHA)
-        candidates = []
-        for token, parent, log_prob, ids in zip(
-            *(
-                np.array(values)[0].tolist()
-                for values in (found.tokens, found.parents, found.log_probs, found.ids)
-            ),
-            strict=True,
-        ):
-            if log_prob > np.log(1e-6):  # the rest is what the model holds impossible
-                score = log_prob / penalty if token == special.eos else None
-                place = (
-                    None if score is not None or tuple(ids) not in kept else kept.index(tuple(ids))
-                )
-                candidates.append(Candidate(WORDS[token], parent, log_prob, score, place))
-        steps.append(candidates)
-    return steps
-
-
-def search_results() -> dict[str, tuple[str, float]]:
-    """The best output and its log-probability of "beam" and of "greedy" search."""
-    from keras_transformer.decoding import beam_search, greedy_search, length_penalty
-
-    arguments = search_arguments()
-    ids, scores = beam_search(toy_step, (), beam_size=BEAMS, alpha=ALPHA, **arguments)
-    beam = [WORDS[token] for token in np.array(ids)[0, 0] if WORDS[token] != "<pad>"]
-    log_prob = float(scores[0, 0]) * length_penalty(len(beam), ALPHA)
-    found = {"beam": (" ".join(beam[:-1]), log_prob)}
-    ids, log_probs = greedy_search(toy_step, (), **arguments)
-    greedy = [
-        WORDS[token] for token in np.array(ids).ravel() if WORDS[token] not in ("<pad>", "</s>")
-    ]
-    return found | {"greedy": (" ".join(greedy), float(np.array(log_probs).ravel()[0]))}
-
-
 def beam_search_steps() -> Figure:
     """Figure 10: a beam search step by step."""
     results, steps = search_results(), searched()
@@ -610,16 +500,10 @@ def _cells(axes, allowed: np.ndarray, rows: Sequence[str], columns: Sequence[str
     """Which pairs a mask allows."""
     for (row, column), is_allowed in np.ndenumerate(allowed):
         cell = {"facecolor": BLUE if is_allowed else FILL, "edgecolor": FAINT, "linewidth": 0.6}
-        axes.add_patch(_rectangle((column, row), **cell))
+        axes.add_patch(Rectangle((column, row), 1, 1, **cell))
         if not is_allowed:
             axes.text(column + 0.5, row + 0.5, "−∞", ha="center", va="center", fontsize=8)
     _name_cells(axes, rows, columns)
-
-
-def _rectangle(corner: tuple[float, float], **options: Any):
-    from matplotlib.patches import Rectangle
-
-    return Rectangle(corner, 1, 1, **options)
 
 
 def _name_cells(axes, rows: Sequence[str], columns: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from docs.tools import paper_figures
+from docs.tools import paper_figures, toy_search
 
 TRAINED = "the_paper/attention_heads"
 
@@ -55,7 +55,7 @@ def test_a_figure_is_readable_and_up_to_date(name, made):
 
 
 def test_the_beam_search_is_the_packages():
-    results, steps = paper_figures.search_results(), paper_figures.searched()
+    results, steps = toy_search.search_results(), toy_search.searched()
     (beam, by_beam), (greedy, by_greedy) = results["beam"], results["greedy"]
     assert (beam, greedy) == ("the dog barks", "a dog barks")
     np.testing.assert_allclose(np.exp(by_beam), 0.45 * 0.9 * 0.8, rtol=1e-5)
