@@ -6,11 +6,20 @@ import pathlib
 import urllib.parse
 
 LOG = logging.getLogger("mkdocs.hooks.built_site")
-LOADED = {"img", "script", "source", "iframe", "video", "audio", "embed"}  # and stylesheets
+LOADED = {
+    "img",
+    "script",
+    "source",
+    "iframe",
+    "video",
+    "audio",
+    "embed",
+    "object",
+}  # and stylesheets
 
 
 class _BuiltPage(html.parser.HTMLParser):
-    """The anchors of a page, what it links to and what it loads."""
+    """The anchors of a page, or of an image in SVG; what it links to and what it loads."""
 
     def __init__(self, path: pathlib.Path) -> None:
         super().__init__()
@@ -22,17 +31,20 @@ class _BuiltPage(html.parser.HTMLParser):
     def handle_starttag(self, tag, attributes):
         values = dict(attributes)
         self.anchors |= {values[name] for name in ("id", "name") if values.get(name)}
-        if tag == "a" and values.get("href"):
-            self.links.append(values["href"])
+        href = values.get("href") or values.get("xlink:href")  # the latter in SVG
+        address = values.get("src") or values.get("data")  # the latter of an object
+        if tag == "a" and href:
+            self.links.append(href)
         elif tag == "link" and values.get("rel") not in ("canonical", "next", "prev"):
             self.loaded.append(values["href"])
-        elif tag in LOADED and values.get("src"):
-            self.loaded.append(values["src"])
+        elif tag in LOADED and address:
+            self.loaded.append(address)
 
 
 def dead_links(site: pathlib.Path) -> list[str]:
     """What is wrong with the links of a built site, a line each."""
-    pages = {path: _BuiltPage(path) for path in site.rglob("*.html") if path.name != "404.html"}
+    paths = [*site.rglob("*.html"), *site.rglob("*.svg")]
+    pages = {path: _BuiltPage(path) for path in paths if path.name != "404.html"}
     found = []
     for path, page in pages.items():
         name = path.relative_to(site)

@@ -31,3 +31,12 @@ def test_dead_links_and_what_comes_from_elsewhere_are_found(tmp_path):
         "index.html links to other.html#nowhere: no such anchor",
         f"index.html loads {loaded}",
     ]
+
+
+def test_images_with_links_are_looked_at_too(tmp_path):
+    write_site(tmp_path, '<object data="image.svg"></object> <object data="gone.svg"></object>')
+    (tmp_path / "image.svg").write_text('<svg><a xlink:href="other.html#nowhere"/></svg>', "utf-8")
+    assert sorted(dead_links(tmp_path)) == [
+        "image.svg links to other.html#nowhere: no such anchor",
+        "index.html links to gone.svg: no such file",
+    ]

@@ -1,0 +1,118 @@
+"""A beam search on a toy model, step by step: what figure 10 of docs/the_paper.md shows."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# A model of the next word that knows the last one alone: {last: {next: probability}}.
+BIGRAMS = {
+    "<s>": {"a": 0.55, "the": 0.45},
+    "a": {"dog": 0.4, "cat": 0.35, "old": 0.25},
+    "the": {"dog": 0.9, "cat": 0.1},
+    "dog": {"barks": 0.8, "</s>": 0.15, "sleeps": 0.05},
+    "cat": {"sleeps": 0.6, "</s>": 0.4},
+    "old": {"dog": 0.6, "cat": 0.4},
+    "barks": {"</s>": 1.0},
+    "sleeps": {"</s>": 1.0},
+}
+WORDS = ["<pad>", "<s>", "</s>", "<unk>", "a", "the", "old", "dog", "cat", "barks", "sleeps"]
+BEAMS, ALPHA, LIMIT = 2, 0.6, 5
+LEAST = 1e-6  # probability below which a sentence is what the model holds impossible
+
+
+class Candidate(NamedTuple):
+    """An extension that a step of the search has looked at."""
+
+    word: str
+    parent: int  # its place in the beam before
+    log_prob: float
+    score: float | None  # where it has ended
+    place: int | None  # in the beam after the step; None: not kept
+
+
+def toy_step(tokens, index, state):
+    """The logits of `BIGRAMS`, as a search asks for them."""
+    from keras import ops
+
+    table = np.full((len(WORDS), len(WORDS)), 1e-9, "float32")
+    for last, following in BIGRAMS.items():
+        for word, probability in following.items():
+            table[WORDS.index(last), WORDS.index(word)] = probability
+    return ops.take(ops.log(ops.convert_to_tensor(table)), tokens, axis=0), state
+
+
+def search_arguments() -> dict[str, Any]:
+    """What beam search and greedy search of the toy model have in common."""
+    from keras_transformer import SpecialTokens
+
+    special_tokens = SpecialTokens(pad=0, bos=1, eos=2, unk=3)
+    return {
+        "batch_size": 1,
+        "limits": [LIMIT],
+        "special_tokens": special_tokens,
+        "max_length": LIMIT,
+    }
+
+
+def searched() -> list[list[Candidate]]:
+    """The candidates of each step, by the functions that `beam_search` repeats."""
+    from keras import ops
+
+    from keras_transformer.decoding.beam_search import (
+        after_step,
+        expand,
+        keep_live,
+        merge_finished,
+        should_continue,
+        start,
+    )
+    from keras_transformer.decoding.next_tokens import OutputRules
+
+    special = search_arguments()["special_tokens"]
+    limits = ops.convert_to_tensor([LIMIT], "int32")
+    beams, steps = start((), 1, BEAMS, LIMIT, special), []
+    while bool(should_continue(beams, limits, ALPHA, BEAMS)[0]):
+        logits, _ = toy_step(beams.tokens, beams.index, ())
+        found = expand(beams, logits, OutputRules(limits, special))
+        live = keep_live(found, BEAMS, special)
+        finished = merge_finished(beams, found, ALPHA, special, "gnmt", 2 * BEAMS)
+        beams = after_step(beams, live, *finished, ())
+        steps.append(_candidates(found, live, int(beams.index)))
+    return steps
+
+
+def _candidates(found: Any, live: Any, length: int) -> list[Candidate]:
+    """The `Candidates` that a step found, and of which these live."""
+    from keras_transformer.decoding import length_penalty
+
+    places = {tuple(ids): place for place, ids in enumerate(_rows(live.ids))}
+    candidates = []
+    for token, ids, log_prob, parent in zip(*map(_rows, found), strict=True):
+        if log_prob < np.log(LEAST):
+            continue
+        has_ended = WORDS[token] == "</s>"
+        score = log_prob / length_penalty(length, ALPHA) if has_ended else None
+        place = None if has_ended else places.get(tuple(ids))
+        candidates.append(Candidate(WORDS[token], parent, log_prob, score, place))
+    return candidates
+
+
+def _rows(values: Any) -> list[Any]:
+    """The values of the only sentence."""
+    return np.array(values)[0].tolist()
+
+
+def search_results() -> dict[str, tuple[str, float]]:
+    """The best output and its log-probability of "beam" and of "greedy" search."""
+    from keras_transformer.decoding import beam_search, greedy_search, length_penalty
+
+    arguments = search_arguments()
+    ids, scores = beam_search(toy_step, (), beam_size=BEAMS, alpha=ALPHA, **arguments)
+    beam = [WORDS[token] for token in np.array(ids)[0, 0] if WORDS[token] != "<pad>"]
+    log_prob = float(scores[0, 0]) * length_penalty(len(beam), ALPHA)
+    found = {"beam": (" ".join(beam[:-1]), log_prob)}
+    ids, log_probs = greedy_search(toy_step, (), **arguments)
+    greedy = [
+        WORDS[token] for token in np.array(ids).ravel() if WORDS[token] not in ("<pad>", "</s>")
+    ]
+    return found | {"greedy": (" ".join(greedy), float(np.array(log_probs).ravel()[0]))}

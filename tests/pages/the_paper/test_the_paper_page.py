@@ -1,0 +1,88 @@
+"""docs/the_paper.md: its code, the lines that it quotes, its links, images and tables."""
+
+import json
+import re
+
+import pytest
+
+from docs.tools import paper_figures
+from tests.pages.page import ROOT, Page
+from tests.pages.test_api_pages import resolve
+
+PAGE = Page("docs/the_paper.md")
+IMAGES = ROOT / "docs" / "images"
+
+
+def table(head):
+    """The rows of a table of the page, by the start of its head."""
+    lines = PAGE.text[PAGE.text.index(head) :].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+
+
+def test_its_code_runs(capsys):
+    PAGE.run_code()
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("base 512 8 63,0")
+    assert printed[1].startswith("big 1024 16 214,1")
+    assert printed[3:] == ["0.9 0.98 1e-09", "0.000699", "3.3e+18", "21 0.3 300"]
+
+
+def test_the_lines_that_it_quotes_are_in_the_files():
+    parts = re.split(r"^```py\n(.*?)^```\n", PAGE.text, flags=re.DOTALL | re.MULTILINE)
+    assert len(parts[1::2]) >= 12
+    path = None
+    for text, block in zip(parts[::2], parts[1::2], strict=False):
+        linked = re.findall(r"\]\(\.\./(keras_transformer/[\w/]+\.py)\)", text)
+        path = linked[-1] if linked else path
+        source = "".join((ROOT / path).read_text("utf-8").split())
+        for lines in block.split("...\n"):  # which may be broken elsewhere
+            assert "".join(lines.split()) in source, f"{path}:\n{lines}"
+
+
+def test_the_boxes_of_figure_1_lead_to_classes():
+    svg = (IMAGES / "figure_1.svg").read_text("utf-8")
+    links = set(re.findall(r'xlink:href="([^"#][^"]*)"', svg))
+    assert len(links) >= 9
+    for link in links:
+        page, _, identifier = link.partition("#")
+        text = (IMAGES / page).with_suffix(".md").read_text("utf-8")
+        module = identifier.rpartition(".")[0]
+        assert re.search(
+            rf"^::: ({re.escape(identifier)}|{re.escape(module)})$", text, re.MULTILINE
+        )
+        assert isinstance(resolve(identifier), type)
+
+
+def test_it_has_twelve_figures():
+    assert len(paper_figures.FIGURES) == 12
+    shown = re.findall(r'(?:\]\(|data=")images/([\w/]+)\.svg[)"]', PAGE.text)
+    assert shown == list(paper_figures.FIGURES)
+    captions = re.findall(r"^\*\*Figure (\d+)\.\*\*", PAGE.text, re.MULTILINE)
+    assert captions == [str(number) for number in range(1, 13)]
+    assert "images/the_paper/attention.html" in PAGE.text
+    assert paper_figures.ATTENTION_PAGE.stat().st_size < 150_000
+
+
+def test_table_1_is_what_was_measured():
+    path = ROOT / "benchmarks" / "results" / "2026-11-22-table1.json"
+    layers = {layer["name"]: layer for layer in json.loads(path.read_text("utf-8"))["layers"]}
+    rows = [row for row in table("| layer | complexity |") if row[-1]]
+    assert len(rows) == 4
+    for name, row in zip(("full", "lstm", "convolution", "windowed"), rows, strict=True):
+        times = {row["length"]: 1000 * min(row["seconds"]) for row in layers[name]["lengths"]}
+        for shown, measured in (
+            (row[-3], times[1024]),
+            (row[-2], times[8192]),
+            (row[-1], layers[name]["time_exponent"]),
+        ):
+            assert float(shown.replace(",", "")) == pytest.approx(measured, rel=0.035)  # two digits
+
+
+def test_table_3_is_the_recipes():
+    text = (ROOT / "recipes" / "table3" / "README.md").read_text("utf-8")
+    lines = text[text.index("| row | N |") :].split("\n\n")[0].splitlines()
+    head, _, *rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines)
+    columns = [head.index(name) for name in ("PPL", "BLEU", "paper PPL", "paper BLEU")]
+    expected = [[row[0][0], *(row[column] for column in columns)] for row in rows]
+    shown = [[row[0][0], *row[2:]] for row in table("| row | what |")]
+    assert sorted(shown) == sorted(expected)
