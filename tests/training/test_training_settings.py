@@ -155,7 +155,11 @@ def test_tensorflow_compiles_where_there_is_a_gpu(monkeypatch):
 
     gpu = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: [gpu])
-    monkeypatch.setattr(device_start, "_made_deterministic", False)  # a test may have before
+    # A test may have made this process deterministic before.
+    monkeypatch.setattr(device_start, "_made_deterministic", False)
+    monkeypatch.setattr(
+        "tensorflow.python.framework.config.is_op_determinism_enabled", lambda: False
+    )
     assert TrainingSettings().jit_compile()
     assert TrainingSettings().packs()
     assert not TrainingSettings(xla="off").jit_compile()
