@@ -152,14 +152,13 @@ def test_tensorflow_compiles_on_demand_and_jax_always():
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="JAX always compiles")
 def test_tensorflow_compiles_where_there_is_a_gpu(monkeypatch):
     import tensorflow as tf
+    from tensorflow.python.framework import config
 
     gpu = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: [gpu])
     # A test may have made this process deterministic before.
     monkeypatch.setattr(device_start, "_made_deterministic", False)
-    monkeypatch.setattr(
-        "tensorflow.python.framework.config.is_op_determinism_enabled", lambda: False
-    )
+    monkeypatch.setattr(config, "is_op_determinism_enabled", lambda: False)
     assert TrainingSettings().jit_compile()
     assert TrainingSettings().packs()
     assert not TrainingSettings(xla="off").jit_compile()
