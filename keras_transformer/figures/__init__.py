@@ -1,0 +1,15 @@
+"""Figures: their style, and the curves of trainings."""
+
+from keras_transformer.figures.figure_style import figure_file, figure_style, new_figure
+from keras_transformer.figures.run_curves import Curve, RunCurves, short_names
+from keras_transformer.figures.run_figure import run_figure
+
+__all__ = [
+    "Curve",
+    "RunCurves",
+    "figure_file",
+    "figure_style",
+    "new_figure",
+    "run_figure",
+    "short_names",
+]
