@@ -8,7 +8,15 @@ from keras_transformer.demo.report import report
 from keras_transformer.demo.settings import NumberWordsSettings
 from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.translation_training.next_steps import program_name, say_next_steps
+from keras_transformer.translation_training.next_steps import (
+    next_commands,
+    program_name,
+    say_next_steps,
+)
+from keras_transformer.translation_training.report.run_report import Example, write_run_report
+from keras_transformer.translation_training.training_end import EXAMPLES
+
+TRY = "Six thousand two hundred and seven."
 
 
 def train_number_words(
@@ -67,9 +75,15 @@ def train_number_words(
 
             # Scores
             translator = Translator.load(run.directory.path, **settings.search_options())
-            report(run, held_out, translator.translate(held_out.sources))
+            hypotheses = translator.translate(held_out.sources)
+            report(run, held_out, hypotheses)
+            examples = map(Example, held_out.sources, hypotheses, held_out.targets)
+            commands = next_commands(run.directory.path, TRY)
+            write_run_report(
+                run.directory, translator, [*examples][:EXAMPLES], dev_pairs.sources[0], commands
+            )
             if saved_model is not None:
                 export(translator, saved_model, held_out)
             own = f"Your own text: {program_name()} train --help"
-            say_next_steps(run.directory.path, "Six thousand two hundred and seven.", "", own)
+            say_next_steps(run.directory.path, TRY, "", own)
     return run.exit_code
