@@ -157,6 +157,12 @@ def test_check(command, trained_run):
     assert str(trained_run) in command("check", trained_run)
 
 
+def test_plot(command, trained_run, tmp_path):
+    pytest.importorskip("matplotlib")
+    assert command("plot", trained_run, "--output", tmp_path / "plot.pdf")
+    assert (tmp_path / "plot.pdf").read_bytes().startswith(b"%PDF")
+
+
 def test_cost(command, trained_run):
     (row,) = json.loads(command("cost", trained_run, "--json"))["runs"]
     assert row["counted_flops"] > 0
