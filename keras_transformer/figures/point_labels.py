@@ -7,6 +7,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _DISTANCES = (5, 12, 22, 34, 48)  # of a name from its point, in points of 1/72 inch
 _DIRECTIONS = ((1, 0), (1, 1), (1, -1), (-1, 0), (-1, 1), (-1, -1), (0, 1), (0, -1))
@@ -25,31 +26,31 @@ class PointLabel(NamedTuple):
     color: str
 
 
-def label_points(axes: "Axes", labels: Sequence[PointLabel]) -> None:
+def label_points(figure: "Figure", axes: "Axes", labels: Sequence[PointLabel]) -> None:
     """Write names beside points, each at the nearest free place.
 
     Call it when limits, scales and the legend of the axes are final. A name that finds no free
     place stands at its first one.
 
     Args:
+        figure: the figure of the axes.
         axes: where the points are drawn.
         labels: the names.
     """
     from matplotlib.text import Text
 
-    figure = axes.get_figure()
-    if figure is None or not labels:
+    if not labels:
         return
     figure.draw_without_rendering()  # lays out the axes
     dots = figure.dpi / 72  # of a point
-    frame = axes.get_window_extent().extents
+    frame = np.array(axes.get_window_extent().extents)
     places = axes.transData.transform([(label.x, label.y) for label in labels])
     taken = [np.array([*place - _POINT, *place + _POINT]) for place in places]
     if legend := axes.get_legend():
-        taken.append(legend.get_window_extent().extents)
+        taken.append(np.array(legend.get_window_extent().extents))
     for label, place in zip(labels, places, strict=True):
         text = Text(text=label.text, fontsize="small", parse_math=False, figure=figure)
-        size = text.get_window_extent().size
+        size = np.array(text.get_window_extent().size)
         options = [
             (right, up, distance, _box(place, right, up, distance * dots, size))
             for distance in _DISTANCES

@@ -2,6 +2,7 @@
 
 import argparse
 import pathlib
+from typing import Any
 
 from keras_transformer.cli.program import Verbs, open_in_browser
 from keras_transformer.files.output_files import check_figure, find_output, write_output
@@ -46,7 +47,7 @@ def plot(values: argparse.Namespace) -> None:
     from keras_transformer.figures import RunCurves, figure_file, run_figure
 
     runs = [RunCurves.read(path) for path in values.runs]
-    metrics = METRICS if values.metric is None else (values.metric,)
+    metrics: Any = METRICS if values.metric is None else (values.metric,)
     figure = run_figure(runs, metrics, axis=values.x)
     write_output(values.output, figure_file(figure, ending[1:]))
     print(values.output)

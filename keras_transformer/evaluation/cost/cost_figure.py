@@ -66,8 +66,8 @@ def cost_figure(costs: Sequence[RunCost]) -> "Figure":
             axes.legend(loc="best")
         figure.suptitle("BLEU over training cost: Table 2 of Vaswani et al. (2017), newstest2014")
         below.set_xlabel("\n".join(["training cost (FLOPs)", *lines]), parse_math=False)
-        label_points(above, above_names)
-        label_points(below, [*below_names, *run_names])
+        label_points(figure, above, above_names)
+        label_points(figure, below, [*below_names, *run_names])
     return figure
 
 
