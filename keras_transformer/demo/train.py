@@ -4,19 +4,11 @@ from keras_transformer import losses, models, training
 from keras_transformer.data import prepare_batches
 from keras_transformer.demo.exported import check_export, export
 from keras_transformer.demo.number_pairs import ALWAYS_TRAINED, NumberPairs, split_numbers
-from keras_transformer.demo.report import report
+from keras_transformer.demo.report import TRY, report
 from keras_transformer.demo.settings import NumberWordsSettings
 from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer
-from keras_transformer.translation_training.next_steps import (
-    next_commands,
-    program_name,
-    say_next_steps,
-)
-from keras_transformer.translation_training.report.run_report import Example, write_run_report
-from keras_transformer.translation_training.training_end import EXAMPLES
-
-TRY = "Six thousand two hundred and seven."
+from keras_transformer.translation_training.next_steps import program_name, say_next_steps
 
 
 def train_number_words(
@@ -75,13 +67,7 @@ def train_number_words(
 
             # Scores
             translator = Translator.load(run.directory.path, **settings.search_options())
-            hypotheses = translator.translate(held_out.sources)
-            report(run, held_out, hypotheses)
-            examples = map(Example, held_out.sources, hypotheses, held_out.targets)
-            commands = next_commands(run.directory.path, TRY)
-            write_run_report(
-                run.directory, translator, [*examples][:EXAMPLES], dev_pairs.sources[0], commands
-            )
+            report(run, translator, dev_pairs, held_out)
             if saved_model is not None:
                 export(translator, saved_model, held_out)
             own = f"Your own text: {program_name()} train --help"

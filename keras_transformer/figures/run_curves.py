@@ -126,7 +126,9 @@ def _columns(path: Path) -> dict[str, np.ndarray]:
     """The columns of a log whose first one is `step`; an empty cell is not a number."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
-            header, *rows = list(csv.reader(file)) or [[]]
+            header, *rows = list(csv.reader(file)) or [["step"]]
+        if header[:1] != ["step"]:
+            raise ValueError("its first column is not `step`")
         # The last row of a training that is under way may be unfinished.
         rows = [row for row in rows if len(row) == len(header)]
         cells = [[float(cell or math.nan) for cell in row] for row in rows]
@@ -153,8 +155,9 @@ def _clock(
         spent: the seconds of all steps until then, without validations.
         validation: the columns of validation.csv.
     """
-    at = np.array([0.0, *validation.get("step", ())])
-    seconds = np.array([0.0, *validation.get("seconds", ())])
+    is_timed = "seconds" in validation
+    at = np.array([0.0, *(validation["step"] if is_timed else ())])
+    seconds = np.array([0.0, *(validation["seconds"] if is_timed else ())])
     later = steps > at[-1]
     since = spent[later] - np.interp(at[-1], [0, *steps], [0, *spent])
     return np.append(at, steps[later]), np.append(seconds, seconds[-1] + since)

@@ -51,10 +51,26 @@ def test_a_run_without_metrics_is_named(tmp_path, metrics):
         RunCurves.read(run)
 
 
-def test_a_damaged_log_is_named(tmp_path):
-    run = write_logged_run(tmp_path / "run", METRICS + "x,1,1,1,1\n")
-    with pytest.raises(UserInputError, match=r"metrics.csv is damaged: could not convert string"):
+@pytest.mark.parametrize(
+    ("metrics", "validation", "message"),
+    [
+        (METRICS + "x,1,1,1,1\n", None, "metrics.csv is damaged: could not convert string"),
+        (
+            METRICS,
+            "seconds,step\n1,1\n",
+            "validation.csv is damaged: its first column is not `step`",
+        ),
+    ],
+)
+def test_a_damaged_log_is_named(tmp_path, metrics, validation, message):
+    run = write_logged_run(tmp_path / "run", metrics, validation)
+    with pytest.raises(UserInputError, match=message):
         RunCurves.read(run)
+
+
+def test_validations_without_a_clock_are_at_the_time_of_the_updates(tmp_path):
+    run = write_logged_run(tmp_path / "run", validation="step,val_bleu\n12,20.0\n")
+    assert (60 * RunCurves.read(run).curves["bleu"].minutes).tolist() == pytest.approx([14])
 
 
 def test_a_folder_that_is_no_run_is_named(tmp_path):

@@ -95,6 +95,8 @@ def test_demo(command, tmp_path, monkeypatch):
         if flags[0] in ("attention", "export"):
             command(*[flag for flag in flags if flag != "--open"])
     assert pathlib.Path("first/attention.html").is_file()
+    assert printed.count("\nReport: first/report.html\n") == 1
+    assert "exact match" in pathlib.Path("first/report.html").read_text("utf-8")
     assert pathlib.Path("first-litert/model.tflite").is_file()
 
 
