@@ -38,6 +38,7 @@ _AXIS_LABELS = {
     "tokens": "target tokens trained on (millions)",
 }
 _WIDE = 20  # times the least value: beyond, the axis is logarithmic
+_MOST_MARKS = 40  # beyond, a line has no points
 _LONGEST = 28  # letters of a run's name
 _NOTE = "Perplexity and BLEU compare runs with the same vocabulary and the same dev text."
 
@@ -113,7 +114,8 @@ def _draw(axes: Any, runs: Sequence[RunCurves], metric: Metric, axis: Axis) -> N
             same = {"color": line.get_color(), "linestyle": line.get_linestyle()}
             axes.plot(x, curve.values, alpha=0.25, linewidth=0.8, **same)
         else:
-            axes.plot(x, curve.values, marker="o" if metric in ("perplexity", "bleu") else "")
+            is_dotted = metric in ("perplexity", "bleu") and len(x) <= _MOST_MARKS
+            axes.plot(x, curve.values, marker="o" if is_dotted else "")
     values = [run.curves[metric].values for run in runs if metric in run.curves]
     least, most = min(map(min, values)), max(map(max, values))
     if metric == "perplexity" and 0 < _WIDE * least < most:

@@ -9,19 +9,22 @@ import numpy as np
 from keras_transformer.figures import Curve
 
 _WIDTH, _HEIGHT = 400, 214
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 388, 10, 178  # of the frame
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 374, 10, 178  # of the frame
 _MOST_POINTS = 600  # of a line
 _MOST_MARKS = 40  # beyond, a line has no points
 _TICKS = 4
 _WIDE = 20  # times the least value: beyond, the axis is logarithmic
 
 
-def curve_svg(curve: Curve, name: str, *, from_zero: bool, smooth: bool = False) -> str:
+def curve_svg(
+    curve: Curve, name: str, *, steps: float, from_zero: bool, smooth: bool = False
+) -> str:
     """A line over the updates, with its axes; its colours are those of the page's style.
 
     Args:
         curve: the values.
         name: what they are, for those who cannot see the picture.
+        steps: updates of the whole training, where the axis ends.
         from_zero: whether the axis of the values begins at 0. If not, it is logarithmic where the
             values differ much.
         smooth: whether to draw the mean of neighbours over faint single values.
@@ -32,10 +35,9 @@ def curve_svg(curve: Curve, name: str, *, from_zero: bool, smooth: bool = False)
     values = curve.smoothed() if smooth else curve.values
     is_log = not from_zero and 0 < _WIDE * values.min() < values.max()
     low, high = _limits(curve.values, from_zero, is_log)
-    last = float(curve.step[-1])
 
     def x(step: np.ndarray | float) -> np.ndarray:
-        return _LEFT + (_RIGHT - _LEFT) * np.asarray(step) / last
+        return _LEFT + (_RIGHT - _LEFT) * np.asarray(step) / steps
 
     def y(value: np.ndarray | float) -> np.ndarray:
         share = (_scaled(value, is_log) - _scaled(low, is_log)) / (
@@ -48,7 +50,7 @@ def curve_svg(curve: Curve, name: str, *, from_zero: bool, smooth: bool = False)
         at = f"{y(tick):.1f}"
         parts.append(f'<path class="grid" d="M{_LEFT} {at}H{_RIGHT}"/>')
         parts.append(f'<text class="y" x="{_LEFT - 6}" y="{at}">{tick:g}</text>')
-    for tick in _ticks(0, last):
+    for tick in _ticks(0, steps):
         parts.append(f'<text class="x" x="{x(tick):.1f}" y="{_BOTTOM + 16}">{tick:,.6g}</text>')
     parts.append(f'<path class="axis" d="M{_LEFT} {_TOP}V{_BOTTOM}H{_RIGHT}"/>')
     middle = (_LEFT + _RIGHT) / 2
@@ -64,7 +66,7 @@ def curve_svg(curve: Curve, name: str, *, from_zero: bool, smooth: bool = False)
         ]
     alternative = (
         f"{name} over updates: {values[0]:.4g} at {curve.step[0]:,.0f}, {values[-1]:.4g} at "
-        f"{last:,.0f}; least {values.min():.4g}, greatest {values.max():.4g}"
+        f"{curve.step[-1]:,.0f}; least {values.min():.4g}, greatest {values.max():.4g}"
     )
     return (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
@@ -99,7 +101,7 @@ def _ticks(low: float, high: float) -> Sequence[float]:
 
     Example:
         >>> _ticks(0, 240), _ticks(1.07, 2.97)
-        ([0.0, 100.0, 200.0], [1.5, 2.0, 2.5])
+        ([0.0, 50.0, 100.0, 150.0, 200.0], [1.5, 2.0, 2.5])
     """
     rough = (high - low) / _TICKS
     power = 10.0 ** math.floor(math.log10(rough))

@@ -171,9 +171,10 @@ def _scored_text(scores: Mapping[str, Any]) -> str:
 def _curves(curves: Mapping[Metric, Curve]) -> Iterable[str]:
     """The pictures of the curves, and a table of the validations."""
     yield '<h2>Curves</h2>\n<div class="curves">'
+    steps = max(curve.step[-1] for curve in curves.values())
     for name, curve in curves.items():
         title, unit, from_zero = _PANELS[name]
-        picture = curve_svg(curve, title, from_zero=from_zero, smooth=name == "loss")
+        picture = curve_svg(curve, title, steps=steps, from_zero=from_zero, smooth=name == "loss")
         yield f"<figure><figcaption>{title} <span>({unit})</span></figcaption>{picture}</figure>"
     yield "</div>"
     if measured := curves.get("perplexity"):
