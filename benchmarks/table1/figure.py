@@ -8,8 +8,8 @@ from keras_transformer.figures import figure_file, figure_style, new_figure
 
 _MARKERS = "osD^vX"
 _MEMORY_NOTE = (
-    "Each memory is the peak of one process. The LSTM's differs by tens of megabytes from process "
-    "to process: where it takes little,\nits line jumps, and only lengths from 2,048 on compare."
+    "Each memory is the peak of one process. The LSTM's peak varies by tens of megabytes between "
+    "processes, so its line zigzags\nat short lengths. Compare it from 2,048 positions on."
 )
 
 

@@ -26,21 +26,21 @@ _LABELS = {
     "learning_rate": "learning rate",
 }
 _TITLES = {
-    "loss": "Training loss",
-    "perplexity": "Dev perplexity",
-    "bleu": "Dev BLEU",
-    "learning_rate": "Learning rate",
+    "loss": "final training loss",
+    "perplexity": "final dev perplexity",
+    "bleu": "final dev BLEU",
+    "learning_rate": "learning rate",
 }
 _FORMATS = {"loss": ".3f", "perplexity": ".2f", "bleu": ".1f", "learning_rate": ".3g"}
 _AXIS_LABELS = {
     "step": "updates",
-    "minutes": "minutes of training, validations included",
-    "tokens": "target tokens trained on (millions)",
+    "minutes": "training time with validations (minutes)",
+    "tokens": "target tokens (millions)",
 }
 _WIDE = 20  # times the least value: beyond, the axis is logarithmic
 _MOST_MARKS = 40  # beyond, a line has no points
 _LONGEST = 28  # letters of a run's name
-_NOTE = "Perplexity and BLEU compare runs with the same vocabulary and the same dev text."
+_NOTE = "Compare perplexity and BLEU only between runs with the same vocabulary and dev text."
 
 
 def run_figure(
@@ -52,7 +52,7 @@ def run_figure(
     """Draw the curves of runs, a panel for each metric and a line for each run.
 
     Training loss is that of single updates, with label smoothing: a faint line, and the mean of
-    nine neighbours above it. Titles tell which run is the best at its end.
+    nine neighbours above it. Titles tell which run has the best final value.
 
     Args:
         runs: the curves of the runs.
@@ -144,20 +144,19 @@ def _add_legend(figure: "Figure", axes: Any, names: Sequence[str]) -> None:
 
 
 def _finding(runs: Sequence[RunCurves], names: Sequence[str], metric: Metric) -> str:
-    """What a panel shows: the value of the run that is the best at its end."""
-    ends = {
-        name: _end(run.curves[metric], metric)
+    """What a panel shows: the best value at the end, or the peak, and the run that has it."""
+    ends = [
+        (_end(run.curves[metric], metric), name)
         for run, name in zip(runs, names, strict=True)
         if metric in run.curves
-    }
-    word, best = ("highest", max) if metric in ("bleu", "learning_rate") else ("lowest", min)
-    name = best(ends, key=lambda name: ends[name])
-    value = f"{ends[name]:{_FORMATS[metric]}}"
-    if metric == "learning_rate":
-        return f"{_TITLES[metric]}: at most {value}" + (f", in {name}" if len(ends) > 1 else "")
-    if len(ends) == 1:
-        return f"{_TITLES[metric]} ends at {value}"
-    return f"{_TITLES[metric]} ends {word} in {name}: {value}"
+    ]
+    is_more = metric in ("bleu", "learning_rate")
+    value, name = max(ends) if is_more else min(ends)
+    if len(runs) == 1:
+        title, whose = ("peak " if metric == "learning_rate" else "") + _TITLES[metric], ""
+    else:
+        title, whose = ("highest " if is_more else "lowest ") + _TITLES[metric], f" ({name})"
+    return f"{title[0].upper()}{title[1:]}: {value:{_FORMATS[metric]}}{whose}"
 
 
 def _end(curve: Curve, metric: Metric) -> float:

@@ -28,7 +28,7 @@ _BETWEEN = 2.0  # from one sentence to the other
 _LETTER = 0.085  # of a token's name, about
 _LONGEST = 24  # letters of a token's name; the rest is cut off
 _MARGIN = 0.15
-_LEGEND = 1.0
+_LEGEND = 1.1
 _TITLE = 0.3
 _HEADING = 0.5  # two lines: what is drawn, and its finding
 _LABEL = 0.2  # of an axis
@@ -39,13 +39,13 @@ _POINTS = 72  # of an inch
 _LEAST_WEIGHT = 0.01  # of a line
 _MOST_ACROSS = 4  # matrices beside each other
 _HEADINGS = {
-    "encoder": "Self-attention of the encoder",
-    "decoder": "Self-attention of the decoder",
-    "cross": "Attention of the decoder to the source",
+    "encoder": "Encoder self-attention",
+    "decoder": "Decoder self-attention",
+    "cross": "Cross-attention",
 }
-_SIDES = {  # whose tokens look, and at whose
+_SIDES = {  # whose tokens are the queries, and whose the keys
     "encoder": ("source", "source"),
-    "decoder": ("output", "output before"),
+    "decoder": ("output", "output so far"),
     "cross": ("output", "source"),
 }
 
@@ -123,8 +123,8 @@ def _check_index(name: str, index: int, count: int) -> None:
 def _finding(entropies: np.ndarray, heads: Sequence[int]) -> str:
     """Which head looks at the fewest tokens: `entropies` are those of all heads, in nats."""
     head = min(heads, key=lambda head: entropies[head])
-    which = f"sharpest: head {head + 1}" if len(heads) > 1 else f"head {head + 1}"
-    return f"{which}, with an entropy of {entropies[head]:.2f} nats"
+    which = f"Sharpest head: {head + 1}" if len(heads) > 1 else f"Head {head + 1}"
+    return f"{which} (entropy {entropies[head]:.2f} nats)"
 
 
 def _names(tokens: Sequence[str]) -> list[str]:
@@ -177,8 +177,8 @@ def _draw_lines(
     right = (2 * _MARGIN + token * length) / figure.get_figwidth()
     _, bottom, _, height = axes.get_position().bounds
     for text, y, side in (
-        (f"{sides[0]} looks", bottom + 1.03 * height, "bottom"),
-        (f"at {sides[1]}", bottom - 0.03 * height, "top"),
+        (f"query: {sides[0]}", bottom + 1.03 * height, "bottom"),
+        (f"key: {sides[1]}", bottom - 0.03 * height, "top"),
     ):
         figure.text(right, y, text, fontsize=8, verticalalignment=side)
     _add_legend(figure, heads, right, bottom + height / 2)
@@ -239,9 +239,9 @@ def _draw_matrices(
         axes.grid(visible=False)
         axes.set_title(f"Head {head + 1}", fontsize=9)
         if column == 0:
-            axes.set_ylabel(f"{sides[0]} looks", fontsize=8)
+            axes.set_ylabel(f"query: {sides[0]}", fontsize=8)
         if place + across >= len(heads):  # nothing is below
-            axes.set_xlabel(f"at {sides[1]}", fontsize=8)
+            axes.set_xlabel(f"key: {sides[1]}", fontsize=8)
         axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=size, parse_math=False)
         axes.set_yticks(range(len(rows)), rows, fontsize=size, parse_math=False)
         axes.tick_params(length=0)

@@ -78,10 +78,11 @@ def _note(base: RowResult) -> str:
     return (
         f"base: {base.perplexity:.2f} perplexity and {base.bleu:.1f} BLEU here, after "
         f"{base.steps:,} updates; {paper.perplexity:.2f} and {paper.bleu:.1f} in the paper, after "
-        f"{paper.sizes.training_steps:,}.\nRows may differ from the paper's: other text, "
-        f"{base.encoder_layers} layers of {base.hidden_dim} instead of "
-        f"{paper.sizes.num_encoder_layers} of {paper.sizes.hidden_dim},\nanother number of updates "
-        "(less regularisation suits a short training), and one random seed a row."
+        f"{paper.sizes.training_steps:,}.\nRows may differ from the paper's because the text, the "
+        f"number of updates and the size of base differ ({base.encoder_layers} layers of width "
+        f"{base.hidden_dim}, in the paper {paper.sizes.num_encoder_layers} of "
+        f"{paper.sizes.hidden_dim}),\nand because each row has one random seed. A short training "
+        "favours fewer layers and less dropout."
     )
 
 

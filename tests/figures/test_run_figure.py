@@ -22,10 +22,10 @@ def runs(tmp_path):
 def test_every_metric_has_a_panel_whose_title_is_its_finding(runs):
     figure = run_figure(runs)
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
-        "Training loss ends lowest in $second_1: 1.000",
-        "Dev perplexity ends at 30.00",
-        "Dev BLEU ends at 20.0",
-        "Learning rate: at most 0.002, in first",
+        "Lowest final training loss: 1.000 ($second_1)",
+        "Lowest final dev perplexity: 30.00 (first)",
+        "Highest final dev BLEU: 20.0 (first)",
+        "Highest learning rate: 0.002 (first)",
     ]
     assert [axes.get_xlabel() for axes in figure.axes] == ["updates"] * 4
     (legend,) = figure.legends
@@ -41,8 +41,8 @@ def test_every_metric_has_a_panel_whose_title_is_its_finding(runs):
     ("axis", "label", "expected"),
     [
         ("step", "updates", [2, 12]),
-        ("minutes", "minutes of training, validations included", [1, 3]),
-        ("tokens", "target tokens trained on (millions)", [400, 2400]),
+        ("minutes", "training time with validations (minutes)", [1, 3]),
+        ("tokens", "target tokens (millions)", [400, 2400]),
     ],
 )
 def test_a_metric_is_drawn_over_what_is_asked(runs, axis, label, expected):
@@ -56,7 +56,8 @@ def test_a_metric_is_drawn_over_what_is_asked(runs, axis, label, expected):
 def test_one_run_needs_no_legend(runs):
     figure = run_figure(runs[:1])
     assert figure.legends == []
-    assert figure.axes[0].get_title(loc="left") == "Training loss ends at 2.000"
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert (titles[0], titles[-1]) == ("Final training loss: 2.000", "Peak learning rate: 0.002")
 
 
 def test_what_no_run_has_measured_is_one_line(runs):

@@ -84,8 +84,8 @@ def test_a_matrix_for_each_head_has_its_weights(maps):
     figure = attention_figure(maps, "cross", 0, style="matrix")
     *matrices, _ = figure.axes
     assert [axes.get_title(loc="left") for axes in matrices] == ["Head 1", "Head 2"]
-    assert [axes.get_ylabel() for axes in matrices] == ["output looks", ""]
-    assert [axes.get_xlabel() for axes in matrices] == ["at source", "at source"]
+    assert [axes.get_ylabel() for axes in matrices] == ["query: output", ""]
+    assert [axes.get_xlabel() for axes in matrices] == ["key: source", "key: source"]
     for axes, weights in zip(matrices, maps.cross[0], strict=True):
         (image,) = axes.images
         assert (image.get_interpolation(), image.get_cmap().name) == ("nearest", "viridis")
@@ -96,15 +96,15 @@ def test_a_matrix_for_each_head_has_its_weights(maps):
 @pytest.mark.parametrize(
     ("heads", "finding"),
     [
-        (None, "sharpest: head 1, with an entropy of 0.00 nats"),
-        ([1], "head 2, with an entropy of 0.50 nats"),  # of 0.2 and 0.8
+        (None, "Sharpest head: 1 (entropy 0.00 nats)"),
+        ([1], "Head 2 (entropy 0.50 nats)"),  # of 0.2 and 0.8
     ],
 )
 @pytest.mark.parametrize("style", ["lines", "matrix"])
 def test_the_heading_names_the_sharpest_head(maps, heads, finding, style):
     figure = attention_figure(maps, "cross", 0, heads=heads, style=style)
     (heading,) = [text.get_text() for text in figure.texts if "\n" in text.get_text()]
-    assert heading.splitlines() == ["Attention of the decoder to the source, layer 1", finding]
+    assert heading.splitlines() == ["Cross-attention, layer 1", finding]
 
 
 @pytest.mark.filterwarnings("ignore:.*Glyph")

@@ -34,7 +34,7 @@ def add_parser(verbs: Verbs) -> None:
         "--x",
         choices=AXES,
         default=AXES[0],
-        help="what is below the curves: updates, minutes of training or target tokens "
+        help="the horizontal axis: updates, minutes of training or target tokens "
         "(default: %(default)s)",
     )
     add("--open", action="store_true", help="open the file in the browser")

@@ -54,7 +54,7 @@ def cost_figure(costs: Sequence[RunCost]) -> "Figure":
         if without:
             lines.append(f"without cost or BLEU: {', '.join(without)}")
         if of_others:
-            lines.append(f"BLEU does not count words: {', '.join(of_others)}")
+            lines.append(f"not drawn, BLEU of another tokenizer: {', '.join(of_others)}")
         for axes, title in (
             (above, _finding("EN-FR", "en_fr")),
             (below, _finding("EN-DE", "en_de")),
@@ -81,7 +81,7 @@ def _finding(label: str, field: str) -> str:
     ours = max(rows, key=lambda row: row[1])
     other = max((row for row in rows if "Transformer" not in row[0]), key=lambda row: row[1])
     return (
-        f"{label}: the {ours[0]} has the best BLEU, {ours[1]:g}, at 1/{other[2] / ours[2]:.0f} of "
+        f"{label}: {ours[0]} has the best BLEU ({ours[1]:g}) at 1/{other[2] / ours[2]:.0f} of "
         f"the cost of {other[0]}"
     )
 

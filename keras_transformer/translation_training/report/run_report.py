@@ -82,7 +82,7 @@ def write_run_report(
             *_examples(scores, examples),
             *attention,
             *_settings(settings, scores),
-            "<h2>What to try next</h2>",
+            "<h2>Next commands</h2>",
             *(f"<code>{_text(command)}</code>" for command in commands),
             "</main>",
         ]
@@ -123,10 +123,10 @@ def _facts(
     """The numbers to see at a glance."""
     facts = {"BLEU": f"{scores['bleu']:.1f}", "chrF": f"{scores['chrf']:.1f}"}
     if "perplexity" in curves:
-        facts["dev perplexity, last"] = f"{curves['perplexity'].values[-1]:.2f}"
+        facts["final dev perplexity"] = f"{curves['perplexity'].values[-1]:.2f}"
     facts["updates"] = f"{curves['loss'].step[-1]:,.0f}"
     facts["time"] = _duration(scores["seconds"])
-    facts["target tokens a second"] = f"{scores['target_tokens_per_second']:,.0f}"
+    facts["target tokens/s"] = f"{scores['target_tokens_per_second']:,.0f}"
     facts["parameters"] = f"{translator.models[0].count_params():,}"
     yield '<dl class="facts">'
     for name, value in facts.items():
@@ -206,10 +206,10 @@ def _samples(run: RunDirectory) -> Iterable[str]:
         return
     last, times = len(steps) - 1, min(len(steps), _MOST_TIMES)
     shown = {steps[round(i * last / max(1, times - 1))] for i in range(times)}
-    yield "<h2>Dev sentences while it learned</h2>"
+    yield "<h2>Dev translations during training</h2>"
     yield (
-        '<p class="note">Translations by greedy search at several validations. chrF (0 to 100) '
-        "tells how near each is to its reference.</p>"
+        '<p class="note">By greedy search, at several validations. chrF (0 to 100) measures the '
+        "similarity to the reference.</p>"
     )
     for source in dict.fromkeys(row["source"] for row in rows):
         same = [row for row in rows if row["source"] == source and int(row["step"]) in shown]
@@ -243,7 +243,7 @@ def _sample_table(source: str, lines: Sequence[tuple[str, str]], reference: str)
 
 def _attention(translator: Translator, source: str) -> tuple[AttentionMaps | None, Sequence[str]]:
     """The maps of a sentence, and the section that shows them or tells why there are none."""
-    heading = "<h2>Attention in a dev sentence</h2>"
+    heading = "<h2>Attention for a dev sentence</h2>"
     try:
         maps = attention_maps(translator, source)
     except UserInputError as error:
@@ -252,7 +252,7 @@ def _attention(translator: Translator, source: str) -> tuple[AttentionMaps | Non
         heading,
         f'<p class="note" dir="auto">{_text(source)}</p>',
         '<div id="attention"></div>',
-        "<noscript><p>JavaScript draws the attention.</p></noscript>",
+        "<noscript><p>This view needs JavaScript.</p></noscript>",
     ]
 
 
@@ -264,7 +264,7 @@ def _settings(settings: Mapping[str, Any], scores: Mapping[str, Any]) -> Iterabl
     others += [(name, value) for name, value in (*machine.items(), *versions.items())]
     yield "<h2>Settings</h2>"
     yield _table(("setting", "value"), short)
-    yield "<details><summary>All settings, the machine and the versions</summary>"
+    yield "<details><summary>All settings, machine and versions</summary>"
     yield _table(("setting", "value"), others)
     yield "</details>"
     if scores.get("command"):
