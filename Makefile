@@ -38,7 +38,7 @@ PARTS := core text runs commands training recipes exports serving pages faults c
 core := $(wildcard tests/test_*.py) $(addprefix tests/, \
   losses metrics schedules optimizers decoding layers models distribution types)
 text := $(addprefix tests/, text data parsing evaluation)
-runs := $(addprefix tests/, files runs inference interpretation)
+runs := $(addprefix tests/, files runs inference interpretation figures)
 commands := $(addprefix tests/, cli smoke)
 training := $(addprefix tests/, training translation_training)
 recipes := tests/recipes

@@ -52,14 +52,15 @@ def write(name: str, png: bytes) -> None:
 def main() -> None:
     """Translate a sentence and make the images of it."""
     from keras_transformer import Translator
+    from keras_transformer.figures import figure_file
     from keras_transformer.interpretation import attention_figure, attention_maps, attention_page
 
     (run,) = sys.argv[1:]
     maps = attention_maps(Translator.load(run), SOURCE)
     IMAGES.mkdir(exist_ok=True)
-    file = io.BytesIO()
-    attention_figure(maps, "cross", len(maps.cross) - 2).savefig(file, dpi=150)
-    write("attention_figure", file.getvalue())
+    figure = attention_figure(maps, "cross", len(maps.cross) - 2)
+    # As it is: a palette would smudge the faint lines.
+    (IMAGES / "attention_figure.png").write_bytes(figure_file(figure, "png"))
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "attention.html")
         path.write_text(attention_page(maps, SOURCE), "utf-8")

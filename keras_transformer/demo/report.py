@@ -5,10 +5,14 @@ from collections.abc import Sequence
 from keras_transformer.demo.number_pairs import NumberPairs
 from keras_transformer.evaluation import exact_match
 from keras_transformer.files import say, write_text
+from keras_transformer.inference.translator import Translator
 from keras_transformer.training import TrainingRun
 from keras_transformer.translation_training import write_scores
+from keras_transformer.translation_training.next_steps import next_commands
+from keras_transformer.translation_training.report.run_report import Example, write_run_report
 
 ROWS = 10
+TRY = "Six thousand two hundred and seven."
 
 
 def translation_lines(pairs: NumberPairs, hypotheses: Sequence[str]) -> list[str]:
@@ -22,14 +26,16 @@ def translation_lines(pairs: NumberPairs, hypotheses: Sequence[str]) -> list[str
     return lines
 
 
-def report(run: TrainingRun, pairs: NumberPairs, hypotheses: Sequence[str]) -> None:
-    """Write `scores.json` and `samples.txt`, and print them.
+def report(run: TrainingRun, translator: Translator, dev: NumberPairs, pairs: NumberPairs) -> None:
+    """Write `scores.json`, `samples.txt` and `report.html`, and print them.
 
     Args:
         run: the training, at its end.
-        pairs: the held-out numbers.
-        hypotheses: their translations.
+        translator: the trained model.
+        dev: the numbers for validation, of which the page shows one's attention.
+        pairs: the held-out numbers, which are translated.
     """
+    hypotheses = translator.translate(pairs.sources)
     scores = write_scores(
         run,
         hypotheses,
@@ -44,3 +50,6 @@ def report(run: TrainingRun, pairs: NumberPairs, hypotheses: Sequence[str]) -> N
     say(f"  {scores['signature']}\n")
     say("\n".join(lines[:: max(1, len(lines) // ROWS)][:ROWS]))
     say(f"\nAll translations: {run.directory.samples_path}")
+    examples = [*map(Example, pairs.sources, hypotheses, pairs.targets)][:ROWS]
+    commands = next_commands(run.directory.path, TRY)
+    write_run_report(run.directory, translator, examples, dev.sources[0], commands)

@@ -4,7 +4,7 @@ from keras_transformer import losses, models, training
 from keras_transformer.data import prepare_batches
 from keras_transformer.demo.exported import check_export, export
 from keras_transformer.demo.number_pairs import ALWAYS_TRAINED, NumberPairs, split_numbers
-from keras_transformer.demo.report import report
+from keras_transformer.demo.report import TRY, report
 from keras_transformer.demo.settings import NumberWordsSettings
 from keras_transformer.inference.translator import Translator
 from keras_transformer.text import SentencePieceTokenizer
@@ -67,9 +67,9 @@ def train_number_words(
 
             # Scores
             translator = Translator.load(run.directory.path, **settings.search_options())
-            report(run, held_out, translator.translate(held_out.sources))
+            report(run, translator, dev_pairs, held_out)
             if saved_model is not None:
                 export(translator, saved_model, held_out)
             own = f"Your own text: {program_name()} train --help"
-            say_next_steps(run.directory.path, "Six thousand two hundred and seven.", "", own)
+            say_next_steps(run.directory.path, TRY, "", own)
     return run.exit_code

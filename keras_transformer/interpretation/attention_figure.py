@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from keras_transformer.argument_checks import check_non_negative_int, check_one_of
-from keras_transformer.distribution import pip_install
-from keras_transformer.errors import UserInputError
+from keras_transformer.figures import figure_style, new_figure
 from keras_transformer.interpretation.attention_maps import AttentionMaps, Kind
 from keras_transformer.text.subword_sampler import SPACE
 
@@ -29,11 +28,26 @@ _BETWEEN = 2.0  # from one sentence to the other
 _LETTER = 0.085  # of a token's name, about
 _LONGEST = 24  # letters of a token's name; the rest is cut off
 _MARGIN = 0.15
-_LEGEND = 0.7
+_LEGEND = 1.1
 _TITLE = 0.3
+_HEADING = 0.5  # two lines: what is drawn, and its finding
+_LABEL = 0.2  # of an axis
+_BAR = 0.12  # the width of the colour bar
+_BAR_LABELS = 0.55
+_LEAST_WIDTH = 2.8  # has room for the heading
 _POINTS = 72  # of an inch
 _LEAST_WEIGHT = 0.01  # of a line
 _MOST_ACROSS = 4  # matrices beside each other
+_HEADINGS = {
+    "encoder": "Encoder self-attention",
+    "decoder": "Decoder self-attention",
+    "cross": "Cross-attention",
+}
+_SIDES = {  # whose tokens are the queries, and whose the keys
+    "encoder": ("source", "source"),
+    "decoder": ("output", "output so far"),
+    "cross": ("output", "source"),
+}
 
 
 def attention_figure(
@@ -85,7 +99,17 @@ def attention_figure(
     columns = maps.target_tokens if kind == "decoder" else maps.source_tokens
     rows = maps.source_tokens if kind == "encoder" else maps.output_tokens
     draw = _draw_lines if style == "lines" else _draw_matrices
-    return draw(weights[layer], chosen, _names(rows), _names(columns))
+    with figure_style():
+        figure = draw(weights[layer], chosen, _names(rows), _names(columns), _SIDES[kind])
+        figure.text(
+            _MARGIN / figure.get_figwidth(),
+            1 - _MARGIN / figure.get_figheight(),
+            f"{_HEADINGS[kind]}, layer {layer + 1}\n"
+            + _finding(maps.entropies(kind)[layer].clip(0), chosen),
+            fontsize=9,
+            verticalalignment="top",
+        )
+    return figure
 
 
 def _check_index(name: str, index: int, count: int) -> None:
@@ -94,6 +118,13 @@ def _check_index(name: str, index: int, count: int) -> None:
         raise ValueError(
             f"`{name}` must be less than the model's {count}. Received: {name}={index}"
         )
+
+
+def _finding(entropies: np.ndarray, heads: Sequence[int]) -> str:
+    """Which head looks at the fewest tokens: `entropies` are those of all heads, in nats."""
+    head = min(heads, key=lambda head: entropies[head])
+    which = f"Sharpest head: {head + 1}" if len(heads) > 1 else f"Head {head + 1}"
+    return f"{which} (entropy {entropies[head]:.2f} nats)"
 
 
 def _names(tokens: Sequence[str]) -> list[str]:
@@ -107,14 +138,6 @@ def _room(names: Sequence[str]) -> float:
     return _MARGIN + _LETTER * max(map(len, names))
 
 
-def _new_figure(width: float, height: float) -> "Figure":
-    try:
-        from matplotlib.figure import Figure  # without pyplot, which would keep every figure
-    except ImportError as error:
-        raise UserInputError(f"A figure needs matplotlib: {pip_install('plots')}") from error
-    return Figure(figsize=(width, height))
-
-
 def _add_axes(figure: "Figure", left: float, bottom: float, width: float, height: float) -> "Axes":
     """Axes at a place that is given in inches."""
     across, up = figure.get_size_inches()
@@ -122,13 +145,18 @@ def _add_axes(figure: "Figure", left: float, bottom: float, width: float, height
 
 
 def _draw_lines(
-    weights: np.ndarray, heads: Sequence[int], rows: Sequence[str], columns: Sequence[str]
+    weights: np.ndarray,
+    heads: Sequence[int],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    sides: tuple[str, str],
 ) -> "Figure":
     length = max(len(rows), len(columns))
     token = min(_TOKEN, _MOST / length)
     above, below = _room(rows), _room(columns)
-    figure = _new_figure(
-        token * length + 2 * _MARGIN + _LEGEND, above + _BETWEEN + below + 2 * _MARGIN
+    figure = new_figure(
+        max(_LEAST_WIDTH, token * length + 2 * _MARGIN + _LEGEND),
+        _HEADING + above + _BETWEEN + below + 2 * _MARGIN,
     )
     axes = _add_axes(figure, _MARGIN, _MARGIN + below, token * length, _BETWEEN)
     axes.set_xlim(-0.5, length - 0.5)
@@ -146,7 +174,14 @@ def _draw_lines(
                 place, height, name, rotation=90, fontsize=size, ha="center", va=side,
                 parse_math=False,
             )  # fmt: skip
-    _add_legend(figure, heads)
+    right = (2 * _MARGIN + token * length) / figure.get_figwidth()
+    _, bottom, _, height = axes.get_position().bounds
+    for text, y, side in (
+        (f"query: {sides[0]}", bottom + 1.03 * height, "bottom"),
+        (f"key: {sides[1]}", bottom - 0.03 * height, "top"),
+    ):
+        figure.text(right, y, text, fontsize=8, verticalalignment=side)
+    _add_legend(figure, heads, right, bottom + height / 2)
     return figure
 
 
@@ -164,20 +199,25 @@ def _lines(weights: np.ndarray, color: str, shift: float) -> Any:
     return LineCollection(list(ends), colors=colors, linewidths=1.5)
 
 
-def _add_legend(figure: "Figure", heads: Sequence[int]) -> None:
+def _add_legend(figure: "Figure", heads: Sequence[int], left: float, middle: float) -> None:
+    """The colours of the heads; the place is a share of the figure."""
     from matplotlib.lines import Line2D
 
     handles = [
         Line2D([], [], color=COLORS[head % len(COLORS)], label=str(head + 1)) for head in heads
     ]
     figure.legend(
-        handles=handles, title="Head", loc="center right", frameon=False, fontsize=8,
-        title_fontsize=8, handlelength=1.2, ncols=1 + len(heads) // 13,
+        handles=handles, title="Head", loc="center left", bbox_to_anchor=(left, middle),
+        title_fontsize=8, handlelength=1.2, ncols=1 + len(heads) // 9, borderpad=0,
     )  # fmt: skip
 
 
 def _draw_matrices(
-    weights: np.ndarray, heads: Sequence[int], rows: Sequence[str], columns: Sequence[str]
+    weights: np.ndarray,
+    heads: Sequence[int],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    sides: tuple[str, str],
 ) -> "Figure":
     across = min(_MOST_ACROSS, len(heads))
     down = -(-len(heads) // across)
@@ -185,15 +225,26 @@ def _draw_matrices(
     cell = min(_TOKEN, _MOST / (across * len(columns)), _MOST / (down * len(rows)))
     width, height = cell * len(columns), cell * len(rows)
     step_across, step_down = left + width + _MARGIN, below + height + _TITLE
-    figure = _new_figure(across * step_across, down * step_down)
+    matrices = across * step_across + _LABEL
+    figure = new_figure(
+        max(_LEAST_WIDTH, matrices + _MARGIN + _BAR + _BAR_LABELS),
+        _HEADING + down * step_down + _LABEL,
+    )
     size = min(8.0, 0.8 * cell * _POINTS)
     for place, head in enumerate(heads):
         row, column = divmod(place, across)
-        bottom = (down - 1 - row) * step_down + below
-        axes = _add_axes(figure, column * step_across + left, bottom, width, height)
-        axes.imshow(weights[head], vmin=0, vmax=1, cmap="Blues", aspect="auto")
+        bottom = (down - 1 - row) * step_down + below + _LABEL
+        axes = _add_axes(figure, _LABEL + column * step_across + left, bottom, width, height)
+        image = axes.imshow(weights[head], vmin=0, vmax=1, aspect="auto")
+        axes.grid(visible=False)
         axes.set_title(f"Head {head + 1}", fontsize=9)
+        if column == 0:
+            axes.set_ylabel(f"query: {sides[0]}", fontsize=8)
+        if place + across >= len(heads):  # nothing is below
+            axes.set_xlabel(f"key: {sides[1]}", fontsize=8)
         axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=size, parse_math=False)
         axes.set_yticks(range(len(rows)), rows, fontsize=size, parse_math=False)
         axes.tick_params(length=0)
+    bar = _add_axes(figure, matrices + _MARGIN, bottom, _BAR, height)
+    figure.colorbar(image, cax=bar, label="attention weight")
     return figure

@@ -55,7 +55,8 @@ class RunDirectory:
                           base.weights.h5, which the adapters of a training with LoRA change
     tensorboard/          event files
     engines/              exports of `keras-transformer translate --engine`, made when needed
-    metrics.csv  validation.csv  layers.csv  samples.txt  scores.json  checksums.json
+    metrics.csv  validation.csv  layers.csv  dev_samples.csv  samples.txt  scores.json
+    report.html  checksums.json
     ```
 
     Use `RunDirectory.create` for a new run and `RunDirectory.open` for an existing one. The
@@ -93,7 +94,9 @@ class RunDirectory:
         self.validation_path = self.path / "validation.csv"
         self.layers_path = self.path / "layers.csv"
         self.samples_path = self.path / "samples.txt"
+        self.dev_samples_path = self.path / "dev_samples.csv"
         self.scores_path = self.path / "scores.json"
+        self.report_path = self.path / "report.html"
 
     def __repr__(self) -> str:
         return f"RunDirectory({str(self.path)!r})"
@@ -226,7 +229,9 @@ class RunDirectory:
             self.validation_path,
             self.layers_path,
             self.samples_path,
+            self.dev_samples_path,
             self.scores_path,
+            self.report_path,
             self.checksums.path,
         ):
             path.unlink(missing_ok=True)
@@ -335,8 +340,9 @@ class RunDirectory:
             self.checksums.copy(path, self.weights_path)
 
     def remove_results(self, names: Iterable[str] = ()) -> None:
-        """Remove the final weights, their scores and further files: the training goes on."""
-        for path in (*(self.path / name for name in names), self.scores_path, self.weights_path):
+        """Remove the final weights, their scores and report, and further files: it goes on."""
+        own = self.report_path, self.scores_path, self.weights_path
+        for path in (*(self.path / name for name in names), *own):
             self.checksums.remove(path)
 
     def final_weights(self) -> Path | None:

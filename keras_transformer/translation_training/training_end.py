@@ -1,5 +1,6 @@
 """The end of a translation training: the mean of checkpoints, scores and translations."""
 
+import itertools
 import shlex
 import sys
 from collections.abc import Sequence
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer import losses, metrics
-from keras_transformer.data import BatchReader, fit_batches
+from keras_transformer.data import BatchReader, ParallelText, fit_batches
 from keras_transformer.evaluation import (
     bleu,
     chrf,
@@ -27,12 +28,18 @@ from keras_transformer.training import (
     load_weights,
     training_cost,
 )
-from keras_transformer.translation_training.next_steps import program_name, say_next_steps
+from keras_transformer.translation_training.next_steps import (
+    next_commands,
+    program_name,
+    say_next_steps,
+)
+from keras_transformer.translation_training.report.run_report import Example, write_run_report
 from keras_transformer.translation_training.training_batches import TrainingBatches
 from keras_transformer.translation_training.translation_settings import TranslationSettings
 
 EXAMPLES = 5
 MOST_SENTENCES = 1000  # that alpha is chosen on
+MOST_LOOKED_AT = 20  # dev sentences, of which the report shows one's attention
 
 
 def average_weights(settings: TranslationSettings, dev: BatchReader, run: TrainingRun) -> int:
@@ -122,7 +129,8 @@ def write_report(
 
     With `tune_alpha` the length penalty is chosen on the dev text first, and written into the run;
     without, what an earlier end of the training has chosen is undone. All translations are written
-    to `samples.txt`. At the end it prints what to try next.
+    to `samples.txt`, and the training is told on a page, `report.html`. At the end it prints what
+    to try next.
 
     Args:
         settings: settings of the search and of the scores.
@@ -166,12 +174,24 @@ def write_report(
     if settings.language is not None:
         say(f"  BLEU {scores['tokenized_compound_split_bleu']:.2f}  tokenized, compounds split")
     say(f"  chrF {scores['chrf']:.2f}  {scores['chrf_signature']}\n")
-    examples = zip(sources, hypotheses, references, strict=True)
-    for source, hypothesis, reference in list(examples)[:EXAMPLES]:
+    examples = [*map(Example, sources, hypotheses, references)][:EXAMPLES]
+    for source, hypothesis, reference in examples:
         say(f"{source}\n  {hypothesis}\n  (reference: {reference})")
     say(f"\nAll translations: {run.directory.samples_path}")
     source = next((text for text in sources if text.strip()), "")
-    say_next_steps(path, source, f"  {program_name()} cost {shlex.quote(str(path))}")
+    cost, plot = (f"{program_name()} {verb} {shlex.quote(str(path))}" for verb in ("cost", "plot"))
+    commands = [*next_commands(path, source), cost, plot]
+    write_run_report(
+        run.directory, translator, examples, _middle_sentence(texts.dev_text), commands
+    )
+    say_next_steps(path, source, f"  {cost}")
+
+
+def _middle_sentence(text: ParallelText) -> str:
+    """Of the first source sentences the one of middle length, whose attention is to be shown."""
+    sources = (source for source, _ in text if source.strip())
+    first = sorted(itertools.islice(sources, MOST_LOOKED_AT), key=len)
+    return first[len(first) // 2]
 
 
 def tune_alpha(

@@ -161,6 +161,7 @@ def bleu_validators(
             list(sources),
             list(targets),
             path=run.directory.samples_path if run.is_chief else None,
+            history=run.directory.dev_samples_path if run.is_chief else None,
             every=settings.bleu_every,
             tokenize=settings.bleu_tokenize,
             parts=parts,

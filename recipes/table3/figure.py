@@ -1,16 +1,17 @@
 """The figure of the table: how far each row is from base, here and in the paper."""
 
-import io
 import math
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from keras_transformer.errors import UserInputError
+from keras_transformer.figures import figure_file, figure_style, new_figure
 from keras_transformer.files import write_bytes
 from recipes.table3.row_result import RowResult
 from recipes.table3.rows import ROWS
 
-_HERE, _PAPER = "#1f77b4", "#b0b0b0"
+_HERE, _PAPER = "#0072b2", "#a3abbb"
 _HEIGHT = 0.38  # of a bar, in rows
 _SYMBOLS = {
     "encoder_layers": "N",
@@ -23,11 +24,11 @@ _SYMBOLS = {
 
 
 def write_figure(rows: Sequence[RowResult], path: pathlib.Path) -> str:
-    """Write the figure as PNG, if it can be drawn.
+    """Write the figure, if it can be drawn; a note in it tells why rows differ from the paper's.
 
     Args:
         rows: the finished rows; base and at least another one are needed.
-        path: the file.
+        path: the file, which ends in `.svg`, `.pdf` or `.png`.
 
     Returns:
         A line that says where it is, or why there is none.
@@ -37,53 +38,66 @@ def write_figure(rows: Sequence[RowResult], path: pathlib.Path) -> str:
     base = next((row for row in rows if row.row == "base"), None)
     if base is None or not others:
         return "No figure: it compares rows with the row base, which is missing or alone."
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return "No figure: matplotlib is missing (the extra `plots` installs it)."
-    figure = Figure(figsize=(9, 1.6 + 0.36 * len(others)), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
     paper = ROWS["base"]
     names = [_name(row, base) for row in others]
-    _bars(
-        left,
-        names,
-        [100 * (row.perplexity / base.perplexity - 1) for row in others],
-        [100 * (ROWS[row.row].perplexity / paper.perplexity - 1) for row in others],
-        "perplexity, % of base's more or less",
-    )
-    _bars(
-        right,
-        names,
-        [row.bleu - base.bleu for row in others],
-        [ROWS[row.row].bleu - paper.bleu for row in others],
-        "BLEU, points more or less than base",
-    )
-    left.invert_yaxis()
-    left.legend(loc="best", frameon=False)
-    figure.suptitle(
-        f"Rows of Table 3 against base: here {base.perplexity:.2f} perplexity, {base.bleu:.1f} "
-        f"BLEU; in the paper {paper.perplexity:.2f}, {paper.bleu:.1f}",
-        fontsize="medium",
-    )
-    content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=150)
-    write_bytes(path, content.getvalue())
+    pairs = [(row, ROWS[row.row]) for row in others]
+    bleu = [(row.bleu - base.bleu, theirs.bleu - paper.bleu) for row, theirs in pairs]
+    perplexity = [
+        (
+            100 * (row.perplexity / base.perplexity - 1),
+            100 * (theirs.perplexity / paper.perplexity - 1),
+        )
+        for row, theirs in pairs
+    ]
+    try:
+        with figure_style():
+            figure = new_figure(9, 2.2 + 0.36 * len(others), layout="constrained")
+            left, right = figure.subplots(1, 2, sharey=True)
+            _bars(left, names, perplexity, "perplexity against base (%)\nless is better")
+            _bars(right, names, bleu, "BLEU against base (points)\nmore is better")
+            left.invert_yaxis()
+            left.set_yticks(range(len(names)), names)
+            figure.legend(*left.get_legend_handles_labels(), loc="outside upper right", ncols=2)
+            figure.suptitle(_finding(bleu), x=0.01, horizontalalignment="left")
+            figure.supxlabel(_note(base), x=0.01, horizontalalignment="left", fontsize="small")
+    except UserInputError:
+        return "No figure: matplotlib is missing (the extra `plots` installs it)."
+    write_bytes(path, figure_file(figure, path.suffix[1:]))
     return f"The figure is in {path}"
 
 
+def _finding(bleu: Sequence[tuple[float, float]]) -> str:
+    """In how many rows the change of BLEU has the paper's direction."""
+    same = sum(here * there > 0 for here, there in bleu)
+    return f"Table 3: BLEU changes in the paper's direction in {same} of {len(bleu)} rows"
+
+
+def _note(base: RowResult) -> str:
+    """Both bases, and why rows may differ from the paper's."""
+    paper = ROWS["base"]
+    return (
+        f"base: {base.perplexity:.2f} perplexity and {base.bleu:.1f} BLEU here, after "
+        f"{base.steps:,} updates; {paper.perplexity:.2f} and {paper.bleu:.1f} in the paper, after "
+        f"{paper.sizes.training_steps:,}.\nRows may differ from the paper's because the text, the "
+        f"number of updates and the size of base differ ({base.encoder_layers} layers of width "
+        f"{base.hidden_dim}, in the paper {paper.sizes.num_encoder_layers} of "
+        f"{paper.sizes.hidden_dim}),\nand because each row has one random seed. A short training "
+        "favours fewer layers and less dropout."
+    )
+
+
 def _bars(
-    axes: Any, names: Sequence[str], here: list[float], paper: list[float], label: str
+    axes: Any, names: Sequence[str], values: Sequence[tuple[float, float]], label: str
 ) -> None:
     """Draw two bars for each row: that of the runs and the paper's."""
     places = range(len(names))
+    here, paper = zip(*values, strict=True)
     half = _HEIGHT / 2
     axes.barh([place - half for place in places], here, _HEIGHT, color=_HERE, label="these runs")
     axes.barh([place + half for place in places], paper, _HEIGHT, color=_PAPER, label="the paper")
     axes.axvline(0, color="black", linewidth=0.8)
-    axes.set_yticks(list(places), names)
     axes.set_xlabel(label)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", visible=False)
 
 
 def _name(row: RowResult, base: RowResult) -> str:

@@ -22,7 +22,7 @@ _SCORES = ("PPL", "BLEU", "params")
 
 
 def write_table(runs: pathlib.Path, show: bool = False) -> None:
-    """Write `table3.txt`, `.csv`, `.md` and `.png` of the finished rows into the folder of runs.
+    """Write `table3.txt`, `.csv`, `.md` and `.svg` of the finished rows into the folder of runs.
 
     Args:
         runs: the folder.
@@ -38,7 +38,7 @@ def write_table(runs: pathlib.Path, show: bool = False) -> None:
     write_text(runs / "table3.txt", text)
     write_text(runs / "table3.csv", csv_table(rows))
     write_text(runs / "table3.md", markdown_table(rows))
-    note = write_figure(rows, runs / "table3.png")
+    note = write_figure(rows, runs / "table3.svg")
     if show:
         say(f"\n{text}\n{note}\nThe table is in {runs}: table3.txt, table3.csv, table3.md")
 

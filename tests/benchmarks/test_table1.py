@@ -151,7 +151,12 @@ def test_the_record_has_every_figure():
 def test_the_figure_has_a_line_for_each_layer():
     pytest.importorskip("matplotlib")
     picture = draw(measured(), "svg").decode()
-    for label in ("full attention: n^2.00", "windowed attention: n^1.00", "positions", "megabytes"):
+    for label in (
+        "full attention: $n^{2.00}$",
+        "time (ms)",
+        "memory at the peak (MB)",
+        "length (pos",
+    ):
         assert f"<!-- {label}" in picture
     assert draw(measured(), "png").startswith(b"\x89PNG")
 

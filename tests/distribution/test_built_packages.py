@@ -82,7 +82,7 @@ def test_the_wheel_holds_the_package_alone(built):
     needed = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "keras_transformer").rglob("*")
-        if path.suffix in (".py", ".js", ".css", ".html")
+        if path.suffix in (".py", ".js", ".css", ".html", ".mplstyle")
     }
     assert needed <= names
     assert "Project-URL: Repository, https://github.com/" in metadata

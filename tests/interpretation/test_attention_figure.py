@@ -73,19 +73,38 @@ def test_heads_have_the_colours_of_the_page_on_white():
 def test_tokens_stand_above_and_below(maps, kind, above, below):
     axes = attention_figure(maps, kind, 1).axes[0]
     assert [text.get_text() for text in axes.texts] == [*above.split(), *below.split()]
-    figure = attention_figure(maps, kind, 1, style="matrix")
-    for axes in figure.axes:
+    *matrices, bar = attention_figure(maps, kind, 1, style="matrix").axes
+    assert bar.get_ylabel() == "attention weight"
+    for axes in matrices:
         assert [label.get_text() for label in axes.get_yticklabels()] == above.split()
         assert [label.get_text() for label in axes.get_xticklabels()] == below.split()
 
 
 def test_a_matrix_for_each_head_has_its_weights(maps):
     figure = attention_figure(maps, "cross", 0, style="matrix")
-    assert [axes.get_title() for axes in figure.axes] == ["Head 1", "Head 2"]
-    for axes, weights in zip(figure.axes, maps.cross[0], strict=True):
+    *matrices, _ = figure.axes
+    assert [axes.get_title(loc="left") for axes in matrices] == ["Head 1", "Head 2"]
+    assert [axes.get_ylabel() for axes in matrices] == ["query: output", ""]
+    assert [axes.get_xlabel() for axes in matrices] == ["key: source", "key: source"]
+    for axes, weights in zip(matrices, maps.cross[0], strict=True):
         (image,) = axes.images
+        assert (image.get_interpolation(), image.get_cmap().name) == ("nearest", "viridis")
         np.testing.assert_array_equal(image.get_array(), weights)
         assert image.get_clim() == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("heads", "finding"),
+    [
+        (None, "Sharpest head: 1 (entropy 0.00 nats)"),
+        ([1], "Head 2 (entropy 0.50 nats)"),  # of 0.2 and 0.8
+    ],
+)
+@pytest.mark.parametrize("style", ["lines", "matrix"])
+def test_the_heading_names_the_sharpest_head(maps, heads, finding, style):
+    figure = attention_figure(maps, "cross", 0, heads=heads, style=style)
+    (heading,) = [text.get_text() for text in figure.texts if "\n" in text.get_text()]
+    assert heading.splitlines() == ["Cross-attention, layer 1", finding]
 
 
 @pytest.mark.filterwarnings("ignore:.*Glyph")

@@ -95,6 +95,8 @@ def test_demo(command, tmp_path, monkeypatch):
         if flags[0] in ("attention", "export"):
             command(*[flag for flag in flags if flag != "--open"])
     assert pathlib.Path("first/attention.html").is_file()
+    assert printed.count("\nReport: first/report.html\n") == 1
+    assert "exact match" in pathlib.Path("first/report.html").read_text("utf-8")
     assert pathlib.Path("first-litert/model.tflite").is_file()
 
 
@@ -155,6 +157,12 @@ def test_average(command, own_run):
 
 def test_check(command, trained_run):
     assert str(trained_run) in command("check", trained_run)
+
+
+def test_plot(command, trained_run, tmp_path):
+    pytest.importorskip("matplotlib")
+    assert command("plot", trained_run, "--output", tmp_path / "plot.pdf")
+    assert (tmp_path / "plot.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_cost(command, trained_run):

@@ -1,7 +1,6 @@
 """`keras-transformer attention`: what a model attends to, as a page or a figure."""
 
 import argparse
-import io
 import pathlib
 import warnings
 from collections.abc import Sequence
@@ -27,7 +26,6 @@ OF_FIGURES = ("kind", "layer", "heads", "style")
 # Those of `interpretation`, which takes too long to import for `--help`.
 KINDS = ("encoder", "decoder", "cross")
 STYLES = ("lines", "matrix")
-_DOTS_AN_INCH = 150
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -143,6 +141,7 @@ def _figure(
     style: Any,
 ) -> bytes:
     """The file of a figure; layers and heads count from 1."""
+    from keras_transformer.figures import figure_file
     from keras_transformer.interpretation import attention_figure
 
     num_layers, num_heads = maps.weights(kind).shape[:2]
@@ -151,14 +150,13 @@ def _figure(
     for head in heads or ():
         _check_number("heads", head, num_heads)
     numbers = heads and [head - 1 for head in heads]
-    file = io.BytesIO()
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         figure = attention_figure(maps, kind, layer - 1, numbers, style=style)
-        figure.savefig(file, format=ending[1:], dpi=_DOTS_AN_INCH)
+        content = figure_file(figure, ending[1:])
     if any("missing from font" in str(warning.message) for warning in found):
         tell("warning: the fonts of this machine lack characters of the text: they are boxes.")
-    return file.getvalue()
+    return content
 
 
 def _check_number(name: str, number: int, count: int) -> None:

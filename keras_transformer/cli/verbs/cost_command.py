@@ -1,7 +1,6 @@
 """`keras-transformer cost`: what the trainings of runs cost, beside the paper's Table 2."""
 
 import argparse
-import io
 import json
 
 from keras_transformer.backend_start import start_backend_quietly
@@ -51,13 +50,12 @@ def cost(values: argparse.Namespace) -> None:
         costs_text,
         run_cost,
     )
+    from keras_transformer.figures import figure_file
 
     costs = [run_cost(run, values.device_tflops) for run in values.runs]
     if values.csv is not None:
         write_output(values.csv, costs_csv(costs), "--csv")
     if values.plot is not None:
-        content = io.BytesIO()
-        cost_figure(costs).savefig(content, format=ending[1:], dpi=150)
-        write_output(values.plot, content.getvalue(), "--plot")
+        write_output(values.plot, figure_file(cost_figure(costs), ending[1:]), "--plot")
     record = json.dumps(costs_record(costs), indent=2, ensure_ascii=False)
     print(record if values.json else costs_text(costs))

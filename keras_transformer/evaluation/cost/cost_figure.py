@@ -1,30 +1,23 @@
 """BLEU over the cost of the training: the paper's Table 2 as a figure, with runs."""
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from keras_transformer.distribution import pip_install
-from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation.cost.training_cost import PAPER_TABLE_2, RunCost, paper_bleu
+from keras_transformer.figures import (
+    PointLabel,
+    figure_style,
+    label_points,
+    new_figure,
+    short_names,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_PAPER, _RUNS = "#1d66d0", "#16803f"
-# Where a name is, seen from its point; names at the upper right of all would hide each other.
-_RIGHT_UP, _RIGHT_DOWN, _LEFT_UP, _LEFT_DOWN = (1, 1), (1, -1), (-1, 1), (-1, -1)
-_PLACES = {
-    "en_de": {"ConvS2S Ensemble": _LEFT_UP, "GNMT + RL Ensemble": _RIGHT_DOWN, "MoE": _RIGHT_DOWN},
-    "en_fr": {
-        "MoE": _LEFT_UP,
-        "ConvS2S Ensemble": _LEFT_UP,
-        "GNMT + RL Ensemble": _LEFT_DOWN,
-        "Deep-Att + PosUnk Ensemble": _RIGHT_DOWN,
-    },
-}
+_PAPER, _RUNS = "#0072b2", "#d55e00"
 _WAYS = (("counted_flops", "^", "counted"), ("paper_flops", "D", "the paper's way"))
-_ROOM = 0.25  # of the width, for names at the right
+_OF_WORDS = ("13a", "intl", "none")  # sacrebleu's tokenizers whose BLEU counts words
 
 
 def cost_figure(costs: Sequence[RunCost]) -> "Figure":
@@ -32,7 +25,8 @@ def cost_figure(costs: Sequence[RunCost]) -> "Figure":
 
     Above are the paper's English-French models, below its English-German ones, at their costs as
     printed. A run is below: a triangle at its counted operations and a diamond at those by the
-    paper's way, as far as they are known. What lacks BLEU or cost is named.
+    paper's way, as far as they are known. What lacks BLEU or cost is named, and so is a run whose
+    BLEU counts something else than words, such as characters: it has no place beside WMT's.
 
     Args:
         costs: the runs.
@@ -50,96 +44,105 @@ def cost_figure(costs: Sequence[RunCost]) -> "Figure":
 
     Reference: Vaswani et al. (2017), Table 2.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UserInputError(f"A figure needs matplotlib: {pip_install('plots')}") from error
-    figure = Figure(figsize=(9, 8), layout="constrained")
-    above, below = figure.subplots(2, 1)
-    left_out = _draw_paper(above, "en_fr", "EN-FR") + _draw_paper(below, "en_de", "EN-DE")
-    lines = [f"without a cost in the paper: {', '.join(left_out)}"]
-    if without := _draw_runs(below, costs):
-        lines.append(f"without cost or BLEU: {', '.join(without)}")
-    for axes in (above, below):
-        axes.set_xscale("log")
-        least, most = axes.dataLim.intervalx
-        axes.set_xlim(right=most * (most / least) ** _ROOM)
-        axes.margins(y=0.12)
-        axes.set_ylabel("BLEU")
-        axes.grid(alpha=0.25)
-        axes.legend(loc="best")
-    figure.suptitle("BLEU over training cost: Table 2 of Vaswani et al. (2017), newstest2014")
-    below.set_xlabel("\n".join(["training cost (FLOPs)", *lines]))
+    with figure_style():
+        figure = new_figure(9, 8, layout="constrained")
+        above, below = figure.subplots(2, 1)
+        above_names, left_out = _draw_paper(above, "en_fr", "EN-FR")
+        below_names, more_left_out = _draw_paper(below, "en_de", "EN-DE")
+        run_names, without, of_others = _draw_runs(below, costs)
+        lines = [f"without a cost in the paper: {', '.join(left_out + more_left_out)}"]
+        if without:
+            lines.append(f"without cost or BLEU: {', '.join(without)}")
+        if of_others:
+            lines.append(f"not drawn, BLEU of another tokenizer: {', '.join(of_others)}")
+        for axes, title in (
+            (above, _finding("EN-FR", "en_fr")),
+            (below, _finding("EN-DE", "en_de")),
+        ):
+            axes.set_title(title)
+            axes.set_xscale("log")
+            axes.margins(x=0.12, y=0.15)
+            axes.set_ylabel("BLEU (0 to 100)")
+            axes.legend(loc="best")
+        figure.suptitle("BLEU over training cost: Table 2 of Vaswani et al. (2017), newstest2014")
+        below.set_xlabel("\n".join(["training cost (FLOPs)", *lines]), parse_math=False)
+        label_points(figure, above, above_names)
+        label_points(figure, below, [*below_names, *run_names])
     return figure
 
 
-def _draw_paper(axes: Any, field: str, label: str) -> list[str]:
-    """Draw the paper's rows of a pair of languages; returns those without cost."""
+def _finding(label: str, field: str) -> str:
+    """What the paper's rows show: the best one, and the cost of the best of the others."""
+    rows = [
+        (row.model, paper_bleu(getattr(row, f"bleu_{field}")) or 0, getattr(row, f"flops_{field}"))
+        for row in PAPER_TABLE_2
+    ]
+    rows = [row for row in rows if row[2] is not None]
+    ours = max(rows, key=lambda row: row[1])
+    other = max((row for row in rows if "Transformer" not in row[0]), key=lambda row: row[1])
+    return (
+        f"{label}: {ours[0]} has the best BLEU ({ours[1]:g}) at 1/{other[2] / ours[2]:.0f} of "
+        f"the cost of {other[0]}"
+    )
+
+
+def _draw_paper(axes: Any, field: str, label: str) -> tuple[list[PointLabel], list[str]]:
+    """Draw the paper's rows of a pair of languages; returns their names, and those without cost."""
     rows = [
         (row.model, paper_bleu(getattr(row, f"bleu_{field}")), getattr(row, f"flops_{field}"))
         for row in PAPER_TABLE_2
     ]
-    known = [row for row in rows if None not in row]
+    known = [(name, y, x) for name, y, x in rows if y is not None and x is not None]
     axes.scatter(
         [x for _, _, x in known],
         [y for _, y, _ in known],
         color=_PAPER,
         label=f"the paper, {label}",
     )
-    for name, y, x in known:
-        _annotate(axes, name, x, y, _PAPER, _PLACES[field].get(name, _RIGHT_UP))
-    return [f"{name} ({label} {y:g})" for name, y, x in rows if y is not None and x is None]
+    names = [PointLabel(name, x, y, _PAPER) for name, y, x in known]
+    return names, [f"{name} ({label} {y:g})" for name, y, x in rows if y is not None and x is None]
 
 
-def _draw_runs(axes: Any, costs: Sequence[RunCost]) -> list[str]:
-    """Draw the runs; returns those without cost or BLEU."""
-    names = dict(zip(costs, _short_names([cost.run for cost in costs]), strict=True))
-    drawn = {cost: flops for cost in costs if cost.bleu is not None and (flops := _known(cost))}
+def _draw_runs(
+    axes: Any, costs: Sequence[RunCost]
+) -> tuple[list[PointLabel], list[str], list[str]]:
+    """Draw the runs whose BLEU counts words.
+
+    Returns:
+        Their names; the names of the runs without cost or BLEU; and those of BLEU that counts
+        something else, such as characters, with their tokenizers.
+    """
+    names = dict(zip(costs, short_names([cost.run for cost in costs]), strict=True))
+    known = {cost: flops for cost in costs if cost.bleu is not None and (flops := _known(cost))}
+    drawn = {cost: flops for cost, flops in known.items() if _tokenizer(cost) in _OF_WORDS}
     for field, marker, label in _WAYS:
-        known = [cost for cost in drawn if getattr(cost, field) is not None]
-        if known:
+        points = [cost for cost in drawn if getattr(cost, field) is not None]
+        if points:
             axes.scatter(
-                [getattr(cost, field) for cost in known],
-                [cost.bleu for cost in known],
+                [getattr(cost, field) for cost in points],
+                [cost.bleu for cost in points],
                 marker=marker,
                 color=_RUNS,
                 label=f"runs on their own text, {label}",
             )
+    labels = []
     for cost, flops in drawn.items():
-        axes.plot(flops, [cost.bleu] * len(flops), color=_RUNS, linewidth=1)
-        _annotate(axes, names[cost], flops[-1], cost.bleu, _RUNS, _RIGHT_UP)
-    return [names[cost] for cost in costs if cost not in drawn]
+        bleu = cost.bleu or 0.0
+        axes.plot(flops, [bleu] * len(flops), color=_RUNS, linestyle="-", linewidth=1)
+        labels.append(PointLabel(names[cost], flops[-1], bleu, _RUNS))
+    return (
+        labels,
+        [names[cost] for cost in costs if cost not in known],
+        [f"{names[cost]} (tok:{_tokenizer(cost)})" for cost in known if cost not in drawn],
+    )
+
+
+def _tokenizer(cost: RunCost) -> str:
+    """sacrebleu's tokenizer in the signature of a run's BLEU; its default where there is none."""
+    parts = dict(part.split(":", 1) for part in (cost.signature or "").split("|") if ":" in part)
+    return parts.get("tok", _OF_WORDS[0])
 
 
 def _known(cost: RunCost) -> list[float]:
     """The costs of a run that are known, the least first."""
     return sorted(flops for flops in (cost.counted_flops, cost.paper_flops) if flops is not None)
-
-
-def _short_names(paths: Sequence[str]) -> list[str]:
-    """Paths without the folder that all of them share.
-
-    Example:
-        >>> _short_names(["runs/a", "runs/b"]), _short_names(["runs/a/"]), _short_names([])
-        (['a', 'b'], ['a'], [])
-    """
-    whole = [os.path.abspath(path) for path in paths]
-    folder = os.path.commonpath([os.path.dirname(path) for path in whole]) if whole else ""
-    return [os.path.relpath(path, folder) for path in whole]
-
-
-def _annotate(
-    axes: Any, name: str, x: float, y: float | None, color: str, place: tuple[int, int]
-) -> None:
-    right, up = place
-    axes.annotate(
-        name,
-        (x, y),
-        xytext=(5 * right, 4 * up),
-        textcoords="offset points",
-        horizontalalignment="left" if right > 0 else "right",
-        verticalalignment="bottom" if up > 0 else "top",
-        fontsize="small",
-        color=color,
-        parse_math=False,  # a run may be named as it likes
-    )

@@ -1,47 +1,15 @@
-"""One HTML file that shows the attention of a pair, and loads nothing."""
+"""The page of a pair's attention."""
 
-import base64
-import hashlib
-import html
-import importlib.resources
-import json
 from typing import TYPE_CHECKING
 
-from keras_transformer.errors import UserInputError
+from keras_transformer.interpretation.attention_page.offline_page import offline_page
 
 if TYPE_CHECKING:
     from keras_transformer.interpretation.attention_maps import AttentionMaps
 
-_MOST_WEIGHTS = 50_000_000  # bytes before base64: 580 tokens, 6 layers, 8 heads
-# What is not listed is forbidden: the page asks nobody for anything.
-_PAGE = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<meta name="color-scheme" content="light dark">
-<link rel="icon" href="data:,">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<header><h1>{title}</h1><button id="theme" type="button">Dark</button></header>
-<main id="attention"></main>
-<script id="data" type="application/json">{data}</script>
-<script>{script}</script>
-</body>
-</html>
-"""
-
 
 def attention_page(maps: "AttentionMaps", title: str) -> str:
-    """The attention of a pair as one HTML file, to open in a browser.
-
-    Styles, scripts and data are all inside, and a content security policy forbids the page to load
-    or run anything else.
+    """The attention of a pair as one HTML file, to open in a browser; it loads nothing.
 
     Args:
         maps: the `AttentionMaps` of the pair.
@@ -62,40 +30,4 @@ def attention_page(maps: "AttentionMaps", title: str) -> str:
         >>> page.splitlines()[0], "<title>A &lt; B</title>" in page
         ('<!DOCTYPE html>', True)
     """
-    num_weights = sum(maps.weights(kind).size for kind in maps.kinds)
-    if num_weights > _MOST_WEIGHTS:
-        raise UserInputError(
-            f"A page shows at most {_MOST_WEIGHTS:,} weights. Received: {num_weights:,}, of "
-            f"{len(maps.source_tokens)} and {len(maps.target_tokens)} tokens: take a shorter pair"
-        )
-    style = _file("attention.css") + _file("page.css")
-    script = _file("attention.js") + _file("page.js")
-    policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    # Half of a surrogate pair has no place in a file.
-    title = title.encode("utf-8", "replace").decode("utf-8")
-    return _PAGE.format(
-        policy=html.escape(policy, quote=True).replace("&#x27;", "'"),
-        title=html.escape(title),
-        style=style,
-        script=script,
-        data=_json_in_html(maps.to_json()),
-    )
-
-
-def _file(name: str) -> str:
-    folder = importlib.resources.files("keras_transformer.interpretation.attention_page")
-    return folder.joinpath(name).read_text("utf-8")
-
-
-def _digest(source: str) -> str:
-    """The source of a policy that allows this text of a script or of a style."""
-    digest = hashlib.sha256(source.encode("utf-8")).digest()
-    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
-
-
-def _json_in_html(value: object) -> str:
-    """JSON that no HTML parser finds a tag in, as `</script>` and `<!--` begin with `<`."""
-    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+    return offline_page(title, '<main id="attention"></main>', maps)

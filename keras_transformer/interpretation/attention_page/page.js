@@ -1,4 +1,4 @@
-/* Puts the component into the page, and turns the page light or dark. */
+/* Turns the page light or dark, and puts the component into it where there is attention. */
 (function () {
   "use strict";
 
@@ -17,6 +17,9 @@
   prefersDark.addEventListener("change", name);
   name();
 
-  const data = JSON.parse(document.getElementById("data").textContent);
-  KerasTransformerAttention.mount(document.getElementById("attention"), data);
+  const place = document.getElementById("attention");
+  if (place) {
+    const data = JSON.parse(document.getElementById("data").textContent);
+    KerasTransformerAttention.mount(place, data);
+  }
 })();

@@ -1,6 +1,8 @@
 """BLEU of the validation set while training."""
 
 import contextlib
+import csv
+import io
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +19,8 @@ from keras_transformer.text.text_lines import one_line
 from keras_transformer.training.callbacks.step_callback import Logs, StepCallback
 from keras_transformer.types import PathLike
 
+_LONGEST = 1000  # characters of a text in the history
+
 
 class BleuValidation(StepCallback):
     """Translates the validation set every few epochs; logs the score as `val_bleu`.
@@ -31,6 +35,8 @@ class BleuValidation(StepCallback):
         references: their translations, one for each source.
         path: file of the sample translations, rewritten each time. None: nothing is written or
             printed, which suits a process other than the chief.
+        history: CSV file of the sample translations of all times, a row each: step, source,
+            translation, reference; rows are appended if it exists. None: it is not written.
         every: positive integer, epochs between two translations.
         tokenize: sacrebleu's tokenizer, as in `evaluation.bleu`.
         samples: positive integer, number of translations to write.
@@ -62,6 +68,7 @@ class BleuValidation(StepCallback):
         references: Sequence[str],
         *,
         path: PathLike | None = None,
+        history: PathLike | None = None,
         every: int = 1,
         tokenize: str = "13a",
         samples: int = 4,
@@ -76,6 +83,7 @@ class BleuValidation(StepCallback):
         self.sources = sources
         self.references = references
         self.path = None if path is None else Path(path)
+        self.history = None if history is None else Path(history)
         self.every = every
         self.tokenize = tokenize
         self.samples: list[tuple[str, str, str]] = []
@@ -95,6 +103,8 @@ class BleuValidation(StepCallback):
             (self.sources[index], hypotheses[index], self.references[index])
             for index in self._sampled
         ]
+        if self.history is not None:
+            self._append_samples(self.history)
         if self.path is None:
             return
         self._write_samples(self.path, score, signature)
@@ -119,3 +129,17 @@ class BleuValidation(StepCallback):
             lines += ["", f"source:      {source}"]
             lines += [f"translation: {one_line(hypothesis)}", f"reference:   {reference}"]
         write_text(path, "\n".join(lines) + "\n")
+
+    def _append_samples(self, path: Path) -> None:
+        content = io.StringIO(newline="")
+        writer = csv.writer(content, lineterminator="\n")
+        if path.is_file():
+            content.write(path.read_text("utf-8"))
+        else:
+            writer.writerow(["step", "source", "translation", "reference"])
+        # Without any end of a line, even Unicode's others: a resumed training cuts rows off.
+        writer.writerows(
+            [self.step, *(" ".join(text.splitlines())[:_LONGEST] for text in sample)]
+            for sample in self.samples
+        )
+        write_text(path, content.getvalue())

@@ -120,7 +120,7 @@ def rewind(run: RunDirectory, state: TrainingState) -> None:
             path.unlink()
     validated = state.step - 1 if state.progress["validation_due"] else state.step
     cut_rows(run.metrics_path, state.step)
-    for path in (run.validation_path, run.layers_path):
+    for path in (run.validation_path, run.layers_path, run.dev_samples_path):
         cut_rows(path, validated)
     _restore_best(run, state.progress["best"])
 

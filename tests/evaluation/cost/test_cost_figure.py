@@ -1,10 +1,12 @@
 """The figure of BLEU over cost: every point of the paper and of the runs is where it belongs."""
 
 import io
+import itertools
 import sys
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.evaluation.cost.cost_figure import cost_figure
@@ -66,6 +68,38 @@ def test_what_cannot_be_drawn_is_named(figure):
         "without a cost in the paper: ByteNet (EN-DE 23.75)",
         "without cost or BLEU: $parser_1, opus",
     ]
+
+
+@pytest.mark.parametrize("tokenizer", ["char", "zh", "flores200"])
+def test_bleu_that_does_not_count_words_is_not_put_beside_the_papers(tokenizer):
+    pytest.importorskip("matplotlib")
+    signature = f"nrefs:1|case:mixed|eff:no|tok:{tokenizer}|smooth:exp|version:2.6.0"
+    other = RunCost("runs/numbers", bleu=99.0, counted_flops=1e13, signature=signature)
+    below = cost_figure([COSTS[1], other]).axes[1]
+    assert points(below)["runs on their own text, counted"] == [(2e13, 24.0)]
+    assert below.get_ylim()[1] < 35
+    assert f"not drawn, BLEU of another tokenizer: numbers (tok:{tokenizer})" in below.get_xlabel()
+
+
+def test_no_name_hides_another_or_a_point():
+    pytest.importorskip("matplotlib")
+    near = [RunCost(f"runs/near_{i}", bleu=24 + i / 50, counted_flops=2e13) for i in range(6)]
+    figure = cost_figure([*COSTS, *near])
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        boxes = [Text.get_window_extent(text) for text in axes.texts]
+        hidden = [
+            (one.get_text(), other.get_text())
+            for (one, box), (other, second) in itertools.combinations(
+                zip(axes.texts, boxes, strict=True), 2
+            )
+            if box.overlaps(second)
+        ]
+        assert hidden == []
+        marks = [
+            axes.transData.transform(place) for place in itertools.chain(*points(axes).values())
+        ]
+        assert not any(box.contains(*mark) for box in boxes for mark in marks)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from keras_transformer.training import (
     TensorBoardLog,
     ValidationLog,
 )
+from keras_transformer.training.checkpoints.resuming import cut_rows
 from tests.training.event_files import events
 from tests.training.small_training import WORK, small_model
 
@@ -84,6 +85,22 @@ def test_samples_are_spread_over_the_set_and_written(tmp_path, capsys):
 def test_a_sample_with_a_line_break_stays_one_line(tmp_path):
     bleu_of_epochs(validation(tmp_path, lambda sources: ["a\nb\r\nc"] * 4, samples=1), 1)
     assert "\ntranslation: a b  c\nreference:" in (tmp_path / "samples.txt").read_text()
+
+
+def test_the_samples_of_all_times_are_kept_in_rows_that_can_be_cut(tmp_path):
+    path = tmp_path / "dev_samples.csv"
+    odd = 'a,"b"\u2028c\n' + "d" * 2000
+    for step in (1, 2):  # as a training and its continuation
+        callback = validation(tmp_path, lambda sources: [odd] * 4, samples=2, history=path)
+        callback.step = step
+        bleu_of_epochs(callback, 1)
+    cut_rows(path, 1)
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows == [
+        ["step", "source", "translation", "reference"],
+        *(["1", SOURCES[i], ('a,"b" c ' + "d" * 2000)[:1000], REFERENCES[i]] for i in (0, 3)),
+    ]
 
 
 def test_a_process_that_is_not_the_chief_scores_in_silence(tmp_path, capfd):
