@@ -8,8 +8,8 @@ import { textOf } from "./translation_column.js";
 
 export class SentencePanel {
   /** `events` has step(by), close() and link(column, index, words). */
-  constructor(columns, events) {
-    this.columns = columns;
+  constructor(events) {
+    this.columns = []; // those that are shown
     this.events = events;
     this.index = null;
     this.groups = new Map(); // of words, by column: {source, target}, elements
@@ -67,7 +67,8 @@ export class SentencePanel {
     const part = make("div", "sentence-run");
     if (this.columns.length > 1) part.append(make("h3", "", {}, column.run.name));
     if (!sentence?.translations || sentence.isOld) {
-      part.append(make("p", "muted", {}, "Not translated yet."));
+      const reason = sentence?.fault ? `Not translated. ${sentence.fault}` : "Not translated yet.";
+      part.append(make("p", "muted", {}, reason));
       return part;
     }
     part.append(make("h4", "", {}, "Words that belong together"), ...this.words(column, sentence));
