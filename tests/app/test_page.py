@@ -268,10 +268,11 @@ def test_options_of_the_search_are_sent_and_otherwise_each_runs_own(visit, start
         for body in [json.loads(data)]
     }
     search = {"beam_size": 2, "alpha": 1.5, "length_penalty": "power", "extra_length": 9}
-    translation = {"text": "one", "n_best": 2, "search": {**search, "ending": "transformers"}}
+    text = {"text": "one", "long_sentences": "skip"}
+    translation = {**text, "n_best": 2, "search": {**search, "ending": "transformers"}}
     assert bodies == {
         "en_de": {**translation, "run": "en_de"},
-        "trees": {"text": "one", "run": "trees", "search": search},
+        "trees": {**text, "run": "trees", "search": search},
     }
 
 

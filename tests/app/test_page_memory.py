@@ -8,6 +8,8 @@ from tests.app.fake_run import FakeParser, FakeRun
 from tests.browser import violations
 
 SENTENCE = ".sentence[role=button]"
+PREFIX = "keras_transformer."
+SET_ITEM = "([name, value]) => localStorage.setItem(name, value)"
 NO_STORAGE = """Object.defineProperty(window, "localStorage", {
     get() { throw new DOMException("denied", "SecurityError"); }
 });"""
@@ -67,11 +69,8 @@ def test_without_storage_the_page_works(page, expect):
 @pytest.mark.slow
 @pytest.mark.parametrize("kept", ["{", "1", '{"text": 1}', '[{"text": 1}, null]'])
 def test_what_something_else_has_kept_is_passed_over(page, expect, kept):
-    names = ["theme", "text", "history"]
-    page.evaluate(
-        "([names, kept]) => names.forEach((name) => localStorage['keras_transformer.' + name] = kept)",
-        [names, kept],
-    )
+    for name in ("theme", "text", "history"):
+        page.evaluate(SET_ITEM, [PREFIX + name, kept])
     page.reload()
     translate(page, expect, "a house")
     page.get_by_text("History", exact=True).click()
@@ -101,7 +100,7 @@ def test_the_last_translations_can_be_taken_again_and_forgotten(page, expect):
 @pytest.mark.slow
 def test_the_history_has_an_end(page, expect):
     old = [{"text": f"old {n}", "translation": "x", "source": None} for n in range(20)]
-    page.evaluate("old => localStorage.setItem('keras_transformer.history', old)", json.dumps(old))
+    page.evaluate(SET_ITEM, [PREFIX + "history", json.dumps(old)])
     page.reload()
     translate(page, expect, "a house")
     expect(page.locator(".entry")).to_have_count(20)

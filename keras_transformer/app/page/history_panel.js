@@ -36,9 +36,10 @@ export class HistoryPanel {
   /** Adds a translation, in place of one of the same text, or of what was typed of it so far. */
   add(entry) {
     if (Math.max(entry.text.length, entry.translation.length) > MOST_CHARACTERS) return;
-    const others = this.entries.filter(({ text }) => text !== entry.text);
-    if (others.length && isGrown(others[0], entry)) others.shift();
-    this.set([entry, ...others].slice(0, MOST_ENTRIES));
+    const [last, ...older] = this.entries;
+    const others = last && isGrown(last, entry) ? older : this.entries;
+    const rest = others.filter((one) => one.text !== entry.text || one.source !== entry.source);
+    this.set([entry, ...rest].slice(0, MOST_ENTRIES));
   }
 
   draw() {
@@ -64,7 +65,8 @@ export class HistoryPanel {
   }
 }
 
-/** Whether one text is the other with more at its end. */
+/** Whether one text is the other with more at its end, in the same language. */
 function isGrown(before, after) {
+  if (before.source !== after.source) return false;
   return after.text.startsWith(before.text) || before.text.startsWith(after.text);
 }
