@@ -104,8 +104,10 @@ def test_several_translations_scroll_with_the_text(visit, start, expect):
     page = visit(str(start(UnevenRun("one"), FakeRun("two")).base_url))
     translated(page, expect, columns=2)
     page.evaluate(SCROLL, [".editor", 1])
-    for number in range(2):
-        assert rest(page, f".column:nth-child({number + 1}) .text") < 2
+    for number in (1, 2):
+        area = f".column:nth-child({number}) .text"
+        assert rest(page, area) < 2
+        assert page.locator(area).evaluate("area => area.scrollTop") > 0
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ function isOpposite(run, other) {
   return hasBoth && source === other.target_language && target === other.source_language;
 }
 
-/** The runs to show at first, and those after a swap: the same where none is the opposite. */
+/** [The runs to show at first, those after a swap]; the same where no run has an opposite. */
 export function directions(runs) {
   const forward = [];
   const backward = [];
@@ -36,5 +36,5 @@ export function directions(runs) {
     (forward.some((one) => isOpposite(one, run)) ? backward : forward).push(run);
   }
   const swapped = runs.filter((run) => !backward.some((one) => isOpposite(one, run)));
-  return { forward, swapped };
+  return [forward, swapped];
 }

@@ -17,8 +17,7 @@ const PAUSE = 500; // milliseconds without a key until a text is sent
 
 class App {
   constructor({ runs, limits }) {
-    this.directions = directions(runs);
-    this.isSwapped = false; // whether the runs of the opposite direction are shown
+    this.directions = directions(runs); // [the runs that are shown, those after a swap]
     this.timer = null;
     this.chosen = null; // index of a sentence
     this.linked = null; // {column, index, words}: what is pointed at
@@ -46,13 +45,12 @@ class App {
     this.history = translates ? new HistoryPanel((entry) => this.choose(entry)) : null;
     this.arrange();
     this.listen();
-    if (SourcePanel.kept) this.replace({ ...SourcePanel.kept, source: SourcePanel.kept.language });
+    if (SourcePanel.kept) this.replace(SourcePanel.kept);
   }
 
   /** Fits the page to the runs that are shown. */
   arrange() {
-    const { forward, swapped } = this.directions;
-    const runs = this.isSwapped ? swapped : forward;
+    const [runs, swapped] = this.directions;
     this.language = sourceLanguage(runs);
     this.columns = this.allColumns.filter(({ run }) => runs.includes(run));
     this.translations = this.columns.filter((column) => column instanceof TranslationColumn);
@@ -68,7 +66,7 @@ class App {
     byId("text").lang = this.language ?? "";
     byId("source-language").textContent = this.language ? languageName(this.language) : "";
     byId("source-language").hidden = !this.language;
-    byId("swap").hidden = this.directions.swapped.every((run) => forward.includes(run));
+    byId("swap").hidden = swapped.every((run) => runs.includes(run));
     const languages = [...new Set(runs.flatMap((run) => run.target_languages))];
     byId("language").hidden = !languages.length;
     byId("target-language").replaceChildren(
@@ -89,27 +87,25 @@ class App {
     this.stop();
     this.close();
     for (const column of this.columns) column.clear();
-    this.isSwapped = !this.isSwapped;
+    this.directions.reverse();
     this.arrange();
   }
 
   /** Turns the direction around, and translates the translation back. */
   swap() {
-    const { forward, swapped } = this.directions;
-    const [shown, hidden] = this.isSwapped ? [swapped, forward] : [forward, swapped];
-    const turned = this.translations.find(({ run }) => !hidden.includes(run));
-    const text = turned.text || this.source.text;
+    const [shown, swapped] = this.directions;
+    const translation = this.translations.find(({ run }) => !swapped.includes(run)).text;
     this.turn();
-    announce(languagesOf(hidden.find((run) => !shown.includes(run))));
-    this.replace({ text });
+    announce(languagesOf(swapped.find((run) => !shown.includes(run))));
+    this.replace({ text: translation || this.source.text });
   }
 
   /** Translates another text, in the direction of the language that it is in. */
   replace({ text, source }) {
-    const { forward, swapped } = this.directions;
-    const reads = (runs) => runs.some((run) => run.source_language === source);
-    const [shown, hidden] = this.isSwapped ? [swapped, forward] : [forward, swapped];
-    if (source && !reads(shown) && reads(hidden)) this.turn();
+    const [isRead, isReadAfterSwap] = this.directions.map((runs) =>
+      runs.some((run) => run.source_language === source),
+    );
+    if (source && !isRead && isReadAfterSwap) this.turn();
     this.source.text = text;
     this.onInput();
     this.send();

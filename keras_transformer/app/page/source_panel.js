@@ -31,16 +31,16 @@ export class SourcePanel {
     this.refresh();
   }
 
-  /** The text of the last visit and its language, {text, language}, or null. */
+  /** The text of the last visit and its language, {text, source}, or null. */
   static get kept() {
     const kept = recall("text");
     return typeof kept?.text === "string" && kept.text ? kept : null;
   }
 
   /** Keeps the text for the next visit, unless it is very long. */
-  keep(language) {
+  keep(source) {
     const { text } = this;
-    keep("text", text && text.length <= MOST_KEPT ? { text, language } : null);
+    keep("text", text && text.length <= MOST_KEPT ? { text, source } : null);
   }
 
   get text() {
