@@ -255,7 +255,7 @@ def test_options_of_the_search_are_sent_and_otherwise_each_runs_own(visit, start
     page.get_by_label("Beam size").fill("2")
     page.get_by_label("Shorter or longer").fill("1.5")
     page.get_by_label("Strength of alpha").select_option("power: stronger")
-    page.get_by_label("End of the search").select_option("transformers: sooner")
+    page.get_by_label("End of the search").select_option("transformers")
     page.get_by_label("Longest translation").fill("9")
     page.get_by_label("Best translations").fill("4")
     asked.clear()

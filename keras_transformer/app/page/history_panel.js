@@ -25,7 +25,8 @@ export class HistoryPanel {
   get entries() {
     const kept = recall("history");
     if (!Array.isArray(kept)) return [];
-    return kept.filter((one) => typeof one?.text === "string" && typeof one.translation === "string");
+    const isText = (value) => typeof value === "string";
+    return kept.filter((one) => isText(one?.text) && isText(one.translation));
   }
 
   set(entries) {

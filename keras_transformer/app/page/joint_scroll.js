@@ -2,12 +2,13 @@
 
 export class JointScroll {
   constructor() {
-    this.areas = []; // {element, tops}
+    this.areas = []; // {element, sentences, listener, expected}: where `lead` has scrolled it to
     this.leader = null; // the one that was scrolled last
+    this.frame = null;
   }
 
-  /** Takes the areas: {element, sentences()}, where `sentences` gives the elements of the sentences,
-      in the same order in each area, or none where they are not known. */
+  /** Takes the areas: {element, sentences()}. `sentences` gives the elements of the sentences, in
+      the same order in each area, or none where they are not known. */
   join(areas) {
     for (const { element, listener } of this.areas) {
       element.removeEventListener("scroll", listener);
@@ -22,12 +23,13 @@ export class JointScroll {
 
   /** Lets the others follow again, because their texts have changed. */
   refresh() {
-    if (this.leader) this.lead(this.leader);
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => this.leader && this.lead(this.leader));
   }
 
   onScroll(area) {
-    const isFollowing = Math.abs(area.element.scrollTop - area.expected) < 1;
-    if (area.expected !== null && isFollowing) return; // this was `lead`
+    const { expected, element } = area;
+    if (expected !== null && Math.abs(element.scrollTop - expected) < 1) return; // it was `lead`
     this.leader = area;
     this.lead(area);
   }

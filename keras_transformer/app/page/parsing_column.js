@@ -56,7 +56,8 @@ export class ParsingColumn extends Column {
 
   /** Says why a sentence has no tree. */
   skip({ index, error }) {
-    this.body.children[index].replaceChildren(make("p", "skipped", {}, `No tree. ${error.message}`));
+    const reason = make("p", "skipped", {}, `No tree. ${error.message}`);
+    this.body.children[index].replaceChildren(reason);
     this.events.skipped(index, error.message);
   }
 

@@ -37,8 +37,11 @@ const FIELDS = [
   {
     name: "ending",
     label: "End of the search (ending)",
-    hint: "Longer searches find more probable translations. Sooner: as in Hugging Face Transformers.",
-    choices: { any: "any: when nothing can be better", transformers: "transformers: sooner" },
+    hint: "A longer search is slower and finds more probable translations.",
+    choices: {
+      any: "any: when nothing can be better",
+      transformers: "transformers: sooner, as in Hugging Face",
+    },
     of: "translation",
   },
   {

@@ -28,9 +28,7 @@ export class TranslationColumn extends Column {
 
   get text() {
     const known = this.sentences.filter(({ translations, fault }) => translations || fault);
-    return known
-      .map((one) => one.before + (one.fault ? one.source : textOf(one)))
-      .join("");
+    return known.map((one) => one.before + (one.fault ? one.source : textOf(one))).join("");
   }
 
   /** The elements of the sentences. */
