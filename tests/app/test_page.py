@@ -347,6 +347,11 @@ def test_languages_are_told_by_name(visit, start, expect):
     expect(page.locator(".column .text")).to_have_attribute("lang", "pt-BR")
     expect(field(page)).to_have_attribute("lang", "en")
     expect(page.locator("#source-language")).to_have_text("English")
+    field(page).fill("a")
+    chosen(page, expect)
+    languages = "all => all.map((one) => one.lang)"
+    assert page.locator("#sentence .words").evaluate_all(languages) == ["en", "pt-BR"]
+    assert page.locator(".candidates span[dir]").evaluate_all(languages) == ["pt-BR"] * 3
     assert violations(page) == []
 
 

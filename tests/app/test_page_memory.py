@@ -49,6 +49,19 @@ def test_the_text_and_the_colours_survive_a_reload(page, expect):
 
 
 @pytest.mark.slow
+def test_what_is_typed_while_the_page_loads_is_translated(page, expect):
+    translate(page, expect, "a house")
+    waiting = []
+    page.route("**/api/runs", lambda route: waiting.append(route))
+    with page.expect_request("**/api/runs"):
+        page.reload(wait_until="commit")
+    field(page).fill("a tree")
+    assert page.locator(".column").count() == 0
+    waiting[0].continue_()
+    expect(page.locator(SENTENCE)).to_have_text(["A TREE"])
+
+
+@pytest.mark.slow
 def test_a_very_long_text_is_not_kept(page, expect):
     translate(page, expect, "a house")
     field(page).fill("a" * 100_001)

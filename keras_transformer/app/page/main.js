@@ -45,7 +45,8 @@ class App {
     this.history = translates ? new HistoryPanel((entry) => this.choose(entry)) : null;
     this.arrange();
     this.listen();
-    if (SourcePanel.kept) this.replace(SourcePanel.kept);
+    if (this.source.text) this.onInput(); // typed while the page was loading
+    else if (SourcePanel.kept) this.replace(SourcePanel.kept);
   }
 
   /** Fits the page to the runs that are shown. */

@@ -100,6 +100,7 @@ export class SentencePanel {
     for (const side of ["source", "target"]) {
       const label = side === "source" ? "Words of the sentence" : "Words of the translation";
       const group = make("div", "words", { role: "group", "aria-label": label, dir: "auto" });
+      group.lang = side === "source" ? (column.run.source_language ?? "") : column.body.lang;
       alignment[`${side}_words`].forEach((word, index) => {
         const links = linkedWords(alignment, side, index);
         const others = [...links[side === "source" ? "target" : "source"]];
@@ -141,7 +142,7 @@ export class SentencePanel {
       const radio = make("input", "", { type: "radio", name, value: index });
       radio.checked = index === sentence.chosen;
       radio.addEventListener("change", () => column.choose(this.index, index));
-      const said = make("span", "", { dir: "auto" }, text || "∅");
+      const said = make("span", "", { dir: "auto", lang: column.body.lang }, text || "∅");
       const rank = make("span", "score", { title: "Log-probability by length" }, scoreText(score));
       list.append(make("label", "", {}, radio, said, rank));
     });
