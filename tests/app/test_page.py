@@ -252,6 +252,8 @@ def test_options_of_the_search_are_sent_and_otherwise_each_runs_own(visit, start
     field(page).fill("one")
     expect(page.locator(SENTENCE)).to_have_text(["ONE"])
     page.get_by_text("More", exact=True).click()
+    for option in page.locator("#options :is(input, select)").all():
+        expect(option).to_have_accessible_description(re.compile(r"\w+.*\.$"))
     page.get_by_label("Beam size").fill("2")
     page.get_by_label("Shorter or longer").fill("1.5")
     page.get_by_label("Strength of alpha").select_option("power: stronger")
