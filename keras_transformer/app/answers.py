@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -28,29 +28,39 @@ class Answers:
         run: what computes.
         work: what to compute.
         items: of what.
+        refused: the refusals of items that are not to be computed, by their indices.
 
     Raises:
         RequestRefused: too many requests wait already.
     """
 
-    def __init__(self, request: Request, run: LoadedRun, work: Work, items: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        request: Request,
+        run: LoadedRun,
+        work: Work,
+        items: Sequence[Any],
+        refused: Mapping[int, RequestRefused] | None = None,
+    ) -> None:
         loop = asyncio.get_running_loop()
         self._arrived: asyncio.Queue[Any] = asyncio.Queue()
         self._run = run
         self._request = request
         self._number = len(items)
+        self._refused = refused or {}
+        accepted = [item for index, item in enumerate(items) if index not in self._refused]
 
         def deliver(result: Any) -> None:  # in the thread that computes
             loop.call_soon_threadsafe(self._arrived.put_nowait, result)
 
-        self._job = Job(work, items, deliver)
+        self._job = Job(work, accepted, deliver)
         try:
             run.queue.submit(self._job)
         except (QueueFull, QueueClosed) as error:
             raise refusal(error) from error
 
     async def __aiter__(self) -> AsyncIterator[Any]:
-        """Yield the results in the order of the items.
+        """Yield the results in the order of the items; a refusal where an item is refused.
 
         Raises:
             RequestRefused: an item cannot be computed.
@@ -59,7 +69,7 @@ class Answers:
         gone = asyncio.ensure_future(_disconnected(self._request))
         try:
             for index in range(self._number):
-                yield await self._next(index, gone)
+                yield self._refused.get(index) or await self._next(index, gone)
         finally:
             gone.cancel()
             self._run.queue.cancel(self._job)

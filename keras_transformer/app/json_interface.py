@@ -109,9 +109,16 @@ class JsonInterface:
         found = await answers.all()
         return schemas.TranslateAnswer(
             run=run.name,
-            text=layout.text(best[0] for best, *_ in found),
+            text=layout.text(
+                sentence.source if isinstance(one, RequestRefused) else one[0][0]
+                for sentence, one in zip(layout.sentences, found, strict=True)
+            ),
             sentences=[
-                schemas.TranslatedSentence(**sentence._asdict(), translations=translations(one))
+                schemas.TranslatedSentence(**sentence._asdict(), translations=[], **one.body())
+                if isinstance(one, RequestRefused)
+                else schemas.TranslatedSentence(
+                    **sentence._asdict(), translations=translations(one)
+                )
                 for sentence, one in zip(layout.sentences, found, strict=True)
             ],
         )
@@ -136,7 +143,11 @@ class JsonInterface:
         return schemas.ParseAnswer(
             run=run.name,
             sentences=[
-                schemas.ParsedSentence(**sentence._asdict(), **sentence_tree(one).model_dump())
+                schemas.ParsedSentence(
+                    **sentence._asdict(), tree="", nodes=[], score=None, **one.body()
+                )
+                if isinstance(one, RequestRefused)
+                else schemas.ParsedSentence(**sentence._asdict(), **sentence_tree(one).model_dump())
                 for sentence, one in zip(layout.sentences, found, strict=True)
             ],
         )
@@ -191,18 +202,26 @@ class JsonInterface:
                 f"Received: n_best={asked.n_best}, beam_size={options.beam_size}",
             )
         work = Work("translate", options, asked.n_best, _target(run, asked.target_language))
-        layout = await self._texts.layout(run, asked.text, asked.source_language)
-        sources = [sentence.source for sentence in layout.sentences]
-        return run, layout, Answers(request, run, work, sources)
+        return run, *await self._answered(request, run, work, asked)
 
     async def _parsing(
         self, request: Request, asked: schemas.ParseRequest
     ) -> tuple[LoadedRun, SentenceLayout, Answers]:
         run = self._run_for(asked.run, "parsing")
         work = Work("parse", _search(run, asked.search))
-        layout = await self._texts.layout(run, asked.text, asked.source_language)
+        return run, *await self._answered(request, run, work, asked)
+
+    async def _answered(
+        self,
+        request: Request,
+        run: LoadedRun,
+        work: Work,
+        asked: schemas.TranslateRequest | schemas.ParseRequest,
+    ) -> tuple[SentenceLayout, Answers]:
+        skips = asked.long_sentences == "skip"
+        layout = await self._texts.layout(run, asked.text, asked.source_language, skips)
         sources = [sentence.source for sentence in layout.sentences]
-        return run, layout, Answers(request, run, work, sources)
+        return layout, Answers(request, run, work, sources, layout.too_long)
 
     def _run_for(self, name: str | None, kind: Kind) -> LoadedRun:
         """The run that a request names, or the first one that does what it asks."""
@@ -275,7 +294,10 @@ def _stream(
         index = 0
         try:
             async for found in answers:
-                yield line(index, found)
+                if isinstance(found, RequestRefused):
+                    yield schemas.StreamRefusal(index=index, **found.body())
+                else:
+                    yield line(index, found)
                 index += 1
         except ClientGone:
             return

@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from keras_transformer.app.app_limits import AppLimits
@@ -35,6 +35,7 @@ class SentenceLayout:
     Args:
         sentences: the sentences in their order.
         after: the white space behind the last one.
+        too_long: the refusals of sentences that have too many tokens, by their indices.
 
     Example:
         >>> layout = SentenceLayout.of("One. Two!\n\n  Three.\n", language="en")
@@ -46,6 +47,7 @@ class SentenceLayout:
 
     sentences: Sequence[LaidOutSentence]
     after: str
+    too_long: Mapping[int, RequestRefused] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, text: str, language: str) -> "SentenceLayout":
@@ -89,9 +91,16 @@ class RequestTexts:
         self._source_language = source_language
 
     async def layout(
-        self, run: "LoadedRun", text: str, source_language: str | None
+        self, run: "LoadedRun", text: str, source_language: str | None, skips_too_long: bool
     ) -> SentenceLayout:
         """The sentences of a text.
+
+        Args:
+            run: the run that the text is for.
+            text: the text.
+            source_language: code of its language; None: the default.
+            skips_too_long: whether a sentence with too many tokens is noted; otherwise it refuses
+                the text.
 
         Raises:
             RequestRefused: the text is empty, has what is no character, or exceeds a limit.
@@ -101,7 +110,7 @@ class RequestTexts:
             raise RequestRefused(422, "empty_text", "`text` is empty.")
         # In a thread: other requests are answered in the meantime.
         language = source_language or self._source_language or run.source_language or "en"
-        return await asyncio.to_thread(self._layout, run, text, language)
+        return await asyncio.to_thread(self._layout, run, text, language, skips_too_long)
 
     async def check_pairs(self, run: "LoadedRun", pairs: Sequence[tuple[str, str]]) -> None:
         """Refuse pairs of a source and a target that exceed a limit.
@@ -120,10 +129,15 @@ class RequestTexts:
             _check_lengths, run, [source for source, _ in pairs], [text for _, text in pairs]
         )
 
-    def _layout(self, run: "LoadedRun", text: str, source_language: str) -> SentenceLayout:
+    def _layout(
+        self, run: "LoadedRun", text: str, source_language: str, skips_too_long: bool
+    ) -> SentenceLayout:
         layout = SentenceLayout.of(text, source_language)
         self._check_number(len(layout.sentences), "sentences")
-        _check_lengths(run, [sentence.source for sentence in layout.sentences])
+        sources = [sentence.source for sentence in layout.sentences]
+        if skips_too_long:
+            return dataclasses.replace(layout, too_long=_too_long(run, sources))
+        _check_lengths(run, sources)
         return layout
 
     def _check_texts(self, texts: Iterable[str], most: int) -> None:
@@ -168,3 +182,14 @@ def _check_lengths(run: "LoadedRun", sources: Sequence[str], targets: Sequence[s
         run.check_lengths(sources, targets)
     except SentenceTooLong as error:
         raise too_long(error, error.index) from error
+
+
+def _too_long(run: "LoadedRun", sources: Sequence[str]) -> dict[int, RequestRefused]:
+    """The refusals of the sources that are too long, by their indices."""
+    found = {}
+    for index, source in enumerate(sources):
+        try:
+            run.check_lengths([source])
+        except SentenceTooLong as error:
+            found[index] = too_long(error, index)
+    return found

@@ -21,6 +21,13 @@ TargetLanguage = Annotated[
     str | None,
     Field(description="Language to translate into, for a model of several; of `GET /api/runs`."),
 ]
+LongSentences = Annotated[
+    Literal["refuse", "skip"],
+    Field(
+        description="A sentence with too many tokens refuses the text, or is skipped: it has an "
+        "`error` in the answer, and in a stream a line `refused`."
+    ),
+]
 Score = Annotated[
     float, Field(description="Log-probability of its tokens, divided by the length penalty.")
 ]
@@ -68,6 +75,7 @@ class TranslateRequest(Request):
     search: Search = Search()
     target_language: TargetLanguage = None
     source_language: Language = None
+    long_sentences: LongSentences = "refuse"
 
 
 class ParseRequest(Request):
@@ -78,6 +86,7 @@ class ParseRequest(Request):
     run: RunName = None
     search: Search = Search()
     source_language: Language = None
+    long_sentences: LongSentences = "refuse"
 
 
 class Pair(Request):
@@ -160,6 +169,13 @@ class Runs(BaseModel):
     version: str = Field(description="Version of keras_transformer.")
 
 
+class ErrorText(BaseModel):
+    """What is wrong."""
+
+    code: str = Field(description="In a word, for programs.", examples=["unknown_run"])
+    message: str = Field(description="In a line, for people.")
+
+
 class Translation(BaseModel):
     """A translation of a sentence."""
 
@@ -177,14 +193,18 @@ class SourceSentence(BaseModel):
 class TranslatedSentence(SourceSentence):
     """A sentence and its translations."""
 
-    translations: list[Translation] = Field(description="The best first.")
+    translations: list[Translation] = Field(description="The best first; none if it was skipped.")
+    error: ErrorText | None = Field(default=None, description="Why it was skipped, or null.")
 
 
 class TranslateAnswer(BaseModel):
     """A translated text."""
 
     run: str
-    text: str = Field(description="The best translations, with the white space of the source.")
+    text: str = Field(
+        description="The best translations, with the white space of the source; a sentence that "
+        "was skipped stands untranslated."
+    )
     sentences: list[TranslatedSentence]
 
 
@@ -205,7 +225,9 @@ class SentenceTree(BaseModel):
 
 
 class ParsedSentence(SourceSentence, SentenceTree):
-    """A sentence and its tree."""
+    """A sentence and its tree, which is empty if the sentence was skipped."""
+
+    error: ErrorText | None = Field(default=None, description="Why it was skipped, or null.")
 
 
 class ParseAnswer(BaseModel):
@@ -280,17 +302,17 @@ class StreamTree(SentenceTree):
     index: int = Field(description="Index of the sentence among those of the first line.")
 
 
-class ErrorText(BaseModel):
-    """What is wrong."""
-
-    code: str = Field(description="In a word, for programs.", examples=["unknown_run"])
-    message: str = Field(description="In a line, for people.")
-
-
 class ErrorAnswer(BaseModel):
     """A request was not answered."""
 
     error: ErrorText
+
+
+class StreamRefusal(ErrorAnswer):
+    """A line of a stream: a sentence that was skipped, and why."""
+
+    event: Literal["refused"] = "refused"
+    index: int = Field(description="Index of the sentence among those of the first line.")
 
 
 class StreamError(ErrorAnswer):
@@ -305,5 +327,5 @@ class StreamEnd(BaseModel):
     event: Literal["end"] = "end"
 
 
-TranslationLine = StreamStart | StreamTranslation | StreamEnd | StreamError
-ParsingLine = StreamStart | StreamTree | StreamEnd | StreamError
+TranslationLine = StreamStart | StreamTranslation | StreamRefusal | StreamEnd | StreamError
+ParsingLine = StreamStart | StreamTree | StreamRefusal | StreamEnd | StreamError

@@ -8,7 +8,7 @@ import pytest
 from keras_transformer.app.app_limits import AppLimits
 from keras_transformer.distribution import __version__
 from keras_transformer.interpretation import attention_maps
-from tests.app.fake_run import FakeRun
+from tests.app.fake_run import FakeParser, FakeRun
 
 TEXT = "one two. three\n\nfour  five six\n"
 SENTENCES = ["one two.", "three", "four  five six"]
@@ -289,3 +289,36 @@ def test_its_examples_are_answered(client):
                 assert client.post(path, json=example).status_code == 200, path
                 asked += 1
     assert asked == 6
+
+
+LONG = "one.\nLONG one.\ntwo."
+TOO_LONG = {"code": "sentence_too_long", "message": "Sentence 2 has more than 256 tokens"}
+
+
+def test_a_sentence_that_is_too_long_can_be_skipped(start):
+    run = FakeRun()
+    found = post(start(run), "translate", text=LONG, long_sentences="skip")
+    assert found["text"] == "ONE.\nLONG one.\nTWO."
+    assert [len(one["translations"]) for one in found["sentences"]] == [1, 0, 1]
+    assert [one["error"] for one in found["sentences"]] == [None, TOO_LONG, None]
+    assert [item for _, items in run.batches for item in items] == ["one.", "two."]
+
+
+def test_a_stream_skips_it_too(start):
+    client = start(FakeRun(), FakeParser("trees"))
+    for path, key in (("translate", "translations"), ("parse", "tree")):
+        found = lines(client, f"{path}/stream", text=LONG, long_sentences="skip")
+        assert [line["event"] for line in found] == [
+            "start",
+            "sentence",
+            "refused",
+            "sentence",
+            "end",
+        ]
+        assert found[2] == {"event": "refused", "index": 1, "error": TOO_LONG}
+        assert found[3]["index"] == 2
+        assert found[3][key]
+        nothing = lines(client, f"{path}/stream", text="LONG", long_sentences="skip")
+        assert [line["event"] for line in nothing] == ["start", "refused", "end"]
+    skipped = post(client, "parse", text=LONG, long_sentences="skip")["sentences"][1]
+    assert (skipped["tree"], skipped["nodes"], skipped["error"]) == ("", [], TOO_LONG)

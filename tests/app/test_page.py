@@ -98,14 +98,15 @@ def test_the_n_best_have_scores_and_can_be_taken(translated, translator, expect)
 
 
 @pytest.mark.slow
-def test_the_translation_can_be_copied(translated, expect):
+def test_the_text_and_the_translation_can_be_copied(translated, expect):
     page = translated(permissions=["clipboard-read", "clipboard-write"])
-    page.get_by_role("button", name="Copy").click()
-    expect(page.get_by_role("button", name="Copied")).to_be_visible()
-    expect(page.get_by_role("status")).to_have_text("Copied")
     shown = page.get_by_role("group", name="Translation by digits").text_content()
-    assert page.evaluate("navigator.clipboard.readText()") == shown
-    expect(page.get_by_role("button", name="Copy")).to_be_visible()
+    for name, copied in (("Copy the translation", shown), ("Copy the text", TEXT)):
+        page.get_by_role("button", name=name).click()
+        expect(page.get_by_role("button", name="Copied")).to_be_visible()
+        expect(page.get_by_role("status")).to_have_text("Copied")
+        assert page.evaluate("navigator.clipboard.readText()") == copied
+        expect(page.get_by_role("button", name=name)).to_be_visible()
 
 
 def test_to_point_at_a_word_shows_where_it_comes_from(translated, translator, expect):
@@ -121,14 +122,14 @@ def test_to_point_at_a_word_shows_where_it_comes_from(translated, translator, ex
         assert marks(page) == (linked, [word], [*linked, word])
     page.locator("h1").hover()
     expect(page.locator(".linked")).to_have_count(0)
-    expect(page.locator("#backdrop mark")).to_have_text(SENTENCES[0])
+    expect(page.locator("#backdrop .marked")).to_have_text(SENTENCES[0])
 
 
 @pytest.mark.slow
 def test_the_keyboard_shows_it_too(translated, translator, expect):
     page = translated()
     field(page).press("Tab")
-    for name in ("While typing", "Translate", "Search options", "Copy"):
+    for name in ("While typing", "Translate", "More", "History"):
         assert name in page.evaluate(
             "document.activeElement.labels?.[0]?.textContent ?? document.activeElement.textContent"
         )
@@ -250,12 +251,14 @@ def test_options_of_the_search_are_sent_and_otherwise_each_runs_own(visit, start
     page.on("request", lambda request: asked.append((request.url, request.post_data)))
     field(page).fill("one")
     expect(page.locator(SENTENCE)).to_have_text(["ONE"])
-    page.get_by_text("Search options").click()
+    page.get_by_text("More", exact=True).click()
+    for option in page.locator("#options :is(input, select)").all():
+        expect(option).to_have_accessible_description(re.compile(r"\w+.*\.$"))
     page.get_by_label("Beam size").fill("2")
-    page.get_by_label("Alpha").fill("1.5")
-    page.get_by_label("Length penalty").select_option("power")
-    page.get_by_label("Ending").select_option("transformers")
-    page.get_by_label("Extra length").fill("9")
+    page.get_by_label("Shorter or longer").fill("1.5")
+    page.get_by_label("Strength of alpha").select_option("power: stronger")
+    page.get_by_label("End of the search").select_option("transformers")
+    page.get_by_label("Longest translation").fill("9")
     page.get_by_label("Best translations").fill("4")
     asked.clear()
     page.get_by_label("Best translations").press("Tab")
@@ -267,10 +270,11 @@ def test_options_of_the_search_are_sent_and_otherwise_each_runs_own(visit, start
         for body in [json.loads(data)]
     }
     search = {"beam_size": 2, "alpha": 1.5, "length_penalty": "power", "extra_length": 9}
-    translation = {"text": "one", "n_best": 2, "search": {**search, "ending": "transformers"}}
+    text = {"text": "one", "long_sentences": "skip"}
+    translation = {**text, "n_best": 2, "search": {**search, "ending": "transformers"}}
     assert bodies == {
         "en_de": {**translation, "run": "en_de"},
-        "trees": {"text": "one", "run": "trees", "search": search},
+        "trees": {**text, "run": "trees", "search": search},
     }
 
 
@@ -311,8 +315,6 @@ def test_a_refusal_is_told_where_the_translation_would_be(visit, start, expect):
     field(page).fill("a\nb\nc")
     alert = page.locator(".column").get_by_role("alert")
     expect(alert).to_have_text("A request may have at most 2 sentences. Received: 3")
-    field(page).fill("LONG")
-    expect(alert).to_have_text("Sentence 1 has more than 256 tokens")
     field(page).fill("a house too large")
     expect(page.locator("#limits")).to_have_class(re.compile("over"))
     expect(alert).to_have_text("A request may have at most 10 characters. Received: 17")
@@ -330,7 +332,8 @@ def test_a_language_is_chosen_where_the_model_has_several(visit, start, expect):
     page = visit(str(start(run).base_url))
     field(page).fill("a")
     expect(page.locator(SENTENCE)).to_have_text(["A"])
-    page.get_by_label("into").select_option("fra")
+    page.get_by_label("into").select_option("French")
+    expect(page.locator(".column .text")).to_have_attribute("lang", "fra")
     expect(page.locator(SENTENCE)).to_have_text(["A"])
     page.wait_for_timeout(500)
     translations = [work for work, _ in run.batches if work.task == "translate"]
@@ -345,6 +348,12 @@ def test_languages_are_told_by_name(visit, start, expect):
     expect(page.locator(".column .panel-head")).to_contain_text("English to Brazilian Portuguese")
     expect(page.locator(".column .text")).to_have_attribute("lang", "pt-BR")
     expect(field(page)).to_have_attribute("lang", "en")
+    expect(page.locator("#source-language")).to_have_text("English")
+    field(page).fill("a")
+    chosen(page, expect)
+    languages = "all => all.map((one) => one.lang)"
+    assert page.locator("#sentence .words").evaluate_all(languages) == ["en", "pt-BR"]
+    assert page.locator(".candidates span[dir]").evaluate_all(languages) == ["pt-BR"] * 3
     assert violations(page) == []
 
 
@@ -363,7 +372,8 @@ def test_a_text_is_never_html(visit, start, expect):
 @pytest.mark.parametrize("looks", [{}, {"dark": True}, {"phone": True}], ids=str)
 def test_it_is_usable_light_dark_and_on_a_phone(translated, expect, looks):
     page = translated(**looks)
-    page.get_by_text("Search options").click()
+    page.get_by_text("More", exact=True).click()
+    page.get_by_text("History", exact=True).click()
     chosen(page, expect)
     page.locator("#sentence .show").click()
     expect(page.locator(".kt-attention")).to_have_count(1)

@@ -38,7 +38,7 @@ def test_a_wrong_option_is_told_and_gets_the_focus_only_where_it_is_asked_for(vi
     expect(page.locator(SENTENCE)).to_have_text(["A"])
     options, beam_size = page.locator("details.options"), page.get_by_label("Beam size")
     alert = page.locator(".column").get_by_role("alert")
-    page.get_by_text("Search options").click()
+    page.get_by_text("More", exact=True).click()
     beam_size.fill("99")
     beam_size.press("Tab")
     expect(beam_size).to_be_focused()

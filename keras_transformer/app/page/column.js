@@ -2,17 +2,11 @@
 
 import { RequestFailed, stream } from "./client.js";
 import { announce, count, make } from "./elements.js";
-
-const NAMES = new Intl.DisplayNames(["en"], { type: "language", fallback: "code" });
-
-/** What a run reads and writes, such as "English to German"; empty where it does not say. */
-export function languagesOf({ source_language: source, target_language: target }) {
-  return source && target ? `${NAMES.of(source)} to ${NAMES.of(target)}` : "";
-}
+import { languagesOf } from "./languages.js";
 
 export class Column {
-  /** `run` is of the JSON interface; `path` is that of its stream. */
-  constructor(run, path, ...actions) {
+  /** `run` is of the JSON interface; `path` is that of its stream, `action` a button. */
+  constructor(run, path, action) {
     this.run = run;
     this.path = path;
     this.request = null; // the one under way
@@ -22,8 +16,11 @@ export class Column {
     const title = make("h2", "", {}, run.name);
     const languages = make("p", "muted", {}, languagesOf(run));
     languages.hidden = !languages.textContent;
-    this.head = make("div", "panel-head", {}, title, languages, this.status, ...actions);
-    this.element = make("section", "panel column", { "aria-label": run.name }, this.head);
+    const head = make("div", "panel-head", {}, title, languages);
+    this.body = make("div", "text");
+    const foot = make("div", "panel-foot", {}, this.status, action);
+    const parts = [head, this.body, this.fault, foot];
+    this.element = make("section", "panel column", { "aria-label": run.name }, ...parts);
   }
 
   get isBusy() {
@@ -50,7 +47,8 @@ export class Column {
     this.setFault(message);
   }
 
-  /** Sends a text in place of the one before; the results come in by `begin` and `add`. */
+  /** Sends a text in place of the one before; the results come in by `begin`, `add` and `skip`.
+      Returns whether all of it was answered. */
   async send(text, settings) {
     this.stop();
     const request = new AbortController();
@@ -58,27 +56,35 @@ export class Column {
     this.setFault("");
     let total = 0;
     let done = 0;
+    let skipped = 0;
     try {
-      const body = { text, run: this.run.name, ...settings };
+      const body = { text, run: this.run.name, long_sentences: "skip", ...settings };
       for await (const event of stream(this.path, body, request.signal)) {
-        if (this.request !== request) return;
+        if (this.request !== request) return false;
         if (event.event === "start") {
           total = event.sentences.length;
           this.begin(text, event.sentences);
         } else if (event.event === "sentence") {
           done += 1;
           this.add(event);
+        } else if (event.event === "refused") {
+          done += 1;
+          skipped += 1;
+          this.skip(event);
         }
         if (event.event !== "end") this.status.textContent = `${done} of ${total}`;
       }
-      this.status.textContent = count(total, "sentence");
-      announce(`${this.run.name}: ${count(total, "sentence")}`);
+      const said = count(total, "sentence") + (skipped ? `, ${skipped} too long` : "");
+      this.status.textContent = said;
+      announce(`${this.run.name}: ${said}`);
+      return true;
     } catch (error) {
-      if (this.request !== request) return; // stopped, or another text was sent
+      if (this.request !== request) return false; // stopped, or another text was sent
       if (!(error instanceof RequestFailed)) throw error;
       this.status.textContent = "";
       this.setFault(error.message);
       this.breakOff();
+      return false;
     } finally {
       if (this.request === request) this.request = null;
     }

@@ -34,9 +34,10 @@ export function scoreText(score) {
   return score === null ? "no score" : score.toFixed(2).replace("-", "−");
 }
 
-/** A button that copies what `text()` gives, and says so. */
-export function makeCopyButton(label, text) {
-  const button = make("button", "quiet", { type: "button" }, label);
+/** A button that copies what `text()` gives, and says so; `what` tells screen readers of what. */
+export function makeCopyButton(what, text) {
+  const label = ["Copy", make("span", "unseen", {}, ` ${what}`)];
+  const button = make("button", "quiet copy", { type: "button" }, ...label);
   button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(text());
@@ -45,7 +46,7 @@ export function makeCopyButton(label, text) {
       button.textContent = "Cannot copy";
     }
     announce(button.textContent);
-    setTimeout(() => (button.textContent = label), 1500);
+    setTimeout(() => button.replaceChildren(...label), 1500);
   });
   return button;
 }

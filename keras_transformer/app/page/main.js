@@ -2,17 +2,22 @@
 
 import { get, RequestFailed } from "./client.js";
 import { announce, byId, make } from "./elements.js";
+import { showExamples } from "./examples.js";
+import { HistoryPanel } from "./history_panel.js";
+import { JointScroll } from "./joint_scroll.js";
+import { directions, languageName, languagesOf, sourceLanguage } from "./languages.js";
 import { ParsingColumn } from "./parsing_column.js";
 import { SearchForm } from "./search_form.js";
 import { SentencePanel } from "./sentence_panel.js";
 import { locate, SourcePanel } from "./source_panel.js";
+import { addTheme } from "./theme.js";
 import { TranslationColumn } from "./translation_column.js";
 
 const PAUSE = 500; // milliseconds without a key until a text is sent
 
 class App {
   constructor({ runs, limits }) {
-    this.runs = runs;
+    this.directions = directions(runs); // [the runs that are shown, those after a swap]
     this.timer = null;
     this.chosen = null; // index of a sentence
     this.linked = null; // {column, index, words}: what is pointed at
@@ -24,44 +29,99 @@ class App {
       changed: (column, index) => this.changed(column, index),
       link: (column, index, words) => this.link(column, index, words),
       near: (index) => this.near(index),
+      skipped: (index, reason) => this.source.skip(index, reason),
       select: (index, byKey, column) => this.select(index, byKey, column),
     };
-    this.columns = runs.map((run) =>
+    this.allColumns = runs.map((run) =>
       run.kind === "parsing" ? new ParsingColumn(run, events) : new TranslationColumn(run, events),
     );
-    this.translations = this.columns.filter((column) => column instanceof TranslationColumn);
-    this.panel = new SentencePanel(this.translations, {
+    this.panel = new SentencePanel({
       close: () => this.close(),
       link: (column, index, words) => this.link(column, index, words),
       step: (by) => this.select(this.chosen + by, false),
     });
+    this.scroll = new JointScroll();
+    const translates = runs.some(({ kind }) => kind === "translation");
+    this.history = translates ? new HistoryPanel((entry) => this.choose(entry)) : null;
     this.arrange();
     this.listen();
-    if (this.source.text) this.onInput(); // the browser has kept it
+    if (this.source.text) this.onInput(); // typed while the page was loading
+    else if (SourcePanel.kept) this.replace(SourcePanel.kept);
   }
 
-  /** Fits the page to the runs. */
+  /** Fits the page to the runs that are shown. */
   arrange() {
-    const { runs } = this;
+    const [runs, swapped] = this.directions;
+    this.language = sourceLanguage(runs);
+    this.columns = this.allColumns.filter(({ run }) => runs.includes(run));
+    this.translations = this.columns.filter((column) => column instanceof TranslationColumn);
+    this.panel.columns = this.translations;
     const kinds = new Set(runs.map(({ kind }) => kind));
     this.verb = kinds.size > 1 ? "Go" : kinds.has("parsing") ? "Parse" : "Translate";
     byId("go").textContent = this.verb;
     byId("panels").classList.toggle("beside", runs.length === 1 && !kinds.has("parsing"));
-    byId("columns").append(...this.columns.map(({ element }) => element));
+    byId("columns").replaceChildren(...this.columns.map(({ element }) => element));
     byId("text").placeholder = kinds.has("parsing")
       ? "Type or paste text. For trees, put spaces around punctuation marks , like this ."
       : "Type or paste text.";
-    const [source, ...others] = new Set(runs.map((run) => run.source_language));
-    if (source && !others.length) byId("text").lang = source;
+    byId("text").lang = this.language ?? "";
+    byId("source-language").textContent = this.language ? languageName(this.language) : "";
+    byId("source-language").hidden = !this.language;
+    byId("swap").hidden = swapped.every((run) => runs.includes(run));
     const languages = [...new Set(runs.flatMap((run) => run.target_languages))];
     byId("language").hidden = !languages.length;
-    byId("target-language").append(
-      ...languages.map((code) => make("option", "", { value: code }, code)),
+    byId("target-language").replaceChildren(
+      ...languages.map((code) => make("option", "", { value: code }, languageName(code))),
     );
+    showExamples(runs, (text) => this.choose({ text }));
+    this.scroll.join([
+      { element: byId("backdrop").parentElement, sentences: () => this.source.elements },
+      ...this.translations.map((column) => ({
+        element: column.body,
+        sentences: () => column.elements,
+      })),
+    ]);
+  }
+
+  /** Turns the direction around. */
+  turn() {
+    this.stop();
+    this.close();
+    for (const column of this.columns) column.clear();
+    this.directions.reverse();
+    this.arrange();
+  }
+
+  /** Turns the direction around, and translates the translation back. */
+  swap() {
+    const [shown, swapped] = this.directions;
+    const translation = this.translations.find(({ run }) => !swapped.includes(run)).text;
+    this.turn();
+    announce(languagesOf(swapped.find((run) => !shown.includes(run))));
+    this.replace({ text: translation || this.source.text });
+  }
+
+  /** Translates another text, in the direction of the language that it is in. */
+  replace({ text, source }) {
+    const [isRead, isReadAfterSwap] = this.directions.map((runs) =>
+      runs.some((run) => run.source_language === source),
+    );
+    if (source && !isRead && isReadAfterSwap) this.turn();
+    this.source.text = text;
+    this.onInput();
+    this.send();
+  }
+
+  /** Translates a text that was chosen by a button, which may be gone then. */
+  choose(entry) {
+    this.replace(entry);
+    byId("text").focus();
   }
 
   listen() {
     byId("go").addEventListener("click", () => (this.isBusy ? this.stop() : this.send(true)));
+    byId("swap").addEventListener("click", () => this.swap());
+    addEventListener("resize", () => this.scroll.refresh());
     byId("target-language").addEventListener("change", () => this.onOption());
     byId("typing").addEventListener("change", () => this.onInput());
     byId("text").addEventListener("keydown", (event) => {
@@ -75,6 +135,7 @@ class App {
 
   onInput() {
     clearTimeout(this.timer);
+    this.source.keep(this.language);
     if (!this.source.text.trim()) {
       this.stop();
       this.close();
@@ -108,9 +169,19 @@ class App {
       return;
     }
     for (const column of this.columns) {
-      column.send(text, this.settings(column.run)).finally(() => this.showBusy());
+      const answered = column.send(text, this.settings(column.run)).then((isWhole) => {
+        if (isWhole && column === this.translations[0]) this.record(column, text);
+      });
+      answered.finally(() => this.showBusy());
     }
     this.showBusy();
+  }
+
+  /** Adds a translation to the history. */
+  record(column, text) {
+    const translation = column.text;
+    const { source_language: source, target_language: target } = column.run;
+    this.history.add({ text, translation, source, target });
   }
 
   /** The fields of a request to a run, besides the text. */
@@ -130,9 +201,11 @@ class App {
     if (this.chosen !== null && this.chosen >= sentences.length) this.close();
     this.panel.number();
     if (this.translations.includes(column)) this.panel.refresh(column);
+    this.scroll.refresh();
   }
 
   changed(column, index) {
+    this.scroll.refresh();
     if (index !== this.chosen) return;
     column.select(index);
     this.panel.refresh(column);
@@ -197,21 +270,6 @@ class App {
       this.panel.mark(column, null);
     }
   }
-}
-
-/** The button that turns the page light or dark. */
-function addTheme() {
-  const root = document.documentElement;
-  const system = matchMedia("(prefers-color-scheme: dark)");
-  const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
-  const name = () =>
-    byId("theme").setAttribute("aria-label", isDark() ? "Light colours" : "Dark colours");
-  byId("theme").addEventListener("click", () => {
-    root.dataset.theme = isDark() ? "light" : "dark";
-    name();
-  });
-  system.addEventListener("change", name);
-  name();
 }
 
 addTheme();

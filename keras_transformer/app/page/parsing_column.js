@@ -5,15 +5,15 @@ import { make, makeCopyButton, scoreText } from "./elements.js";
 import { drawTree } from "./tree_drawing.js";
 
 export class ParsingColumn extends Column {
-  /** `events` has begin(column, text, sentences) and near(index). */
+  /** `events` has begin(column, text, sentences), skipped(index, reason) and near(index). */
   constructor(run, events) {
-    const copy = makeCopyButton("Copy", () => this.trees.filter(Boolean).join("\n"));
+    const copy = makeCopyButton("the trees", () => this.trees.filter(Boolean).join("\n"));
     super(run, "api/parse/stream", copy);
     this.events = events;
     this.trees = []; // in brackets
-    this.body = make("div", "text trees", { "data-empty": "The trees appear here." });
+    this.body.classList.add("trees");
+    this.body.dataset.empty = "The trees appear here.";
     this.element.classList.add("wide");
-    this.element.append(this.body, this.fault);
   }
 
   clear() {
@@ -52,6 +52,13 @@ export class ParsingColumn extends Column {
       make("p", "muted", {}, said),
       make("details", "", {}, make("summary", "", {}, "In brackets"), brackets),
     );
+  }
+
+  /** Says why a sentence has no tree. */
+  skip({ index, error }) {
+    const reason = make("p", "skipped", {}, `No tree. ${error.message}`);
+    this.body.children[index].replaceChildren(reason);
+    this.events.skipped(index, error.message);
   }
 
   breakOff() {

@@ -4,12 +4,54 @@ import { byId, make } from "./elements.js";
 
 const USUAL_N_BEST = 3;
 const FIELDS = [
-  { name: "n_best", label: "Best translations to show", min: 1, step: 1, of: "translation" },
-  { name: "beam_size", label: "Beam size", min: 1, step: 1, most: "most_beam_size" },
-  { name: "alpha", label: "Alpha", min: 0, max: 9.9, step: "any" },
-  { name: "length_penalty", label: "Length penalty", choices: ["gnmt", "power"] },
-  { name: "ending", label: "Ending", choices: ["any", "transformers"], of: "translation" },
-  { name: "extra_length", label: "Extra length", min: 1, step: 1, most: "most_extra_length" },
+  {
+    name: "n_best",
+    label: "Best translations to show",
+    hint: "How many translations of a chosen sentence are listed.",
+    min: 1,
+    step: 1,
+    of: "translation",
+  },
+  {
+    name: "beam_size",
+    label: "Beam size",
+    hint: "How many drafts the search compares. More: slower, often better. 1: the fastest.",
+    min: 1,
+    step: 1,
+    most: "most_beam_size",
+  },
+  {
+    name: "alpha",
+    label: "Shorter or longer (alpha)",
+    hint: "0 favours short translations. Larger numbers favour longer ones.",
+    min: 0,
+    max: 9.9,
+    step: "any",
+  },
+  {
+    name: "length_penalty",
+    label: "Strength of alpha (length penalty)",
+    hint: "How a score is divided by the length: by ((5 + length) / 6)^alpha, or by length^alpha.",
+    choices: { gnmt: "gnmt: milder", power: "power: stronger" },
+  },
+  {
+    name: "ending",
+    label: "End of the search (ending)",
+    hint: "A longer search is slower and finds more probable translations.",
+    choices: {
+      any: "any: when nothing can be better",
+      transformers: "transformers: sooner, as in Hugging Face",
+    },
+    of: "translation",
+  },
+  {
+    name: "extra_length",
+    label: "Longest translation (extra length)",
+    hint: "How many tokens it may have beyond the number of tokens in the sentence.",
+    min: 1,
+    step: 1,
+    most: "most_extra_length",
+  },
 ];
 
 export class SearchForm {
@@ -17,6 +59,7 @@ export class SearchForm {
   constructor(runs, onChange) {
     this.form = byId("options");
     this.inputs = new Map();
+    this.output = runs.some(({ kind }) => kind === "translation") ? "translation" : "tree";
     for (const field of FIELDS) {
       const concerned = runs.filter(({ kind }) => !field.of || kind === field.of);
       if (concerned.length) this.add(field, concerned);
@@ -55,10 +98,13 @@ export class SearchForm {
 
   add(field, runs) {
     const values = new Set(runs.map((run) => run.search[field.name] ?? USUAL_N_BEST));
-    const own = values.size === 1 ? String([...values][0]) : "each run’s own";
+    const value = [...values][0];
+    const own = values.size === 1 ? String(field.choices?.[value] ?? value) : "each run’s own";
     let input;
     if (field.choices) {
-      const choices = field.choices.map((choice) => make("option", "", {}, choice));
+      const choices = Object.entries(field.choices).map(([choice, words]) =>
+        make("option", "", { value: choice }, words),
+      );
       input = make("select", "", {}, make("option", "", { value: "" }, `(${own})`), ...choices);
     } else {
       const max = field.max ?? Math.max(...runs.map((run) => run[field.most ?? "most_beam_size"]));
@@ -66,7 +112,12 @@ export class SearchForm {
       input = make("input", "", { type: "number", min, max, step, placeholder: own });
     }
     input.name = field.name;
+    input.setAttribute("aria-describedby", `hint-${field.name}`);
     this.inputs.set(field.name, input);
-    this.form.append(make("label", "", {}, field.label, input));
+    const [label, words] = [field.label, field.hint].map((text) =>
+      text.replaceAll("translation", this.output),
+    );
+    const hint = make("p", "muted", { id: `hint-${field.name}` }, words);
+    this.form.append(make("div", "", {}, make("label", "", {}, label, input), hint));
   }
 }

@@ -8,8 +8,8 @@ import { textOf } from "./translation_column.js";
 
 export class SentencePanel {
   /** `events` has step(by), close() and link(column, index, words). */
-  constructor(columns, events) {
-    this.columns = columns;
+  constructor(events) {
+    this.columns = []; // those that are shown
     this.events = events;
     this.index = null;
     this.groups = new Map(); // of words, by column: {source, target}, elements
@@ -67,7 +67,8 @@ export class SentencePanel {
     const part = make("div", "sentence-run");
     if (this.columns.length > 1) part.append(make("h3", "", {}, column.run.name));
     if (!sentence?.translations || sentence.isOld) {
-      part.append(make("p", "muted", {}, "Not translated yet."));
+      const reason = sentence?.fault ? `Not translated. ${sentence.fault}` : "Not translated yet.";
+      part.append(make("p", "muted", {}, reason));
       return part;
     }
     part.append(make("h4", "", {}, "Words that belong together"), ...this.words(column, sentence));
@@ -99,6 +100,7 @@ export class SentencePanel {
     for (const side of ["source", "target"]) {
       const label = side === "source" ? "Words of the sentence" : "Words of the translation";
       const group = make("div", "words", { role: "group", "aria-label": label, dir: "auto" });
+      group.lang = side === "source" ? (column.run.source_language ?? "") : column.body.lang;
       alignment[`${side}_words`].forEach((word, index) => {
         const links = linkedWords(alignment, side, index);
         const others = [...links[side === "source" ? "target" : "source"]];
@@ -140,7 +142,7 @@ export class SentencePanel {
       const radio = make("input", "", { type: "radio", name, value: index });
       radio.checked = index === sentence.chosen;
       radio.addEventListener("change", () => column.choose(this.index, index));
-      const said = make("span", "", { dir: "auto" }, text || "∅");
+      const said = make("span", "", { dir: "auto", lang: column.body.lang }, text || "∅");
       const rank = make("span", "score", { title: "Log-probability by length" }, scoreText(score));
       list.append(make("label", "", {}, radio, said, rank));
     });

@@ -1,6 +1,9 @@
 // The text to translate: a field, and behind it the same text with marked words.
 
-import { byId, make } from "./elements.js";
+import { byId, make, makeCopyButton } from "./elements.js";
+import { keep, recall } from "./storage.js";
+
+const MOST_KEPT = 100_000; // characters
 
 export class SourcePanel {
   /** `limits` are the app's; `onInput()` is called when the text changes. */
@@ -10,23 +13,43 @@ export class SourcePanel {
     this.backdrop = byId("backdrop");
     this.counter = byId("limits");
     this.clearButton = byId("clear");
+    this.copyButton = makeCopyButton("the text", () => this.text);
+    this.clearButton.before(this.copyButton);
     this.sentences = []; // of the text that was sent: {source, start}
     this.sentText = null;
+    this.elements = []; // of these sentences, behind the field
+    this.skipped = new Map(); // reasons, by the indices of sentences
     this.field.addEventListener("input", () => {
       this.refresh();
       onInput();
     });
     this.clearButton.addEventListener("click", () => {
-      this.field.value = "";
-      this.refresh();
+      this.text = "";
       onInput();
       this.field.focus();
     });
     this.refresh();
   }
 
+  /** The text of the last visit and its language, {text, source}, or null. */
+  static get kept() {
+    const kept = recall("text");
+    return typeof kept?.text === "string" && kept.text ? kept : null;
+  }
+
+  /** Keeps the text for the next visit, unless it is very long. */
+  keep(source) {
+    const { text } = this;
+    keep("text", text && text.length <= MOST_KEPT ? { text, source } : null);
+  }
+
   get text() {
     return this.field.value;
+  }
+
+  set text(text) {
+    this.field.value = text;
+    this.refresh();
   }
 
   get isTooLong() {
@@ -41,6 +64,7 @@ export class SourcePanel {
 
   /** Takes where the sentences of a text are, once the app has told. */
   setSentences(text, sentences) {
+    if (this.sentText === text && this.text === text) return; // another column has told
     let start = 0;
     this.sentText = text;
     this.sentences = sentences.map(({ source, before }) => {
@@ -48,26 +72,54 @@ export class SourcePanel {
       start = sentence.start + source.length;
       return sentence;
     });
+    this.draw();
+  }
+
+  /** Marks a sentence that is too long, and says why it was skipped. */
+  skip(index, reason) {
+    this.skipped.set(index, reason);
+    this.elements[index]?.classList.add("skipped");
+    this.drawReasons();
   }
 
   /** Marks a sentence, and in it words, given as [start, end]; without a sentence, nothing. */
   mark(index, words = []) {
-    const text = this.text;
-    const sentence = index === null || text !== this.sentText ? null : this.sentences[index];
-    if (!sentence) {
-      this.backdrop.replaceChildren(`${text}\n`);
-      return;
-    }
-    const { start, source } = sentence;
-    const marked = make("mark");
+    this.elements.forEach((element, number) => {
+      const { source } = this.sentences[number];
+      const isMarked = number === index;
+      if (!isMarked && !element.classList.contains("marked")) return;
+      element.classList.toggle("marked", isMarked);
+      element.replaceChildren();
+      let end = 0;
+      for (const [from, to] of isMarked ? words : []) {
+        element.append(source.slice(end, from), make("mark", "linked", {}, source.slice(from, to)));
+        end = to;
+      }
+      element.append(source.slice(end));
+    });
+  }
+
+  /** Draws the text behind the field, with an element for each sentence that is known. */
+  draw() {
+    const { text } = this;
+    const sentences = text === this.sentText ? this.sentences : [];
+    this.elements = sentences.map(({ source }) => make("span", "", {}, source));
+    this.skipped.clear();
+    this.drawReasons();
+    this.backdrop.replaceChildren();
     let end = 0;
-    for (const [from, to] of words) {
-      marked.append(source.slice(end, from), make("mark", "linked", {}, source.slice(from, to)));
-      end = to;
-    }
-    marked.append(source.slice(end));
-    const rest = text.slice(start + source.length);
-    this.backdrop.replaceChildren(text.slice(0, start), marked, `${rest}\n`);
+    sentences.forEach(({ source, start }, index) => {
+      this.backdrop.append(text.slice(end, start), this.elements[index]);
+      end = start + source.length;
+    });
+    this.backdrop.append(`${text.slice(end)}\n`);
+  }
+
+  drawReasons() {
+    const reasons = [...this.skipped.values()];
+    const advice = reasons.length > 1 ? "Shorten or split them." : "Shorten or split it.";
+    byId("skipped").textContent = reasons.length ? `${reasons.join(" ")} ${advice}` : "";
+    byId("skipped").hidden = !reasons.length;
   }
 
   refresh() {
@@ -82,7 +134,9 @@ export class SourcePanel {
     );
     this.counter.classList.toggle("over", this.isTooLong);
     this.clearButton.hidden = !this.text;
-    this.mark(null);
+    this.copyButton.hidden = !this.text;
+    byId("examples").hidden = Boolean(this.text);
+    this.draw();
   }
 }
 

@@ -9,33 +9,36 @@ const SENTENCE = ".sentence[role=button]";
 
 export class TranslationColumn extends Column {
   /** `events` has begin(column, text, sentences), select(index, byKey), near(index),
-      link(column, index, words), changed(column, index) and close(). */
+      link(column, index, words), changed(column, index), skipped(index, reason) and close(). */
   constructor(run, events) {
-    const copy = makeCopyButton("Copy", () => this.text);
+    const copy = makeCopyButton("the translation", () => this.text);
     super(run, "api/translate/stream", copy);
     this.events = events;
     this.aligner = new Aligner(run);
-    // {source, before, translations, chosen, isOld, alignment, element}; an alignment is undefined
-    // until it has come, and null where there is none.
+    // {source, before, translations, chosen, isOld, fault, alignment, element}; an alignment is
+    // undefined until it has come, and null where there is none. A fault is why it was skipped.
     this.sentences = [];
-    this.body = make("div", "text", {
-      "aria-label": `Translation by ${run.name}`,
-      "data-empty": "The translation appears here.",
-      dir: "auto",
-      role: "group",
-    });
-    if (run.target_language) this.body.lang = run.target_language;
-    this.element.append(this.body, this.fault);
+    this.body.ariaLabel = `Translation by ${run.name}`;
+    this.body.dataset.empty = "The translation appears here.";
+    this.body.dir = "auto";
+    this.body.lang = run.target_language ?? "";
+    this.body.role = "group";
     this.listen();
   }
 
   get text() {
-    const known = this.sentences.filter((sentence) => sentence.translations);
-    return known.map((sentence) => sentence.before + textOf(sentence)).join("");
+    const known = this.sentences.filter(({ translations, fault }) => translations || fault);
+    return known.map((one) => one.before + (one.fault ? one.source : textOf(one))).join("");
+  }
+
+  /** The elements of the sentences. */
+  get elements() {
+    return this.sentences.map(({ element }) => element);
   }
 
   send(text, settings) {
     this.aligner.reset(settings.target_language);
+    this.body.lang = settings.target_language ?? this.run.target_language ?? "";
     return super.send(text, settings);
   }
 
@@ -55,6 +58,7 @@ export class TranslationColumn extends Column {
       translations: old.get(source)?.translations ?? null,
       chosen: 0,
       isOld: true,
+      fault: null,
       alignment: undefined,
       element: make("span", "sentence awaited"),
     }));
@@ -73,6 +77,15 @@ export class TranslationColumn extends Column {
     this.draw(index);
     keepStop(this.body, SENTENCE);
     this.align(index);
+    this.events.changed(this, index);
+  }
+
+  /** Says why a sentence is not translated. */
+  skip({ index, error }) {
+    const sentence = this.sentences[index];
+    Object.assign(sentence, { translations: null, isOld: false, fault: error.message });
+    this.draw(index);
+    this.events.skipped(index, error.message);
     this.events.changed(this, index);
   }
 
@@ -110,9 +123,14 @@ export class TranslationColumn extends Column {
 
   draw(index) {
     const sentence = this.sentences[index];
-    const { element, translations, isOld } = sentence;
+    const { element, translations, isOld, fault } = sentence;
     element.dataset.index = index;
     element.classList.toggle("awaited", isOld);
+    if (fault) {
+      element.classList.add("skipped");
+      element.replaceChildren(`Not translated. ${fault}`);
+      return;
+    }
     if (!isOld && !element.role) {
       element.role = "button";
       element.tabIndex = -1;
@@ -134,8 +152,8 @@ export class TranslationColumn extends Column {
 
   /** Shows which sentence is chosen, or none. */
   select(index) {
-    this.sentences.forEach(({ element, isOld }, number) => {
-      if (!isOld) element.setAttribute("aria-pressed", String(number === index));
+    this.sentences.forEach(({ element, isOld, fault }, number) => {
+      if (!isOld && !fault) element.setAttribute("aria-pressed", String(number === index));
     });
   }
 

@@ -1,0 +1,28 @@
+// Light or dark colours: the system's, until the button chooses others.
+
+import { byId } from "./elements.js";
+import { keep, recall } from "./storage.js";
+
+const root = document.documentElement;
+const system = matchMedia("(prefers-color-scheme: dark)");
+
+// The page is drawn when this has run, so that it does not flash in the system's colours.
+const kept = recall("theme");
+if (kept === "light" || kept === "dark") root.dataset.theme = kept;
+
+function isDark() {
+  return (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
+}
+
+/** Makes the button turn the page light or dark. */
+export function addTheme() {
+  const name = () =>
+    byId("theme").setAttribute("aria-label", isDark() ? "Light colours" : "Dark colours");
+  byId("theme").addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    keep("theme", root.dataset.theme);
+    name();
+  });
+  system.addEventListener("change", name);
+  name();
+}
