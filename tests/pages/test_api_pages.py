@@ -1,57 +1,43 @@
-"""The API reference has every public name, each once."""
+"""The API reference has every public name, each on a page of its own."""
 
-import importlib
-import inspect
-import pathlib
-import re
+import collections
+import itertools
 
 import keras_transformer
-from tests.pages.page import ROOT
-
-IDENTIFIERS = [
-    identifier
-    for path in sorted(ROOT.glob("docs/api/*.md"))
-    for identifier in re.findall(r"^::: (\S+)$", path.read_text("utf-8"), re.MULTILINE)
-]
-
-
-def resolve(identifier):
-    """The object that an identifier stands for."""
-    module, _, name = identifier.rpartition(".")
-    try:
-        return importlib.import_module(identifier)
-    except ModuleNotFoundError:
-        return getattr(importlib.import_module(module), name)
-
-
-def shown_of(module):
-    """What the reference shows of a module: a name that is a file of its folder too is hidden."""
-    folder = pathlib.Path(module.__file__).parent
-    names = [
-        name
-        for name in getattr(module, "__all__", dir(module))
-        if not (hasattr(module, "__path__") and (folder / f"{name}.py").exists())
-    ]
-    return [getattr(module, name) for name in names]
+from docs.tools.api_pages import Entry, entries, entries_of
 
 
 def public_objects():
-    """Every public name with its object; a subpackage stands for its own names."""
+    """Every public class and function with its name; a subpackage stands for its own names."""
     for name in keras_transformer.__all__:
         value = getattr(keras_transformer, name)
-        if hasattr(value, "__path__"):
-            yield from ((f"{name}.{inner}", getattr(value, inner)) for inner in value.__all__)
-        elif name != "__version__":
-            yield name, value
+        inner = {one: getattr(value, one) for one in getattr(value, "__all__", ())}
+        for path, one in {name: value, **inner}.items():
+            if callable(one):
+                yield path, one
 
 
-def test_every_public_name_is_in_the_reference():
-    shown = []
-    for value in map(resolve, IDENTIFIERS):
-        shown += [value, *(shown_of(value) if inspect.ismodule(value) else ())]
-    missing = [name for name, value in public_objects() if not any(value is one for one in shown)]
-    assert missing == []
+def test_every_public_name_has_one_page():
+    pages = collections.Counter(id(entry.value) for entry in itertools.chain(*entries().values()))
+    found = dict(public_objects())
+    assert len(found) > 100
+    assert [name for name, value in found.items() if pages[id(value)] != 1] == []
 
 
-def test_no_name_is_there_twice():
-    assert len(set(IDENTIFIERS)) == len(IDENTIFIERS)
+def test_no_two_pages_have_one_address_where_case_does_not_count():
+    addresses = [entry.address.lower() for entry in itertools.chain(*entries().values())]
+    assert len(set(addresses)) == len(addresses)
+
+
+def test_a_line_names_a_function_rather_than_its_file():
+    (entry,) = entries_of("::: keras_transformer.training.probe\n", "training")
+    assert entry == Entry("keras_transformer.training", "probe", "training", "")
+    assert "from keras_transformer.training import probe\n" in entry.page
+    assert "::: keras_transformer.training.probe.probe\n" in entry.page
+
+
+def test_options_of_a_line_are_those_of_the_page():
+    text = "::: keras_transformer.Translator\n    options:\n      inherited_members: true\n"
+    (entry,) = entries_of(text, "inference")
+    home = "::: keras_transformer.inference.translator.Translator\n"
+    assert entry.page.endswith(f"{home}    options:\n      inherited_members: true\n")
