@@ -20,8 +20,13 @@ OPINIONS = {
     "neg": ["I slept through it", "A dull story", "Long, cold and silly", "A waste of time"],
 }
 OPENINGS = ["We saw it last night.", "My brother chose it.", "It is a film about the sea."]
-ENDINGS = ["See for yourself.", "So much for that.", "The end is no surprise.", "It runs two hours.",
-           "The music is by a friend."]  # fmt: skip
+ENDINGS = [
+    "See for yourself.",
+    "So much for that.",
+    "The end is no surprise.",
+    "It runs two hours.",
+    "The music is by a friend.",
+]
 
 
 def reviews():
