@@ -16,12 +16,7 @@ import re
 API = pathlib.Path(__file__).parents[1] / "api"
 LINES = re.compile(r"(?:^::: \S+\n(?: +options:\n(?: +\w+: \w+\n)+)?\n?)+", re.MULTILINE)
 LINE = re.compile(r"^::: (\S+)\n((?: +options:\n(?: +\w+: \w+\n)+)?)", re.MULTILINE)
-# Guides have the words of the reference too, and are the better answer to a search.
 PAGE = """\
----
-search:
-  boost: 0.5
----
 # {name}
 
 ```python
