@@ -17,7 +17,7 @@ RUN_PYTHON = {
     "docs/ctranslate2.md": "tests/pages/test_ctranslate2_page.py",
     "docs/data.md": "tests/pages/test_data_page.py",
     "docs/evalb.md": "tests/pages/test_evalb_page.py",
-    "docs/get_started.md": "tests/pages/test_get_started.py",
+    "docs/tutorials/get_started.md": "tests/pages/tutorials/test_get_started.py",
     "docs/keras/coming_from_keras_hub.md": "tests/pages/keras/names/test_names_of_others.py",
     "docs/keras/tools.md": "tests/pages/keras/test_keras_tools_page.py",
     "docs/layers.md": "tests/pages/test_layers_page.py",

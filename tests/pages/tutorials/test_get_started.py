@@ -1,4 +1,4 @@
-"""docs/get_started.md: its code, and what it says of versions and systems."""
+"""docs/tutorials/get_started.md: its code, and what it says of versions and systems."""
 
 import re
 import tomllib
@@ -6,7 +6,7 @@ import tomllib
 from keras_transformer.distribution import __version__
 from tests.pages.page import ROOT, Page
 
-PAGE = Page("docs/get_started.md")
+PAGE = Page("docs/tutorials/get_started.md")
 
 
 def test_the_code_builds_the_papers_base_model(capsys):

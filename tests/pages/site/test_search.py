@@ -17,8 +17,8 @@ from tests.pages.page import ROOT, Page
         ("docker compose", "docs/tutorials/docker_compose.md"),
         ("import models", "docs/opus_mt.md"),
         ("web app", "docs/app.md"),
-        ("report a bug", "docs/report_a_bug.md"),
-        ("get started", "docs/get_started.md"),
+        ("report a bug", "docs/project/report_a_bug.md"),
+        ("get started", "docs/tutorials/get_started.md"),
     ],
 )
 def test_the_title_has_the_words(words, page):
