@@ -2,9 +2,10 @@
 
 import collections
 import itertools
+import types
 
 import keras_transformer
-from docs.tools.api_pages import Entry, entries, entries_of
+from docs.tools.api_pages import Entry, entries, entries_of, on_page_markdown
 
 
 def public_objects():
@@ -41,3 +42,15 @@ def test_options_of_a_line_are_those_of_the_page():
     (entry,) = entries_of(text, "inference")
     home = "::: keras_transformer.inference.translator.Translator\n"
     assert entry.page.endswith(f"{home}    options:\n      inherited_members: true\n")
+
+
+def test_lines_become_a_table_that_leads_to_the_pages():
+    text = "# A\n\n::: keras_transformer.Parser\n::: keras_transformer.losses\n\n## B\n"
+    page = types.SimpleNamespace(file=types.SimpleNamespace(src_uri="api/some.md"))
+    shown = on_page_markdown(text, page, None, None).splitlines()
+    assert shown[2:4] == ["| name | what |", "|---|---|"]
+    assert shown[4].startswith("| [`Parser`](some/Parser.md) | ")
+    assert shown[5].startswith(
+        "| [`LabelSmoothingCrossEntropy`](some/LabelSmoothingCrossEntropy.md) | "
+    )
+    assert shown[6:] == ["", "## B"]
