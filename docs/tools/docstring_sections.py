@@ -10,7 +10,7 @@ import textwrap
 import griffe
 
 TITLES = "Args|Call arguments|Attributes|Returns|Yields|Raises|Example|Reference"
-NAMED = re.compile(r"(\w+(, \w+)*: .*\n?(    .*\n?)*)+")  # each item begins with its name
+NAMED = re.compile(r"\w+(, \w+)*: ")  # how an item begins; its further lines are indented
 
 
 class DocstringSections(griffe.Extension):
@@ -38,7 +38,10 @@ def _sections(chunk, docstring):
     """The sections that Griffe makes of a chunk, which is one of ours or the text before them."""
     title, _, content = chunk.partition(":")
     content = textwrap.dedent(content.lstrip("\n") if content.startswith("\n") else content.strip())
-    named = bool(NAMED.fullmatch(content))
+    first, *others = content.splitlines() or [""]
+    named = NAMED.match(first) and all(
+        NAMED.match(line) or line.startswith("    ") for line in others
+    )
     if title == "Reference" or (title in ("Returns", "Yields") and not named):
         return [griffe.DocstringSectionText(f"**{title}:**\n\n{content}")]
     if title == "Example":

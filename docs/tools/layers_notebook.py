@@ -1,4 +1,4 @@
-"""Makes docs/layers.ipynb of docs/layers.md: `python -m docs.tools.layers_notebook`."""
+"""Makes docs/notebooks/layers.ipynb of docs/layers.md: `python -m docs.tools.layers_notebook`."""
 
 import contextlib
 import io
@@ -9,10 +9,14 @@ import re
 import tempfile
 
 from docs.tools.repository_links import repository_address
+from keras_transformer.distribution import __version__
 
 PAGE = pathlib.Path(__file__).parents[1] / "layers.md"
-NOTEBOOK = PAGE.with_suffix(".ipynb")
-INSTALL = "%pip install --quiet keras-transformer-garden"
+NOTEBOOK = PAGE.parent / "notebooks" / "layers.ipynb"
+INSTALL = f"""\
+# No release is on PyPI yet. In a clone, `pip wheel --no-deps --wheel-dir dist .` builds this file:
+# upload it beside the notebook. In Colab, TensorFlow is there already.
+%pip install --quiet keras_transformer_garden-{__version__}-py3-none-any.whl"""
 
 
 def cells(text: str) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ OUTSIDE = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
-    "SECURITY.md": "report_a_fault.md",
+    "SECURITY.md": "security_policy.md",
     "saved_models/README.md": "saved_models/README.md",
 }
 LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)#\s]+)(?=[)#])")

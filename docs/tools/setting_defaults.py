@@ -1,0 +1,33 @@
+"""An extension of Griffe: signatures of settings show `500`, not `setting(500, ...)`."""
+
+import griffe
+
+MAKERS = {
+    "keras_transformer.settings.setting",
+    "keras_transformer.models.presets.option",
+}
+SWITCH = "keras_transformer.settings.switch"  # has a reason alone, and is "auto" by default
+
+
+class SettingDefaults(griffe.Extension):
+    """Replaces the call that makes a field of a dataclass by the field's default."""
+
+    def on_package(self, *, pkg, **options):
+        for attribute in _attributes(pkg):
+            value = attribute.value
+            if isinstance(value, griffe.ExprCall):
+                if value.canonical_path in MAKERS:
+                    attribute.value = value.arguments[0]
+                elif value.canonical_path == SWITCH:
+                    attribute.value = '"auto"'
+
+
+def _attributes(obj):
+    """Yield every attribute of every class within a package."""
+    for member in obj.members.values():
+        if member.is_alias:
+            continue
+        if member.is_attribute:
+            yield member
+        else:
+            yield from _attributes(member)

@@ -1,0 +1,56 @@
+"""docs/tutorials/docker_compose.md: its requests, with a server that holds a small model."""
+
+import contextlib
+import json
+
+import pytest
+import requests
+
+from keras_transformer import cli
+from tests.pages.page import Page, run_code
+from tests.serving.servers.model_servers import ModelServer
+
+PAGE = Page("docs/tutorials/docker_compose.md")
+
+
+@pytest.fixture(scope="module")
+def place(trained_run, tmp_path_factory):
+    """A folder in which the page's first command was typed."""
+    place = tmp_path_factory.mktemp("docker_compose")
+    (place / "runs").mkdir()
+    (place / "runs" / "en_de").symlink_to(trained_run)
+    with contextlib.chdir(place):
+        assert cli.main(PAGE.commands()[0]) == 0
+    return place
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_it_answers_as_the_page_says(place, capsys):
+    with ModelServer({"en_de": place / "saved_models" / "en_de"}) as server:
+        answers = []
+        for words in PAGE.commands("curl"):
+            url = words[-1].replace("http://localhost:8501", server.rest_address)
+            data = words[words.index("-d") + 1].encode() if "-d" in words else None
+            answers.append(requests.request("POST" if data else "GET", url, data=data, timeout=60))
+        (code,) = PAGE.blocks("python")
+        assert "http://localhost:8501" in code
+        run_code([code.replace("http://localhost:8501", server.rest_address)], PAGE.path.name)
+    assert [answer.status_code for answer in answers] == [200] * 3
+    status, translations = (json.loads(block) for block in PAGE.blocks("json"))
+    assert answers[0].json() == status
+    here, there = answers[1].json()["predictions"], translations["predictions"]
+    assert [row.keys() for row in here] == [row.keys() for row in there]
+    assert [row["outputs"] for row in here] == [row["outputs"] for row in there]
+    assert "eins zwei drei" in str(answers[2].json()["outputs"])
+    assert capsys.readouterr().out == "['eins zwei drei']\n"
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_the_next_export_is_the_next_version(place):
+    first, second = PAGE.commands("keras-transformer export")
+    assert first == second
+    with contextlib.chdir(place):
+        assert cli.main(["export", *second]) == 0
+    assert (place / "saved_models" / "en_de" / "2" / "saved_model.pb").is_file()
