@@ -5,20 +5,20 @@ from matplotlib.patches import Circle, FancyBboxPatch
 
 from docs.tools.svg_figures import BLUE, FAINT, FILL, GREEN, INK, ORANGE, PAPER, PURPLE
 
-LAYERS = "../api/layers.html#keras_transformer.layers."
-LINKS = {
-    "MultiHeadAttention": f"{LAYERS}MultiHeadAttention",
-    "FeedForward": f"{LAYERS}FeedForward",
-    "ResidualBlock": f"{LAYERS}ResidualBlock",
-    "TokenEmbedding": f"{LAYERS}TokenEmbedding",
-    "PositionalEmbedding": f"{LAYERS}PositionalEmbedding",
-    "TransformerEncoderLayer": f"{LAYERS}TransformerEncoderLayer",
-    "TransformerDecoderLayer": f"{LAYERS}TransformerDecoderLayer",
-    "LabelSmoothingCrossEntropy": (
-        "../api/losses.html#keras_transformer.losses.LabelSmoothingCrossEntropy"
+GROUPS = {  # of the API reference, and the classes that the figure shows
+    "layers": (
+        "MultiHeadAttention",
+        "FeedForward",
+        "ResidualBlock",
+        "TokenEmbedding",
+        "PositionalEmbedding",
+        "TransformerEncoderLayer",
+        "TransformerDecoderLayer",
     ),
-    "Transformer": "../api/models.html#keras_transformer.models.Transformer",
+    "losses": ("LabelSmoothingCrossEntropy",),
+    "models": ("Transformer",),
 }
+LINKS = {name: f"../api/{group}/{name}.html" for group, names in GROUPS.items() for name in names}
 WIDTH, HEIGHT = 27.0, 5.6  # of a box; the drawing is 100 wide and 118 high
 ENCODER, DECODER = 27.0, 73.0  # middles of the two columns
 ATTENTION, NORM, NETWORK, EMBEDDING = ORANGE, FAINT, BLUE, GREEN

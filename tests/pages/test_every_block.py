@@ -27,6 +27,7 @@ RUN_PYTHON = {
     "docs/scaling.md": "tests/pages/test_scaling_page.py",
     "docs/serving.md": "tests/pages/test_serving_page.py",
     "docs/text.md": "tests/pages/test_text_page.py",
+    "docs/the_paper.md": "tests/pages/the_paper/test_the_paper_page.py",
     "docs/training.md": "tests/training/test_own_script.py",
     "docs/translating.md": "tests/pages/test_translating_page.py",
     "docs/tutorials/docker_compose.md": "tests/pages/tutorials/test_docker_compose.py",
@@ -67,12 +68,12 @@ NOT_RUN = {
     "python -m recipes.": "trains for hours: test_every_page.py parses it, tests/recipes trains",
     "sbatch ": "no Slurm here: tests/deploy/test_slurm.py runs the script",
 }
-# Pages of results: commands as they were typed for the measurements.
-MEASURED = ["docs/results.md"]
+# Pages of results have commands as they were typed for the measurements.
+MEASURED = ("docs/results.md", "docs/lab/")
 
 
 def blocks(page, language):
-    return [] if page in MEASURED else Page(page).blocks(language)
+    return [] if page.startswith(MEASURED) else Page(page).blocks(language)
 
 
 def commands(page):
