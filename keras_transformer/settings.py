@@ -151,7 +151,8 @@ class Settings:
             group = groups[titles[field.name]]
             reason, _, none = field.metadata["reason"].partition("; none: ")
             if field.default is not None:
-                reason, none = field.metadata["reason"], str(field.default)
+                reason, _, other = field.metadata["reason"].partition("; not given: ")
+                none = other or str(field.default)
             flag = field.name.replace("_", "-")
             given: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS}
             group.add_argument(

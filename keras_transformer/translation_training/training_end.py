@@ -229,7 +229,7 @@ def tune_alpha(
     say(
         f"\nalpha {best.alpha:g}, chosen on {len(sources):,} dev sentences (`--tune-alpha`): BLEU "
         f"{best.score:.2f}, length ratio {best.length_ratio:.3f}; {default.score:.2f} and "
-        f"{default.length_ratio:.3f} with `--alpha` {default.alpha:g}. The run's searches have it."
+        f"{default.length_ratio:.3f} with `--alpha` {default.alpha:g}. The run keeps this alpha."
     )
     record = {
         "text": batches.texts.dev_text.name,

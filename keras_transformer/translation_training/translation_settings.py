@@ -68,8 +68,8 @@ class TranslationSettings(TrainingSettings):
 
     preset: str = setting(
         "base",
-        "size of the model; keras-transformer train chooses it by the amount of text; ROW is a row "
-        "of the paper's Table 3, such as A-h4 or C-N2",
+        "size of the model; ROW is a row of the paper's Table 3, such as A-h4 or C-N2; not given: "
+        "by the amount of text in keras-transformer train, base in a recipe",
         choices=tuple(PRESETS),
         shown="tiny|small|base|big|ROW",
     )

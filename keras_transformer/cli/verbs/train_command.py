@@ -43,8 +43,8 @@ def add_parser(verbs: Verbs) -> None:
 ESSENTIAL = {
     "preset": (
         "tiny|small|base|big|ROW",
-        "size of the model; keras-transformer train chooses it by the amount of text; ROW is a row "
-        "of the paper's Table 3, such as A-h4 or C-N2 (default: base)",
+        "size of the model; ROW is a row of the paper's Table 3, such as A-h4 or C-N2 (default: "
+        "by the amount of text in keras-transformer train, base in a recipe)",
     ),
     "source_language": (
         "STR",

@@ -124,7 +124,7 @@ def _facts(
     facts = {"BLEU": f"{scores['bleu']:.1f}", "chrF": f"{scores['chrf']:.1f}"}
     if "perplexity" in curves:
         facts["final dev perplexity"] = f"{curves['perplexity'].values[-1]:.2f}"
-    facts["updates"] = f"{curves['loss'].step[-1]:,.0f}"
+    facts["updates"] = f"{max(curve.step[-1] for curve in curves.values()):,.0f}"
     facts["time"] = _duration(scores["seconds"])
     facts["target tokens/s"] = f"{scores['target_tokens_per_second']:,.0f}"
     facts["parameters"] = f"{translator.models[0].count_params():,}"
