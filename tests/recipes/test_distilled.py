@@ -377,7 +377,7 @@ def test_a_broken_off_student_goes_on_and_learns(trained_run, tmp_path, monkeypa
     write_pairs(tmp_path / "text", "train", 4)
     ensemble = ["--teacher", str(trained_run), str(student_teacher(trained_run, tmp_path))]
     longer = {
-        "hidden_dim": 64, "intermediate_dim": 128, "batch_tokens": 1024, "steps": 400,
+        "hidden_dim": 64, "intermediate_dim": 128, "batch_tokens": 1024, "steps": 320,
         "warmup_steps": 100, "learning_rate_scale": 0.3, "save_every": 80, "log_every": 1,
     }  # fmt: skip
     with monkeypatch.context() as patch:
@@ -386,17 +386,18 @@ def test_a_broken_off_student_goes_on_and_learns(trained_run, tmp_path, monkeypa
     assert not (run / "distilled.json").exists()
     assert call(trained_run, text, run, *ensemble, "--resume", **longer) == 0
     steps = [int(row["step"]) for row in csv.DictReader((run / "metrics.csv").open())]
-    assert steps == list(range(1, 401))
+    assert steps == list(range(1, 321))
     content = json.loads((run / "distilled.json").read_text())
     assert [one["system"] for one in content["systems"]] == [
         "teacher run", "teacher second", "ensemble of 2", "student", "teacher run", "student",
     ]  # fmt: skip
     translator = Translator.load(run, beam_size=1)
     sources = (tmp_path / "text" / "train.en").read_text().splitlines()
-    wanted = (tmp_path / "text" / "train.de").read_text().splitlines()
+    # What it learns is its teachers' translations, their errors too.
+    taught = Translator.load([trained_run, tmp_path / "second"]).translate(sources)
     found = translator.translate(sources)
-    right = sum(one == other for one, other in zip(found, wanted, strict=True))
-    assert right >= 0.9 * len(wanted)
+    right = sum(one == other for one, other in zip(found, taught, strict=True))
+    assert right >= 0.97 * len(taught)
 
 
 def student_teacher(trained_run, folder):
