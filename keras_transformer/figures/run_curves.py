@@ -21,6 +21,9 @@ AXES: tuple[Axis, ...] = ("step", "minutes", "tokens")
 _OF_METRICS = {"loss": "loss", "learning_rate": "learning_rate"}  # columns of metrics.csv
 _OF_VALIDATION = {"perplexity": "val_perplexity", "bleu": "val_bleu"}  # of validation.csv
 _SMOOTHED = 9  # points of a mean
+# How all pictures of curves are drawn.
+WIDE = 20  # times the least value: beyond, the axis is logarithmic
+MOST_MARKS = 40  # beyond, a line has no points
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -72,7 +75,7 @@ class RunCurves:
         logged speed.
 
         Raises:
-            UserInputError: `path` is no run, it has no values yet, or a file is damaged.
+            UserInputError: `path` is not a run directory, its logs are empty, or a file is damaged.
 
         Example:
 

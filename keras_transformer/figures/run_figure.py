@@ -9,6 +9,8 @@ from keras_transformer.figures.figure_style import figure_style, new_figure
 from keras_transformer.figures.run_curves import (
     AXES,
     METRICS,
+    MOST_MARKS,
+    WIDE,
     Axis,
     Curve,
     Metric,
@@ -37,8 +39,6 @@ _AXIS_LABELS = {
     "minutes": "training time with validations (minutes)",
     "tokens": "target tokens (millions)",
 }
-_WIDE = 20  # times the least value: beyond, the axis is logarithmic
-_MOST_MARKS = 40  # beyond, a line has no points
 _LONGEST = 28  # letters of a run's name
 _NOTE = "Compare perplexity and BLEU only between runs with the same vocabulary and dev text."
 
@@ -114,11 +114,11 @@ def _draw(axes: Any, runs: Sequence[RunCurves], metric: Metric, axis: Axis) -> N
             same = {"color": line.get_color(), "linestyle": line.get_linestyle()}
             axes.plot(x, curve.values, alpha=0.25, linewidth=0.8, **same)
         else:
-            is_dotted = metric in ("perplexity", "bleu") and len(x) <= _MOST_MARKS
+            is_dotted = metric in ("perplexity", "bleu") and len(x) <= MOST_MARKS
             axes.plot(x, curve.values, marker="o" if is_dotted else "")
     values = [run.curves[metric].values for run in runs if metric in run.curves]
     least, most = min(map(min, values)), max(map(max, values))
-    if metric == "perplexity" and 0 < _WIDE * least < most:
+    if metric == "perplexity" and 0 < WIDE * least < most:
         axes.set_yscale("log")
     elif metric != "perplexity":
         axes.set_ylim(bottom=min(0, least))

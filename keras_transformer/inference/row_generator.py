@@ -12,7 +12,11 @@ import numpy as np
 
 from keras_transformer.argument_checks import check_non_negative_int
 from keras_transformer.backend_start import MOST_AT_ONCE, THREADS, num_cores
-from keras_transformer.decoding.compiled_calls import JitCompile, compiles_with_xla
+from keras_transformer.decoding.compiled_calls import (
+    JitCompile,
+    compiles_with_xla,
+    has_accelerator,
+)
 from keras_transformer.decoding.sequence_generator import SequenceGenerator
 from keras_transformer.errors import SCORES_NOT_FINITE, UserInputError
 from keras_transformer.inference.graph_compilation import GraphCalls, pad_ids
@@ -48,7 +52,7 @@ def calls_at_once(jit_compile: JitCompile = "auto") -> int:
     """
     if keras.backend.backend() != "tensorflow" or compiles_with_xla(jit_compile):
         return 1
-    if keras.distribution.list_devices("gpu"):
+    if has_accelerator():
         return 1
     cores = num_cores()
     return min(MOST_AT_ONCE, cores, max(2, cores // _threads_of_an_operation(cores)))

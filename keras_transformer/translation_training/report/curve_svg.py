@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_transformer.figures import Curve
+from keras_transformer.figures.run_curves import MOST_MARKS, WIDE, Curve
 
 _WIDTH, _HEIGHT = 400, 214
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 374, 10, 178  # of the frame
 _MOST_POINTS = 600  # of a line
-_MOST_MARKS = 40  # beyond, a line has no points
 _TICKS = 4
-_WIDE = 20  # times the least value: beyond, the axis is logarithmic
 
 
 def curve_svg(
@@ -33,7 +31,7 @@ def curve_svg(
         An element `svg` whose text alternative tells first, last, least and greatest value.
     """
     values = curve.smoothed() if smooth else curve.values
-    is_log = not from_zero and 0 < _WIDE * values.min() < values.max()
+    is_log = not from_zero and 0 < WIDE * values.min() < values.max()
     low, high = _limits(curve.values, from_zero, is_log)
 
     def x(step: np.ndarray | float) -> np.ndarray:
@@ -58,7 +56,7 @@ def curve_svg(
     if smooth:
         parts.append(_line("faint", x(curve.step), y(curve.values)))
     parts.append(_line("line", x(curve.step), y(values)))
-    if not smooth and len(values) <= _MOST_MARKS:
+    if not smooth and len(values) <= MOST_MARKS:
         parts += [
             f'<circle cx="{x(step):.1f}" cy="{y(value):.1f}" r="3">'
             f"<title>update {step:,.0f}: {value:.4g}</title></circle>"

@@ -145,6 +145,13 @@ def test_a_real_label_outside_of_the_vocabulary(label, vocabulary_size):
     assert np.isfinite(value(labels, weights, *parameters))
 
 
+@pytest.mark.parametrize(("on_gpu", "number"), [(False, 3), (True, 1)])
+def test_accelerators_have_larger_blocks(on_gpu, number, monkeypatch):
+    monkeypatch.setattr(scores_in_blocks, "has_accelerator", lambda: on_gpu)
+    blocks = scores_in_blocks._Blocks(np.zeros((10, 100, 1)), 100_000)  # 400 MB of logits
+    assert (blocks.number, blocks.size) == (number, -(-1000 // number))
+
+
 @pytest.mark.core
 def test_sums_over_blocks_are_float32(monkeypatch):
     """In bfloat16 a sum of gradients of 400 blocks, all of one sign, stands still."""
