@@ -2,7 +2,7 @@
 # make demo      train a small translator of number words and export it (under 5 minutes on 2 cores)
 # make test      lint, and the tests that run on every change (5 minutes on 2 cores)
 # make test-full all tests, on every backend; `make -j test-full` runs its parts side by side
-# make test-PART a part: core, text, runs, commands, training, recipes, exports, serving, pages, faults, cluster, jax or torch
+# make test-PART a part: core, text, runs, commands, training, kills, recipes, exports, serving, pages, faults, cluster, jax or torch
 # make fuzz      10,000 random cases of odd files and commands; ARGS="--cases 300 --seed 7"
 # make lint      ruff and mypy alone
 # make docs      the documentation as a site in build/site, every link checked
@@ -34,13 +34,14 @@ QUICK := $(wildcard tests/test_*.py) $(addprefix tests/, \
   losses metrics schedules optimizers decoding layers models text data runs inference smoke \
   recipes/test_number_words.py)
 # The parts of `make test-full`: each is a target, `make test-core` and so on.
-PARTS := core text runs commands training recipes exports serving pages faults cluster
+PARTS := core text runs commands training kills recipes exports serving pages faults cluster
 core := $(wildcard tests/test_*.py) $(addprefix tests/, \
   losses metrics schedules optimizers decoding layers models distribution types)
 text := $(addprefix tests/, text data parsing evaluation)
 runs := $(addprefix tests/, files runs inference interpretation figures)
 commands := $(addprefix tests/, cli smoke)
 training := $(addprefix tests/, training translation_training)
+kills := tests/kills
 recipes := tests/recipes
 exports := $(addprefix tests/, export interop)
 serving := $(addprefix tests/, serving app deploy)

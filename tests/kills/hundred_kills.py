@@ -1,4 +1,7 @@
-"""A real training that is killed a hundred times, against one that is left alone."""
+"""A real training that is killed a hundred times, against one that is left alone.
+
+The tests are one file for each backend, so that they run side by side.
+"""
 
 import csv
 import random
@@ -7,7 +10,6 @@ import signal
 import time
 
 import numpy as np
-import pytest
 
 from keras_transformer.runs.run_directory import RunDirectory
 from tests.forked_processes import ForkServer
@@ -39,24 +41,16 @@ def assert_equal_runs(killed, whole):
             np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.fixture
-def server(request):
-    server = ForkServer("tests.translation_training.killed_commands", request.param)
-    yield server
-    server.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("server", ["tensorflow", "jax"], indirect=True)
-def test_a_hundred_kills_change_nothing(tmp_path, server, random_seed):
+def assert_a_hundred_kills_change_nothing(tmp_path, backend, seed):
     """Where a training comes to its end before the next kill, another one begins."""
+    server = ForkServer("tests.kills.killed_commands", backend)
     began = time.monotonic()
     code, errors, operations = server.run(arguments=command(tmp_path, "whole"))
     assert code == 0, errors
     seconds, kills, name = time.monotonic() - began, 0, "killed-1"
     whole = RunDirectory.open(tmp_path / "whole" / "run")
     assert len(losses(whole)) == 30
-    moments = random.Random(random_seed)
+    moments = random.Random(seed)
     while kills < KILLS or code == -signal.SIGKILL:
         kill = None
         if kills < KILLS:
@@ -73,3 +67,4 @@ def test_a_hundred_kills_change_nothing(tmp_path, server, random_seed):
             name = f"killed-{kills + 1}"
         else:
             kills += 1
+    server.close()
