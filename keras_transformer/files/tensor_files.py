@@ -107,7 +107,9 @@ class TensorFile:
             UserInputError: the file has no such tensor, or has changed or ends early.
         """
         stored = self._find(name)
-        with _reported(self.path, f"The tensor `{_one_line(name)}` of {self.path} is damaged"):
+        with reported_faults(
+            self.path, f"The tensor `{_one_line(name)}` of {self.path} is damaged"
+        ):
             return _widen(stored, _read(self._file, stored))
 
     def _find(self, name: str) -> _Stored:
@@ -146,7 +148,7 @@ def open_tensors(path: PathLike) -> Iterator[TensorFile]:
     if find is None:
         raise UserInputError(f"`path` must end in {', '.join(_FORMATS)}. Received: {path}")
     with contextlib.ExitStack() as stack:
-        with _reported(path, f"The file {path} is not readable as {Path(path).suffix}"):
+        with reported_faults(path, f"The file {path} is not readable as {Path(path).suffix}"):
             file = stack.enter_context(open_ordinary(path))
             tensors = find(path, file)
             _check_number(len(tensors))
@@ -335,7 +337,7 @@ def _one_line(text: object) -> str:
 
 
 @contextlib.contextmanager
-def _reported(path: PathLike, fault: str) -> Iterator[None]:
+def reported_faults(path: PathLike, fault: str) -> Iterator[None]:
     """Make every exception a `UserInputError`: parsers of damaged bytes raise of all kinds."""
     try:
         yield

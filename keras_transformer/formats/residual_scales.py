@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_transformer.errors import UserInputError
+from keras_transformer.layers.transformer_decoder_layer import TransformerDecoderLayer
 from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.models import Transformer
 
@@ -62,12 +63,17 @@ class ResidualScales:
 
 def _refuse_other_options(model: Transformer, program: str) -> None:
     """Refuse layers with an option that no writer knows."""
-    parameters = inspect.signature(TransformerLayer).parameters.values()
-    others = [p for p in parameters if p.name not in _WRITTEN | _OF_TRAINING | {"kwargs"}]
+    parameters = [
+        parameter
+        for layer_class in (TransformerLayer, TransformerDecoderLayer)
+        for parameter in inspect.signature(layer_class).parameters.values()
+    ]
+    known = _WRITTEN | _OF_TRAINING | {"options", "kwargs"}
+    others = [p for p in parameters if p.name not in known]
     for layer in (*model.encoder_layers, *model.decoder_layers):
         config = layer.get_config()
         for option in others:
-            if config[option.name] != option.default:
+            if config.get(option.name, option.default) != option.default:
                 raise UserInputError(
                     f"{program} has no counterpart of `{option.name}={config[option.name]!r}`: it "
                     f"must be {option.default!r}."

@@ -8,11 +8,13 @@ from keras_transformer.layers.multi_head_attention import MultiHeadAttention
 from keras_transformer.layers.padding_mask import PaddingMask
 from keras_transformer.layers.positional_embedding import PositionalEmbedding
 from keras_transformer.layers.residual_block import ResidualBlock
+from keras_transformer.layers.ssru import SSRU
 from keras_transformer.layers.token_embedding import TokenEmbedding
 from keras_transformer.layers.transformer_decoder_layer import TransformerDecoderLayer
 from keras_transformer.layers.transformer_encoder_layer import TransformerEncoderLayer
 
 __all__ = [
+    "SSRU",
     "FeedForward",
     "MultiHeadAttention",
     "PaddingMask",

@@ -38,9 +38,14 @@ def sinusoidal_positions(positions: Tensor, hidden_dim: int) -> Tensor:
     Reference: Vaswani et al. (2017), section 3.5.
     """
     pairs = (hidden_dim + 1) // 2
-    angles = _angles(positions, 10000.0 ** (-2.0 * np.arange(pairs) / hidden_dim))  # (..., pairs)
+    return _waves(positions, hidden_dim, 10000.0 ** (-2.0 * np.arange(pairs) / hidden_dim))
+
+
+def _waves(positions: Tensor, hidden_dim: int, frequencies: np.ndarray) -> Tensor:
+    """Interleaved sines and cosines of positions (...) times frequencies: (..., hidden_dim)."""
+    angles = _angles(positions, frequencies)  # (..., pairs)
     waves = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # (..., pairs, 2)
-    waves = ops.reshape(waves, (*ops.shape(positions), 2 * pairs))
+    waves = ops.reshape(waves, (*ops.shape(positions), 2 * len(frequencies)))
     return waves[..., :hidden_dim]
 
 
@@ -305,6 +310,21 @@ class SinusoidalPositions(Positions):
 
     def at(self, positions: Tensor, table: int) -> Tensor:
         return sinusoidal_positions(positions, self.hidden_dim)
+
+
+@register_positions("sinusoidal_t2t")
+class Tensor2TensorPositions(Positions):
+    """Sines and cosines whose frequencies fall to exactly 1/10000, as in tensor2tensor and Marian.
+
+    The frequency of pair i of n is 10000^(-i / (n - 1)); the paper divides by n.
+
+    Reference: `get_timing_signal_1d` of tensor2tensor.
+    """
+
+    def at(self, positions: Tensor, table: int) -> Tensor:
+        pairs = (self.hidden_dim + 1) // 2
+        frequencies = 10000.0 ** (-np.arange(pairs) / max(pairs - 1, 1))
+        return _waves(positions, self.hidden_dim, frequencies)
 
 
 @register_positions("learned")

@@ -4,10 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+from keras import ops
 
+from keras_transformer.argument_checks import check_one_of
 from keras_transformer.layers.attention_masks import as_attention_mask, mask_axes
+from keras_transformer.layers.ssru import SSRU
 from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.types import Shape, Tensor
+
+DECODER_UNITS = ("attention", "ssru")
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -23,6 +28,8 @@ class TransformerDecoderLayer(TransformerLayer):
     Args:
         intermediate_dim: inner size of the feed-forward network.
         num_heads: number of attention heads.
+        decoder_unit: how a position reads earlier ones: by "attention" to itself, or by the
+            recurrent unit "ssru", see `SSRU`. `attention_window` and `positions` are for attention.
         **options: the other arguments of `TransformerLayer`, such as `dropout`.
 
     Call arguments:
@@ -44,14 +51,16 @@ class TransformerDecoderLayer(TransformerLayer):
 
     Returns:
         Tensor (batch, target_length, hidden_dim) with the inputs' Keras mask. With
-        `return_attention_scores` a tuple: this; the self-attention's weights before dropout,
-        float32 (batch, num_heads, target_length, target_length); and, with a memory, those of the
+        `return_attention_scores` a tuple: this; unless an SSRU is in its place, the
+        self-attention's weights before dropout, float32 (batch, num_heads, target_length,
+        target_length); and, with a memory, those of the
         attention to it, float32 (batch, num_heads, target_length, source_length).
 
     Raises:
         ValueError: an argument breaks its rule, `inputs` or `memory` is not of rank 3, a mask has
             another shape, or a layer that was built with a memory is called without, or the other
-            way round.
+            way round. With an SSRU also: `use_causal_mask` is False, `mask` differs between heads,
+            or there are no attention scores to return.
 
     Example:
         >>> import numpy as np
@@ -66,8 +75,25 @@ class TransformerDecoderLayer(TransformerLayer):
         Takase et al. (2023) for B2T.
     """
 
+    def __init__(
+        self,
+        intermediate_dim: int,
+        num_heads: int,
+        *,
+        decoder_unit: str = "attention",
+        **options: Any,
+    ) -> None:
+        super().__init__(intermediate_dim, num_heads, **options)
+        check_one_of("decoder_unit", decoder_unit, DECODER_UNITS)
+        self.decoder_unit = decoder_unit
+
     def build(self, inputs_shape: Shape, memory_shape: Shape | None = None) -> None:
-        self.self_attention = self.create_attention("self_attention", inputs_shape)
+        self.self_attention: Any = None
+        self.ssru: Any = None
+        if self.decoder_unit == "ssru":
+            unit = self.ssru = SSRU(**self.kernel_options(), dtype=self.dtype_policy, name="ssru")
+        else:
+            unit = self.self_attention = self.create_attention("self_attention", inputs_shape)
         self.self_attention_block = self.create_block("self_attention_block")
         self.cross_attention: Any = None
         if memory_shape is not None:
@@ -78,7 +104,7 @@ class TransformerDecoderLayer(TransformerLayer):
             self.cross_attention.build(inputs_shape, memory_shape)
             self.cross_attention_block.build(inputs_shape)
         for layer in (
-            self.self_attention,
+            unit,
             self.self_attention_block,
             self.feed_forward,
             self.feed_forward_block,
@@ -105,18 +131,30 @@ class TransformerDecoderLayer(TransformerLayer):
             "memory_mask", memory_mask, self.scores_shape(inputs, memory)
         )
         options = {"return_attention_scores": return_attention_scores, "training": training}
-        outputs, self_scores, cross_scores = self._run(
+        if self.ssru is None:
+
+            def read_earlier(x: Tensor) -> Any:
+                return self.self_attention(
+                    x, attention_mask=mask, use_causal_mask=use_causal_mask, **options
+                )
+
+        else:
+            self._check_for_ssru(mask, use_causal_mask, return_attention_scores, memory)
+            is_continued = None if mask is None else _sees_the_one_before(mask, inputs)
+
+            def read_earlier(x: Tensor) -> Any:
+                return self.ssru(x, is_continued)
+
+        outputs, *scores = self._run(
             inputs,
-            lambda x: self.self_attention(
-                x, attention_mask=mask, use_causal_mask=use_causal_mask, **options
-            ),
+            read_earlier,
             lambda x: self.cross_attention(x, memory, attention_mask=memory_mask, **options),
             training,
         )
         if not return_attention_scores:
             return outputs
         # Keras allows no None among the outputs of a layer in a functional model.
-        return (outputs, self_scores) if memory is None else (outputs, self_scores, cross_scores)
+        return outputs, *(each for each in scores if each is not None)
 
     def step(
         self,
@@ -136,7 +174,7 @@ class TransformerDecoderLayer(TransformerLayer):
                 for a layer without memory.
             memory_mask: boolean tensor (batch, source_length) or (batch, 1, source_length), or
                 None.
-            cache: the self-attention's cache, as from `start_cache`.
+            cache: of the self-attention or the SSRU, as from `start_cache`.
             mask: of the cache's entries, as in `MultiHeadAttention.step`.
 
         Returns:
@@ -146,7 +184,9 @@ class TransformerDecoderLayer(TransformerLayer):
         self._check_built_for(memory)
         outputs, cache, _ = self._run(
             inputs,
-            lambda x: self.self_attention.step(x, cache, index, mask),
+            (lambda x: self.ssru.step(x, cache))
+            if self.ssru is not None
+            else (lambda x: self.self_attention.step(x, cache, index, mask)),
             lambda x: self.cross_attention.attend_memory(x, memory, memory_mask),
             training=False,
         )
@@ -155,12 +195,12 @@ class TransformerDecoderLayer(TransformerLayer):
     def _run(
         self,
         inputs: Tensor,
-        attend_self: Callable[[Tensor], Any],
+        read_earlier: Callable[[Tensor], Any],
         attend_memory: Callable[[Tensor], Any],
         training: bool | None,
     ) -> tuple[Tensor, Any, Any]:
-        """The outputs, and what each attention returns beside its own."""
-        hidden, of_self = self.in_block(self.self_attention_block, inputs, attend_self, training)
+        """The outputs, and what the unit and the attention to the memory return beside theirs."""
+        hidden, of_self = self.in_block(self.self_attention_block, inputs, read_earlier, training)
         of_memory = None
         if self.cross_attention is not None:
             hidden, of_memory = self.in_block(
@@ -171,12 +211,14 @@ class TransformerDecoderLayer(TransformerLayer):
     def start_cache(
         self, batch_size: Tensor, beam_size: Tensor, length: Tensor, *, grows: bool = False
     ) -> Any:
-        """An empty self-attention cache; see `MultiHeadAttention.start_cache`."""
+        """An empty cache, see `MultiHeadAttention.start_cache`; or the SSRU's empty state."""
         if not self.built:
             raise ValueError(
                 f"`{self.name}` must be called, or loaded, before it takes steps. Received: a "
                 "layer without weights"
             )
+        if self.ssru is not None:
+            return self.ssru.start_cache(batch_size, beam_size)
         return self.self_attention.start_cache(batch_size, beam_size, length, grows=grows)
 
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -197,6 +239,26 @@ class TransformerDecoderLayer(TransformerLayer):
                 f"Received: a call {called} `memory`"
             )
 
+    def _check_for_ssru(
+        self, mask: Tensor, use_causal_mask: bool, return_attention_scores: bool, memory: Tensor
+    ) -> None:
+        """Refuse what a recurrent unit cannot do."""
+        if not use_causal_mask:
+            raise ValueError(
+                f"`{self.name}` must be called with `use_causal_mask=True`, as its decoder_unit is "
+                "'ssru', which reads earlier positions alone. Received: use_causal_mask=False"
+            )
+        if mask is not None and mask.shape[1] != 1:
+            raise ValueError(
+                f"`mask` must be the same for all heads with decoder_unit='ssru', which has none. "
+                f"Received: a mask of shape {tuple(mask.shape)}"
+            )
+        if return_attention_scores and memory is None:
+            raise ValueError(
+                "`return_attention_scores` must be False without memory where decoder_unit is "
+                "'ssru': there is no attention. Received: return_attention_scores=True"
+            )
+
     def compute_output_spec(
         self,
         inputs: Tensor,
@@ -214,5 +276,22 @@ class TransformerDecoderLayer(TransformerLayer):
         outputs = keras.KerasTensor(inputs.shape, self.compute_dtype)
         if not return_attention_scores:
             return outputs
-        shapes = [shape] if memory is None else [shape, memory_shape]
+        shapes = [] if self.decoder_unit == "ssru" else [shape]
+        shapes += [] if memory is None else [memory_shape]
         return outputs, *(keras.KerasTensor(shape, "float32") for shape in shapes)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "decoder_unit": self.decoder_unit}
+
+
+def _sees_the_one_before(mask: Tensor, inputs: Tensor) -> Tensor:
+    """Whether each position may attend to the one before: bool (batch or 1, length).
+
+    Args:
+        mask: boolean tensor that broadcasts to (batch, 1, length, length).
+        inputs: tensor (batch, length, hidden_dim).
+    """
+    length = ops.shape(inputs)[1]
+    square = ops.broadcast_to(mask[:, 0], (ops.shape(mask)[0], length, length))
+    before = ops.diagonal(square, offset=-1, axis1=1, axis2=2)
+    return ops.pad(before, [[0, 0], [1, 0]], constant_values=True)

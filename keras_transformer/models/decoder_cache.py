@@ -19,6 +19,7 @@ from keras import ops
 from keras_transformer.decoding.hypothesis_arrays import reorder
 from keras_transformer.layers import TransformerDecoderLayer
 from keras_transformer.layers.key_value_cache import History, ancestor_mask, start_history
+from keras_transformer.layers.ssru import RecurrentState
 from keras_transformer.types import Tensor
 
 # Each of a sentence's hypotheses scores the entries of all: more of them have caches of their own,
@@ -45,10 +46,13 @@ class IndependentCache(NamedTuple):
 
 
 class SharedCache(NamedTuple):
-    """All hypotheses of a sentence share a row: what moves is which beam wrote their entries."""
+    """All hypotheses of a sentence share a row: what moves is which beam wrote their entries.
+
+    The states of recurrent units are not shared; they move.
+    """
 
     ancestors: History  # int32 (batch, beams, length)
-    layers: list[Any]  # of `KeyValueCache`, rows: batch
+    layers: list[Any]  # of `KeyValueCache`, rows: batch; or of `RecurrentState`
 
     def begin_step(self, shape: Any, index: Tensor) -> tuple["SharedCache", Tensor]:
         own = ops.broadcast_to(ops.arange(shape[1], dtype="int32"), shape)
@@ -62,7 +66,11 @@ class SharedCache(NamedTuple):
         return self._replace(layers=layers)
 
     def reorder(self, parents: Tensor) -> "SharedCache":
-        return self._replace(ancestors=reorder(self.ancestors, parents))
+        layers = [
+            reorder(layer, parents) if isinstance(layer, RecurrentState) else layer
+            for layer in self.layers
+        ]
+        return self._replace(ancestors=reorder(self.ancestors, parents), layers=layers)
 
 
 class ReorderedCache(NamedTuple):

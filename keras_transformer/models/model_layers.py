@@ -75,8 +75,8 @@ class ModelLayers(NamedTuple):
             shared = _select(options, (*_OF_EMBEDDINGS, *_OF_BOTH))
             return new(PositionalEmbedding, name, vocabulary_size, **shared, **own)
 
-        def stack(side: str, layer_class: Any, number: int, residual: dict[str, Any]) -> list[Any]:
-            shared = {**_select(options, (*_OF_LAYERS, *_OF_BOTH)), **residual}
+        def stack(side: str, layer_class: Any, number: int, own: dict[str, Any]) -> list[Any]:
+            shared = {**_select(options, (*_OF_LAYERS, *_OF_BOTH)), **own}
             shared["positions"] = _in_attention(options.positions)
             return [new(layer_class, f"{side}_layer_{n + 1}", **shared) for n in range(number)]
 
@@ -90,6 +90,7 @@ class ModelLayers(NamedTuple):
         of_encoder, of_decoder = residual_options(
             options.residual_connection, options.num_encoder_layers, options.num_decoder_layers
         )
+        of_decoder["decoder_unit"] = options.decoder_unit
         of_target: dict[str, Any] = {
             "word_starts": options.target_word_starts,
             "tie_weights": options.tie_weights,
@@ -205,6 +206,7 @@ class ModelLayers(NamedTuple):
                 )
         return ModelOptions(
             **of_layers,
+            decoder_unit=_common("decoder_unit", decoder),
             **{name: _common(name, embeddings) for name in _OF_EMBEDDINGS},
             **{name: _common(name, embeddings + encoder + decoder) for name in _OF_BOTH},
             vocabulary_size=target.vocabulary_size,

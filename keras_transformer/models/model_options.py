@@ -19,6 +19,7 @@ from keras_transformer.argument_checks import (
 from keras_transformer.errors import UserInputError
 from keras_transformer.layers.positions import positions_class
 from keras_transformer.layers.residual_block import LAYER_NORM_EPSILON
+from keras_transformer.layers.transformer_decoder_layer import DECODER_UNITS
 from keras_transformer.models.presets import PRESETS, Sizes, option
 from keras_transformer.models.residual_connections import RESIDUAL_CONNECTIONS
 
@@ -63,6 +64,7 @@ class ModelKeywords(TypedDict, total=False):
     use_bias: bool
     attention_window: int | None
     qk_norm: bool
+    decoder_unit: str
     tie_weights: bool
     use_logits_bias: bool
     max_length: int
@@ -98,6 +100,7 @@ if TYPE_CHECKING:
         use_bias: bool = False
         attention_window: int | None = None
         qk_norm: bool = False
+        decoder_unit: str | None = None
         activation: str | None = None
         attention_dropout: float = 0.0
         activation_dropout: float = 0.0
@@ -152,6 +155,9 @@ class ModelOptions(Sizes):
             of either stack sees, itself counted, odd. In the decoder they end with its own. All of
             the source is seen. None: no restriction.
         qk_norm: whether attention normalizes its queries and keys by their root mean square.
+        decoder_unit: how the decoder's positions read earlier ones: "attention", or "ssru", a
+            recurrent unit whose steps cost the same at every length (see `layers.SSRU`).
+            `attention_window` and the positions that act in attention are the encoder's alone then.
         tie_weights: whether the logits use the matrix of the target's embeddings; False gives them
             a matrix of their own.
         use_logits_bias: whether a bias is added to the logits.
@@ -185,6 +191,12 @@ class ModelOptions(Sizes):
     )
     qk_norm: bool = option(
         False, "divide queries and keys by their root mean square, for steadier training"
+    )
+    decoder_unit: str = option(
+        "attention",
+        "how the decoder reads earlier positions; ssru, a recurrent unit, makes small models "
+        "translate faster; none: attention, the paper's",
+        choices=DECODER_UNITS,
     )
     activation: str | Callable[..., Any] | None = option(  # noqa: RUF009  its default is a name
         "relu",
@@ -289,12 +301,15 @@ class ModelOptions(Sizes):
         if self.qk_norm:
             attention += 2 * key_dim
         norm = 2 * hidden_dim
+        unit = (
+            2 * hidden_dim * hidden_dim + hidden_dim if self.decoder_unit == "ssru" else attention
+        )
         layer = attention + 2 * hidden_dim * inner_dim + inner_dim + hidden_dim + 2 * norm
         cross_attention = 0 if self.is_causal else attention + norm
         num_norms = (1 if self.is_causal else 2) if self.final_norm else 0
         return (
             self.num_encoder_layers * layer
-            + self.num_decoder_layers * (layer + cross_attention)
+            + self.num_decoder_layers * (layer - attention + unit + cross_attention)
             + num_norms * norm
             + self._count_embeddings()
         )
@@ -351,6 +366,7 @@ class ModelOptions(Sizes):
             if getattr(self, name) is not None:
                 check_positive_int(name, getattr(self, name))
         check_window("attention_window", self.attention_window)
+        check_one_of("decoder_unit", self.decoder_unit, DECODER_UNITS)
         check_one_of("residual_connection", self.residual_connection, RESIDUAL_CONNECTIONS)
         if self.normalize_first and self.residual_connection != "plain":
             raise UserInputError(

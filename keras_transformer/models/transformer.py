@@ -27,7 +27,8 @@ class AttentionScores(NamedTuple):
     Args:
         encoder: tensors (batch, num_heads, source_length, source_length), of the encoder's
             self-attention; empty for a language model.
-        decoder: (batch, num_heads, target_length, target_length), of the decoder's.
+        decoder: (batch, num_heads, target_length, target_length), of the decoder's; empty if it
+            has SSRUs.
         cross: (batch, num_heads, target_length, source_length), of the attention to the encoder's
             output; empty for a language model.
     """
@@ -374,7 +375,7 @@ class Transformer(keras.Model):
             )
         memory, memory_mask = self.encode(source_ids)
         hidden = self._hidden(target_ids, memory, memory_mask, num_layers=layer)
-        _, _, scores = self.decoder_layers[layer](
+        *_, scores = self.decoder_layers[layer](
             hidden, memory, memory_mask=memory_mask, return_attention_scores=True
         )
         return ops.mean(scores, axis=1)
@@ -395,15 +396,17 @@ class Transformer(keras.Model):
         encoder: list[Any] = []
         decoder: list[Any] = []
         if self.is_causal:
-            self._hidden(target_ids, None, None, decoder)
+            if self.options.decoder_unit == "attention":
+                self._hidden(target_ids, None, None, decoder)
             return AttentionScores([], [scores for (scores,) in decoder], [])
         if source_ids is None:
             raise ValueError(
                 "`source_ids` must be given for a model with an encoder. Received: source_ids=None"
             )
         self._hidden(target_ids, *self._encode(source_ids, encoder), decoder)
-        own, cross = zip(*decoder, strict=True)
-        return AttentionScores([scores for (scores,) in encoder], list(own), list(cross))
+        own = [scores for *both, _ in decoder for scores in both]
+        cross = [scores for *_, scores in decoder]
+        return AttentionScores([scores for (scores,) in encoder], own, cross)
 
     def start(
         self, source_ids: Tensor, *, beam_size: Any, length: Any, independent: bool = False

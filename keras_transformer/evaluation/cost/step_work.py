@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from keras_transformer.data import BatchPlan
 from keras_transformer.layers import MultiHeadAttention
+from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.models import Transformer
 
 KEPT_STEPS = 64
@@ -113,11 +114,11 @@ class TransformerFlops:
         embedding = layers.target_embedding
         width = embedding.hidden_dim
         encoder = [
-            _Counts(layer.attention, layer.intermediate_dim, width)
+            _Counts(layer.attention, layer.intermediate_dim, width, layer)
             for layer in layers.encoder_layers
         ]
         decoder = [
-            _Counts(layer.self_attention, layer.intermediate_dim, width)
+            _Counts(layer.cross_attention, layer.intermediate_dim, width, layer)
             for layer in layers.decoder_layers
         ]
         self._per_source_token = sum(c.self_projections + c.feed_forward for c in encoder)
@@ -154,7 +155,11 @@ class _Counts:
     """Operations of one layer: per token, `attention` per pair of tokens."""
 
     def __init__(
-        self, attention: MultiHeadAttention, intermediate_dim: int, hidden_dim: int
+        self,
+        attention: MultiHeadAttention,
+        intermediate_dim: int,
+        hidden_dim: int,
+        layer: TransformerLayer,
     ) -> None:
         key_width = attention.num_heads * attention.key_dim
         value_width = attention.num_heads * attention.value_dim
@@ -163,10 +168,13 @@ class _Counts:
         self.memory_projections = per_unit * (key_width + value_width)  # keys and values
         self.self_projections = self.query_projections + self.memory_projections
         self.attention = 2 * (key_width + value_width)
-        self.window = attention.attention_window
+        self.window = layer.attention_window
+        self.pairs = self.attention
+        if getattr(layer, "decoder_unit", "attention") == "ssru":
+            self.self_projections, self.pairs = 2 * per_unit * hidden_dim, 0
         self.feed_forward = 2 * per_unit * intermediate_dim
 
     def self_attention(self, lengths: NDArray[np.int64]) -> int:
         """Operations of the self-attention in sentences of some lengths."""
         seen = lengths if self.window is None else np.minimum(lengths, self.window)
-        return self.attention * int((lengths * seen).sum())
+        return self.pairs * int((lengths * seen).sum())

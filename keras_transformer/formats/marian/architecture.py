@@ -10,14 +10,11 @@ from keras_transformer.errors import UserInputError
 from keras_transformer.search_options import SearchOptions
 
 EOS = "</s>"
-LAYER_NORM_EPSILON = 1e-5  # PyTorch's default, which both forms rest on
 # The names of activations: theirs -> ours, which Keras takes.
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "gelu": "gelu", "relu": "relu"}
 # What every Marian model has.
 ALWAYS = {
-    "layer_norm_epsilon": LAYER_NORM_EPSILON,
     "normalize_first": False,
-    "positions": "sinusoidal",
     "use_bias": True,
     "use_logits_bias": True,
 }

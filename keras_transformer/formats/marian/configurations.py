@@ -104,6 +104,8 @@ def read_hugging_face(directory: Path) -> Architecture:
             "activation": activation(path, "activation_function", config.activation_function),
             "tie_weights": config.tie_word_embeddings,
             "padding_id": config.pad_token_id,
+            "layer_norm_epsilon": 1e-5,  # PyTorch's default
+            "positions": "sinusoidal",
             **ALWAYS,
         },
         pad=config.pad_token_id,
@@ -207,7 +209,7 @@ _NATIVE = {
     "transformer-postprocess-emb": "d",
     "transformer-postprocess-top": "",
     "transformer-train-position-embeddings": "false",
-    "transformer-decoder-autoreg": "self-attention",
+    "transformer-rnn-projection": "false",
     "transformer-ffn-depth": "2",
     "transformer-no-projection": "false",
     "transformer-tied-layers": [],
@@ -221,6 +223,7 @@ _NATIVE = {
 def read_native(
     path: Path,
     config: Mapping[str, Any],
+    decoder_path: Path,
     decoder: Mapping[str, Any],
     source_pieces: Mapping[str, int],
     pieces: Mapping[str, int],
@@ -232,11 +235,11 @@ def read_native(
     Args:
         path: the file, for errors.
         config: the configuration, values as texts.
-        decoder: the content of decoder.yml, values as texts; empty without one.
+        decoder_path: the file of the decoder's configuration, for errors.
+        decoder: its content, values as texts; empty without one.
         source_pieces, pieces: the ids of the pieces of both sides, the end of a sentence among
             them.
     """
-    decoder_path = path.parent / "decoder.yml"
     _check_native(path, config, decoder_path, decoder)
     tied = [
         name for name in ("tied-embeddings-all", "tied-embeddings-src") if _is_true(config, name)
@@ -261,6 +264,9 @@ def read_native(
             ),
             "tie_weights": "tied-embeddings-all" in tied or _is_true(config, "tied-embeddings"),
             "padding_id": pad,
+            "layer_norm_epsilon": 1e-6,
+            "positions": "sinusoidal_t2t",
+            "decoder_unit": _decoder_unit(path, config),
             **ALWAYS,
         },
         pad=pad,
@@ -297,6 +303,18 @@ def _check_native(
             refuse(path, name, repr(expected), config[name])
     if _number(decoder_path, decoder, "word-penalty", 0) != 0:
         refuse(decoder_path, "word-penalty", "0", decoder["word-penalty"])
+
+
+def _decoder_unit(path: Path, config: Mapping[str, Any]) -> str:
+    unit = str(config.get("transformer-decoder-autoreg", "self-attention"))
+    if unit == "self-attention":
+        return "attention"
+    if unit != "rnn":
+        refuse(path, "transformer-decoder-autoreg", "'self-attention' or 'rnn'", unit)
+    cell = str(config.get("dec-cell", "gru"))
+    if cell != "ssru":
+        refuse(path, "dec-cell", "'ssru'", cell)
+    return cell
 
 
 def _is_true(config: Mapping[str, Any], name: str) -> bool:

@@ -1,5 +1,6 @@
 """A Marian model on disk, in Hugging Face's form or in Marian's own."""
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -8,10 +9,12 @@ from typing import Any
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.json_files import read_record
-from keras_transformer.files.tensor_files import open_tensors
+from keras_transformer.files.tensor_files import TensorFile, open_tensors
 from keras_transformer.formats.marian.architecture import Architecture
+from keras_transformer.formats.marian.binary_file import MarianBinary, open_marian_binary
 from keras_transformer.formats.marian.configurations import read_hugging_face, read_native
 from keras_transformer.formats.marian.vocabulary import (
+    SPM,
     make_tokenizer,
     read_vocabulary,
     with_padding,
@@ -64,15 +67,19 @@ def open_marian(directory: PathLike) -> MarianFolder:
         raise UserInputError(f"There is no folder {path} with a model of Marian.")
     if (path / "config.json").exists():
         return _open_hugging_face(path)
-    if any(path.glob("*.npz")) or (path / _DECODER).exists():
+    if any(path.glob("*.npz")) or any(path.glob("*.bin")) or _find_decoder(path).exists():
         return _open_native(path)
-    for file in path.glob("*.bin"):
-        if file.name != _OLD_WEIGHTS:
-            _refuse_binary(file)
     raise UserInputError(
         f"The folder {path} holds no model of Marian: neither config.json nor decoder.yml and a "
-        "model.npz."
+        "model.npz or model.bin."
     )
+
+
+def _find_decoder(path: Path) -> Path:
+    """The configuration of the decoder, which Bergamot's releases have under other names."""
+    others = sorted(path.glob("config*.yml"))
+    decoder = path / _DECODER
+    return others[0] if len(others) == 1 and not decoder.exists() else decoder
 
 
 def _open_hugging_face(path: Path) -> MarianFolder:
@@ -107,17 +114,19 @@ def _check_banned(architecture: Architecture, num_pieces: int) -> None:
 
 
 def _open_native(path: Path) -> MarianFolder:
-    decoder_path = path / _DECODER
+    decoder_path = _find_decoder(path)
     decoder = read_yaml(decoder_path) if decoder_path.exists() else {}
-    if not (path / "source.spm").exists() and any(path.glob("*.bpe")):
+    source_path, target_path = _find_vocabularies(path, decoder_path, decoder)
+    if source_path.suffix != SPM and not (path / "source.spm").exists() and any(path.glob("*.bpe")):
         raise UserInputError(
             f"The model of {path} is not supported: its text is segmented by BPE ("
             f"{min(path.glob('*.bpe')).name}). Models with source.spm and target.spm are."
         )
-    model = _find_model(path, decoder)
-    source_path, target_path = _find_vocabularies(path, decoder)
+    model = _find_model(path, decoder_path, decoder)
     source_pieces, pieces = read_vocabulary(source_path), read_vocabulary(target_path)
-    architecture = read_native(model, _read_model_yml(model), decoder, source_pieces, pieces)
+    architecture = read_native(
+        model, _read_model_yml(model), decoder_path, decoder, source_pieces, pieces
+    )
     return _with_tokenizers(
         path,
         architecture,
@@ -140,54 +149,58 @@ def _with_tokenizers(
     """The folder with the tokenizers of both sides, whose vocabularies have a file and ids."""
     size = architecture.options["vocabulary_size"]
     source_size = architecture.options["source_vocabulary_size"] or size
+
+    def model_of(vocabulary: Path, usual: str) -> Path:
+        return vocabulary if vocabulary.suffix == SPM else path / usual
+
     source_tokenizer = make_tokenizer(
-        path / "source.spm", *source, source_size, architecture, architecture.source_eos
+        model_of(source[0], "source.spm"),
+        *source,
+        source_size,
+        architecture,
+        architecture.source_eos,
     )
-    tokenizer = make_tokenizer(path / "target.spm", *target, size, architecture, architecture.eos)
+    tokenizer = make_tokenizer(
+        model_of(target[0], "target.spm"), *target, size, architecture, architecture.eos
+    )
     return MarianFolder(path, architecture, tensors_path, source_tokenizer, tokenizer, is_native)
 
 
-def _find_model(path: Path, decoder: Mapping[str, Any]) -> Path:
+def _find_model(path: Path, decoder_path: Path, decoder: Mapping[str, Any]) -> Path:
     """The file of the tensors."""
-    named = _named(path, decoder, "models")
+    named = _named(decoder_path, decoder, "models")
     if len(named) > 1:
         raise UserInputError(
-            f"The model of {path / _DECODER} cannot be imported: `models` must be one file, not "
+            f"The model of {decoder_path} cannot be imported: `models` must be one file, not "
             f"an ensemble. Received: {len(named)} files"
         )
     if not named:
-        named = sorted(path.glob("*.npz"))
+        named = sorted(path.glob("*.npz")) or sorted(path.glob("*.bin"))
         if len(named) != 1:
             raise _ambiguous(path, "model.npz", named)
     (model,) = named
-    _refuse_binary(model)
-    if model.suffix != ".npz":
+    if model.suffix not in (".npz", ".bin"):
         raise UserInputError(
-            f"The model of {path / _DECODER} cannot be imported: `models` must be a .npz file. "
-            f"Received: {model.name}"
+            f"The model of {decoder_path} cannot be imported: `models` must be a .npz or .bin "
+            f"file. Received: {model.name}"
         )
     return model
 
 
-def _refuse_binary(model: Path) -> None:
-    if model.suffix == ".bin":
-        raise UserInputError(
-            f"The model {model} is not supported: it has Marian's binary format. model.npz is."
-        )
-
-
-def _find_vocabularies(path: Path, decoder: Mapping[str, Any]) -> tuple[Path, Path]:
+def _find_vocabularies(
+    path: Path, decoder_path: Path, decoder: Mapping[str, Any]
+) -> tuple[Path, Path]:
     """The files of the source's and of the target's vocabulary, which may be one."""
-    named = _named(path, decoder, "vocabs")
+    named = _named(decoder_path, decoder, "vocabs")
     if len(named) > 2:
         raise UserInputError(
-            f"The model of {path / _DECODER} cannot be imported: `vocabs` must be a file for the "
+            f"The model of {decoder_path} cannot be imported: `vocabs` must be a file for the "
             f"source and one for the target. Received: {len(named)} files"
         )
     if named:
         return named[0], named[-1]
     found: list[Path] = []
-    for ending in ("vocab.yml", "vocab"):  # a list of pieces is the newer form
+    for ending in ("vocab.yml", "vocab", "vocab.spm"):  # a list of pieces is the newer form
         found = sorted(path.glob(f"*{ending}"))
         if len(found) == 1:
             return found[0], found[0]
@@ -199,16 +212,16 @@ def _find_vocabularies(path: Path, decoder: Mapping[str, Any]) -> tuple[Path, Pa
     raise _ambiguous(path, "vocab.yml, or one src.vocab.yml and one trg.vocab.yml", found)
 
 
-def _named(path: Path, decoder: Mapping[str, Any], key: str) -> list[Path]:
-    """The files that decoder.yml names; none if it says nothing."""
+def _named(decoder_path: Path, decoder: Mapping[str, Any], key: str) -> list[Path]:
+    """The files that the decoder's configuration names; none if it says nothing."""
     names = decoder.get(key, [])
     names = [names] if isinstance(names, str) else names
     if not isinstance(names, list) or not all(
         isinstance(name, str) and name and name.isprintable() for name in names
     ):
-        raise UserInputError(f"{path / _DECODER} is damaged: `{key}` must name files.")
+        raise UserInputError(f"{decoder_path} is damaged: `{key}` must name files.")
     # Models are moved: the name counts, not the folder.
-    return [path / Path(name).name for name in names]
+    return [decoder_path.parent / Path(name).name for name in names]
 
 
 def _ambiguous(path: Path, usual: str, found: list[Path]) -> UserInputError:
@@ -216,9 +229,16 @@ def _ambiguous(path: Path, usual: str, found: list[Path]) -> UserInputError:
     return UserInputError(f"The folder {path} must have one file {usual}. Received: {names}")
 
 
+def open_native_tensors(
+    model: Path,
+) -> contextlib.AbstractContextManager[TensorFile | MarianBinary]:
+    """The tensors of a file of Marian's, whichever form it has."""
+    return open_marian_binary(model) if model.suffix == ".bin" else open_tensors(model)
+
+
 def _read_model_yml(model: Path) -> dict[str, Any]:
     """Marian's configuration, which it keeps as the bytes of a tensor."""
-    with open_tensors(model) as tensors:
+    with open_native_tensors(model) as tensors:
         if MODEL_YML not in tensors.names:
             raise UserInputError(f"The file {model} lacks Marian's configuration, {MODEL_YML}.")
         shape, dtype = tensors.shape(MODEL_YML), tensors.dtype(MODEL_YML)

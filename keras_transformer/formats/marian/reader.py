@@ -8,8 +8,13 @@ from typing import Any
 import numpy as np
 
 from keras_transformer.errors import UserInputError
-from keras_transformer.files.tensor_files import TensorFile, open_tensors
-from keras_transformer.formats.marian.layout import MODEL_YML, MarianFolder, open_marian
+from keras_transformer.files.tensor_files import open_tensors
+from keras_transformer.formats.marian.layout import (
+    MODEL_YML,
+    MarianFolder,
+    open_marian,
+    open_native_tensors,
+)
 from keras_transformer.formats.marian.tensors import (
     HEAD,
     LOGITS_BIAS,
@@ -57,9 +62,8 @@ def import_marian(directory: PathLike, *, dtype: str = "float32") -> ImportedMod
         dtype: dtype policy of the layers.
 
     Returns:
-        An `ImportedModel`. Its logits are those of `transformers.MarianMTModel`. Marian's own
-        decoder spaces the frequencies of positions a little wider than the Hugging Face models
-        made of its files; both forms are imported with the latter's.
+        An `ImportedModel`. Its logits are those of the program that the files are for:
+        `transformers.MarianMTModel` and Marian space the frequencies of positions differently.
 
     Raises:
         UserInputError: a file is missing or damaged, a tensor is missing, left over or of another
@@ -134,6 +138,7 @@ def import_marian_run(
     return RunDirectory(run_directory)
 
 
+_ACTIVATION_SCALE = "_QuantMultA"  # of what a matrix in 8 bits is multiplied by
 _WEMB = "Wemb"  # of all sides, in Marian's own files
 
 
@@ -142,10 +147,13 @@ class MarianTensors:
 
     def __init__(self, folder: MarianFolder) -> None:
         self._folder = folder
-        self._open = open_tensors(folder.tensors_path)
+        if folder.is_native:
+            self._open = open_native_tensors(folder.tensors_path)
+        else:
+            self._open = open_tensors(folder.tensors_path)
 
     def __enter__(self) -> "MarianTensors":
-        self._file: TensorFile = self._open.__enter__()
+        self._file = self._open.__enter__()
         return self
 
     def __exit__(self, *exception: Any) -> None:
@@ -159,7 +167,11 @@ class MarianTensors:
     @property
     def names(self) -> tuple[str, ...]:
         """The tensors' own names in the file, without Marian's configuration."""
-        return tuple(name for name in self._file.names if name != MODEL_YML)
+        return tuple(
+            name
+            for name in self._file.names
+            if name != MODEL_YML and not name.endswith(_ACTIVATION_SCALE)
+        )
 
     def shape(self, own: str) -> tuple[int, ...]:
         """The shape of the tensor with this name of its own, without reading it."""
@@ -281,6 +293,6 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
     names = (
         *("num_encoder_layers", "num_decoder_layers", "hidden_dim", "intermediate_dim"),
         *("num_heads", "dropout", "activation", "tie_weights", "layer_norm_epsilon"),
-        *("normalize_first", "positions", "use_bias", "use_logits_bias"),
+        *("normalize_first", "positions", "use_bias", "use_logits_bias", "decoder_unit"),
     )
-    return {"preset": "base", **{name: options[name] for name in names}}
+    return {"preset": "base", **{name: options[name] for name in names if name in options}}

@@ -21,6 +21,7 @@ LOGITS_BIAS = "final_logits_bias"
 
 _ROWS_AT_ONCE = 1024
 _MARIAN_ATTENTION = {"self_attn": "self", "encoder_attn": "context"}
+_MARIAN_UNITS = {**_MARIAN_ATTENTION, "rnn": "rnn"}
 _MARIAN_DENSE = {"fc1": "1", "fc2": "2"}
 
 
@@ -96,8 +97,12 @@ def entries(model: Transformer) -> list[Entry]:
         found += _feed_forward(layer, name)
     for number, layer in enumerate(model.decoder_layers):
         name = f"model.decoder.layers.{number}"
-        found += _attention(layer.self_attention, f"{name}.self_attn", is_cross=False)
-        found += _norm(layer.self_attention_block.norm, f"{name}.self_attn_layer_norm")
+        if layer.ssru is None:
+            found += _attention(layer.self_attention, f"{name}.self_attn", is_cross=False)
+            found += _norm(layer.self_attention_block.norm, f"{name}.self_attn_layer_norm")
+        else:
+            found += _ssru(layer.ssru, f"{name}.rnn")
+            found += _norm(layer.self_attention_block.norm, f"{name}.rnn_layer_norm")
         found += _attention(layer.cross_attention, f"{name}.encoder_attn", is_cross=True)
         found += _norm(layer.cross_attention_block.norm, f"{name}.encoder_attn_layer_norm")
         found += _feed_forward(layer, name)
@@ -150,6 +155,16 @@ def _dense(attention: Any, projection: str, parts: tuple[str, ...], **hidden: bo
     return found
 
 
+def _ssru(ssru: Any, name: str) -> list[Entry]:
+    """The weights of an SSRU, which Hugging Face's models lack: the names are ours."""
+    hidden = {"hidden_inputs": True, "hidden_outputs": True}
+    return [
+        Entry(ssru.candidate.kernel, (f"{name}._proj.weight",), "matrix", **hidden),
+        Entry(ssru.gate.kernel, (f"{name}.f_proj.weight",), "matrix", **hidden),
+        Entry(ssru.gate.bias, (f"{name}.f_proj.bias",), "vector", hidden_outputs=True),
+    ]
+
+
 def _feed_forward(layer: Any, name: str) -> list[Entry]:
     expand, contract = layer.feed_forward.expand, layer.feed_forward.contract
     return [
@@ -176,6 +191,8 @@ def native_name(name: str, *, tied_all: bool) -> str:
         'decoder_l1_context_Wq'
         >>> native_name("model.encoder.layers.1.final_layer_norm.bias", tied_all=True)
         'encoder_l2_ffn_ffn_ln_bias'
+        >>> native_name("model.decoder.layers.1.rnn.f_proj.weight", tied_all=True)
+        'decoder_l2_rnn_Wf'
     """
     fixed = {
         SHARED: "Wemb" if tied_all else "encoder_Wemb",
@@ -196,8 +213,9 @@ def native_name(name: str, *, tied_all: bool) -> str:
         return f"{layer}_ffn_{letter}{_MARIAN_DENSE[block]}"
     if block.endswith("layer_norm"):
         ending = "scale" if kind == "weight" else "bias"
-        place = {"final_layer_norm": "ffn_ffn"} | {
+        place = {"final_layer_norm": "ffn_ffn", "rnn_layer_norm": "rnn_ffn"} | {
             f"{theirs}_layer_norm": f"{ours}_Wo" for theirs, ours in _MARIAN_ATTENTION.items()
         }
         return f"{layer}_{place[block]}_ln_{ending}"
-    return f"{layer}_{_MARIAN_ATTENTION[block]}_{letter}{projection[0]}"
+    input_letter = projection.removesuffix("_proj")[:1]  # none of an SSRU's candidate
+    return f"{layer}_{_MARIAN_UNITS[block]}_{letter}{input_letter}"

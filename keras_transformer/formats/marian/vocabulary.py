@@ -15,27 +15,29 @@ PAD, UNK = "<pad>", "<unk>"
 _MOST_MODEL_BYTES = 1 << 26  # of a SentencePiece model
 _MOST_PADDING = 7  # rows of a matrix beyond the vocabulary
 _YAML = (".yml", ".yaml", ".json")  # as Marian tells its formats apart
-_OTHER_FORMATS = {
-    ".spm": "a SentencePiece model as Marian's own vocabulary",
-    ".fsv": "a vocabulary of factors",
-}
+SPM = ".spm"  # a SentencePiece model as Marian's own vocabulary
+_FACTORS = ".fsv"
 
 
 def read_vocabulary(path: Path) -> dict[str, int]:
     """The ids of the pieces in a file of Marian's, none of which is padding.
 
     Args:
-        path: YAML, or with another ending than that of YAML a list with a piece in each line.
+        path: YAML; a SentencePiece model, `.spm`; with other endings a list with a piece in each
+            line.
 
     Raises:
         UserInputError: it is missing or damaged, or of a format that is not supported.
     """
-    if path.suffix in _OTHER_FORMATS:
+    if path.suffix == _FACTORS:
         raise UserInputError(
-            f"The vocabulary {path} is not supported: {_OTHER_FORMATS[path.suffix]}. A .yml file, "
-            "or a list with a piece in each line, is."
+            f"The vocabulary {path} is not supported: it has factors. A SentencePiece model, a "
+            ".yml file, or a list with a piece in each line, is."
         )
-    pieces = _read_numbers(path) if path.suffix in _YAML else _read_list(path)
+    if path.suffix == SPM:
+        pieces = _read_spm(path)
+    else:
+        pieces = _read_numbers(path) if path.suffix in _YAML else _read_list(path)
     if PAD in pieces:
         raise UserInputError(
             f"The vocabulary {path} must not have the piece {PAD}, which comes after it."
@@ -51,6 +53,16 @@ def _read_numbers(path: Path) -> dict[str, int]:
         if isinstance(error, UserInputError):
             raise
         raise UserInputError(f"{path} is damaged: an id is no number.") from error
+
+
+def _read_spm(path: Path) -> dict[str, int]:
+    from sentencepiece import SentencePieceProcessor
+
+    try:
+        model = SentencePieceProcessor(model_proto=read_input(path, _MOST_MODEL_BYTES))
+    except (RuntimeError, OSError, TypeError) as error:
+        raise UserInputError(f"{path} is no SentencePiece model, or damaged.") from error
+    return {model.id_to_piece(number): number for number in range(model.get_piece_size())}
 
 
 def _read_list(path: Path) -> dict[str, int]:

@@ -154,7 +154,7 @@ class LayerDiagnostics(StepCallback):
             found[f"{layer.name}.attention"] = relative_entropies(
                 weights, sources, band & sources[:, None, :]
             )
-        for layer, weights in zip(model.decoder_layers, scores.decoder, strict=True):
+        for layer, weights in zip(model.decoder_layers, scores.decoder, strict=False):
             band = _band(layer, weights, is_causal=True)
             found[f"{layer.name}.self_attention"] = relative_entropies(weights, targets, band)
         for layer, weights in zip(model.decoder_layers, scores.cross, strict=False):
@@ -209,6 +209,7 @@ _SUBLAYERS = (
     "attention",
     "attention_block",
     "self_attention",
+    "ssru",
     "self_attention_block",
     "cross_attention",
     "cross_attention_block",
