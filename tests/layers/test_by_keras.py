@@ -51,6 +51,15 @@ CASES = {
             **PAIR,
         },
     ),
+    "SSRU": (
+        {"kernel_initializer": "he_normal"},
+        {
+            "input_shape": VECTORS,
+            "expected_output_shape": VECTORS,
+            "expected_num_trainable_weights": 3,
+            "supports_masking": True,
+        },
+    ),
     "PaddingMask": (
         {"padding_id": 3},
         {**IDS, "expected_output_shape": (2, 1, 4), "expected_output_dtype": "bool", **PAIR},

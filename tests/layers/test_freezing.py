@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.layers import (
+    SSRU,
     FeedForward,
     PositionalEmbedding,
     ResidualBlock,
@@ -23,6 +24,7 @@ VECTORS = np.ones((1, 3, 4), "float32")
     ("layer", "inputs"),
     [
         (FeedForward(8, trainable=False), [VECTORS]),
+        (SSRU(trainable=False), [VECTORS]),
         (ResidualBlock(trainable=False), [VECTORS, VECTORS]),
         (PositionalEmbedding(9, 4, trainable=False), [np.ones((1, 3), "int32")]),
         (TransformerEncoderLayer(**SIZES, trainable=False), [VECTORS]),

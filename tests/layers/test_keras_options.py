@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transformer.layers import (
+    SSRU,
     FeedForward,
     MultiHeadAttention,
     PositionalEmbedding,
@@ -19,6 +20,7 @@ SIZES = {"intermediate_dim": 16, "num_heads": 2}
 LAYERS = {
     "MultiHeadAttention": (MultiHeadAttention, {"num_heads": 2, "key_dim": 4, "use_bias": True}),
     "FeedForward": (FeedForward, {"intermediate_dim": 16}),
+    "SSRU": (SSRU, {}),
     "TransformerEncoderLayer": (TransformerEncoderLayer, {**SIZES, "use_bias": True}),
     "TransformerDecoderLayer": (TransformerDecoderLayer, {**SIZES, "use_bias": True}),
 }

@@ -6,6 +6,7 @@ import pytest
 from keras import ops
 
 from keras_transformer.layers import (
+    SSRU,
     FeedForward,
     MultiHeadAttention,
     PositionalEmbedding,
@@ -48,6 +49,7 @@ def gradients(layer, inputs, symbols, weights=None):
     "make",
     [
         lambda dtype: FeedForward(16, dtype=dtype),
+        lambda dtype: SSRU(dtype=dtype),
         lambda dtype: MultiHeadAttention(2, 4, use_bias=True, dtype=dtype),
         lambda dtype: ResidualBlock(dtype=dtype),
         lambda dtype: TokenEmbedding(10, DIM, dtype=dtype),
@@ -61,7 +63,7 @@ def gradients(layer, inputs, symbols, weights=None):
             marks=pytest.mark.core,  # JAX adds up in the dtype of what it gathers from
         ),
     ],
-    ids=["feed_forward", "attention", "norm", "tokens", "positions", "words"],
+    ids=["feed_forward", "ssru", "attention", "norm", "tokens", "positions", "words"],
 )
 def test_bfloat16_gradients_of_many_rows(make):
     generator = np.random.default_rng(1)

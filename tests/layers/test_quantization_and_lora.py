@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_transformer import SearchOptions, SequenceGenerator
 from keras_transformer.layers import (
+    SSRU,
     FeedForward,
     MultiHeadAttention,
     PositionalEmbedding,
@@ -23,6 +24,7 @@ LAYERS = {
     "attention": lambda: MultiHeadAttention(2, 16, use_bias=True),
     "feed_forward": lambda: FeedForward(64),
     "encoder_layer": lambda: TransformerEncoderLayer(64, 2),
+    "ssru": lambda: SSRU(),
     "decoder_layer": lambda: TransformerDecoderLayer(64, 2, use_bias=True),
 }
 

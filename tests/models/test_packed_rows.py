@@ -32,6 +32,7 @@ KINDS = {
         "source_word_starts": [4, 5, 6, 7, 8, 9, 10],
         "target_word_starts": [4, 6, 8, 10, 12],
     },
+    "ssru": {"decoder_unit": "ssru"},
     "b2t": {"residual_connection": "b2t"},
 }
 

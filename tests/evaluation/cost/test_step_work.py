@@ -42,6 +42,16 @@ def test_restricted_attention_counts_as_many_pairs_as_it_sees():
     assert full.forward([7, 3], [4, 9]) - windowed.forward([7, 3], [4, 9]) == saved
 
 
+def test_a_recurrent_unit_has_two_matrices_and_no_pairs():
+    options = {"vocabulary_size": 10, **SIZES}
+    with_attention = TransformerFlops(build_transformer(**options))
+    with_unit = TransformerFlops(build_transformer(**options, decoder_unit="ssru"))
+    target = 4
+    attention = target * 2 * 8 * 2 * (3 + 3 + 5 + 5) + target * target * 2 * 2 * (3 + 5)
+    saved = attention - target * 2 * (2 * 8 * 8)
+    assert with_attention.forward([7], [target]) - with_unit.forward([7], [target]) == saved
+
+
 @pytest.mark.parametrize("heads", [{}, {"key_dim": 16, "value_dim": 48}])
 def test_tensorflow_counts_the_same_in_its_graphs(heads):
     """Its profiler counts softmax, norms, ReLU and losses besides: 1 % here."""

@@ -67,12 +67,17 @@ CASES = {
     "ResidualBlock with a shortcut": Case(
         lambda: layers.ResidualBlock(scale=1.5), [vectors(4), vectors(4), vectors(4)]
     ),
+    "SSRU": Case(layers.SSRU, [vectors(4)]),
     "TokenEmbedding": Case(lambda: layers.TokenEmbedding(VOCABULARY, HIDDEN), [ids(4)]),
     "TransformerDecoderLayer": Case(
         lambda: layers.TransformerDecoderLayer(**SIZES, normalize_first=True), [vectors(4)]
     ),
     "TransformerDecoderLayer with a memory": Case(
         lambda: layers.TransformerDecoderLayer(**SIZES), [vectors(4), vectors(6, 7)]
+    ),
+    "TransformerDecoderLayer with an SSRU": Case(
+        lambda: layers.TransformerDecoderLayer(**SIZES, decoder_unit="ssru"),
+        [vectors(4), vectors(6, 7)],
     ),
     "TransformerEncoderLayer": Case(
         lambda: layers.TransformerEncoderLayer(**SIZES, attention_window=3), [vectors(4)]
