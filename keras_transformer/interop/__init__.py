@@ -2,8 +2,16 @@
 
 from keras_transformer.formats.marian.reader import (
     ImportedModel,
+    import_bergamot,
+    import_bergamot_run,
     import_marian,
     import_marian_run,
 )
 
-__all__ = ["ImportedModel", "import_marian", "import_marian_run"]
+__all__ = [
+    "ImportedModel",
+    "import_bergamot",
+    "import_bergamot_run",
+    "import_marian",
+    "import_marian_run",
+]

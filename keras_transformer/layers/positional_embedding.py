@@ -52,6 +52,8 @@ class PositionalEmbedding(CompositeLayer):
             alone is left; the other vectors are scaled up, as by `keras.layers.Dropout`.
         mask_id: id of padding, such as 0. The output then carries a Keras mask of the other ids,
             as that of `keras.layers.Embedding(mask_zero=True)` does. None: no mask.
+        zero_id: id whose embedding is a zero vector, whatever the matrix has, such as the one with
+            which the decoders of Marian start; None: none.
         embeddings_regularizer: regularizer of the matrix of the embeddings, or None.
         embeddings_constraint: constraint of the matrix of the embeddings, or None.
         seed: integer, from which both dropouts get seeds; None: Keras's own.
@@ -104,6 +106,7 @@ class PositionalEmbedding(CompositeLayer):
         dropout: float = 0.0,
         word_dropout: float = 0.0,
         mask_id: int | None = None,
+        zero_id: int | None = None,
         embeddings_regularizer: Any = None,
         embeddings_constraint: Any = None,
         seed: int | None = None,
@@ -119,8 +122,9 @@ class PositionalEmbedding(CompositeLayer):
             )
         check_rate("dropout", dropout)
         check_rate("word_dropout", word_dropout)
-        if mask_id is not None:
-            check_non_negative_int("mask_id", mask_id)
+        for name, token in (("mask_id", mask_id), ("zero_id", zero_id)):
+            if token is not None:
+                check_non_negative_int(name, token)
         check_seed("seed", seed)
         self.vocabulary_size = python_number(vocabulary_size)
         self.hidden_dim = python_number(hidden_dim)
@@ -133,6 +137,7 @@ class PositionalEmbedding(CompositeLayer):
         self.dropout = python_number(dropout)
         self.word_dropout = python_number(word_dropout)
         self.mask_id = python_number(mask_id)
+        self.zero_id = python_number(zero_id)
         self.seed = python_number(seed)
         self.token_embedding = TokenEmbedding(
             self.vocabulary_size,
@@ -218,6 +223,9 @@ class PositionalEmbedding(CompositeLayer):
         vectors = self.token_embedding(ids) * ops.cast(
             math.sqrt(self.hidden_dim), self.compute_dtype
         )
+        if self.zero_id is not None:
+            is_there = ops.cast(ops.not_equal(ids, self.zero_id), self.compute_dtype)
+            vectors = vectors * ops.expand_dims(is_there, -1)
         vectors = self.word_dropout_layer(vectors, training=training)
         if position_vectors is not None:
             vectors = add_bias(vectors, position_vectors)
@@ -264,6 +272,7 @@ class PositionalEmbedding(CompositeLayer):
             "dropout": self.dropout,
             "word_dropout": self.word_dropout,
             "mask_id": self.mask_id,
+            "zero_id": self.zero_id,
             "embeddings_regularizer": keras.regularizers.serialize(
                 self.token_embedding.embeddings_regularizer
             ),

@@ -95,6 +95,7 @@ class ModelLayers(NamedTuple):
             "word_starts": options.target_word_starts,
             "tie_weights": options.tie_weights,
             "use_logits_bias": options.use_logits_bias,
+            "zero_id": options.zero_id,
         }
         number = options.num_decoder_layers
         if options.is_causal:
@@ -215,6 +216,7 @@ class ModelLayers(NamedTuple):
             target_word_starts=target.word_starts,
             tie_weights=target.tie_weights,
             use_logits_bias=target.use_logits_bias,
+            zero_id=target.zero_id,
             final_norm=self.decoder_norm is not None,
             num_encoder_layers=len(encoder),
             num_decoder_layers=len(decoder),

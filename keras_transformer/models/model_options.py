@@ -68,6 +68,7 @@ class ModelKeywords(TypedDict, total=False):
     tie_weights: bool
     use_logits_bias: bool
     max_length: int
+    zero_id: int | None
     dtype: Any
 
 
@@ -112,6 +113,7 @@ if TYPE_CHECKING:
         tie_weights: bool | None = None
         use_logits_bias: bool = False
         max_length: int | None = None
+        zero_id: int | None = None
 
 else:
     ModelSettings = object  # settings get these fields from `ModelOptions` itself
@@ -162,6 +164,8 @@ class ModelOptions(Sizes):
             a matrix of their own.
         use_logits_bias: whether a bias is added to the logits.
         max_length: number of learned positions.
+        zero_id: target id whose embedding is a zero vector, such as BOS in models of Marian; None:
+            none.
         source_vocabulary_size: number of source tokens, for a vocabulary of their own. None: source
             and target share one.
         source_word_starts: with `positions="words"` and separate vocabularies, the source ids that
@@ -237,6 +241,12 @@ class ModelOptions(Sizes):
     use_logits_bias: bool = option(False, "add a bias to the logits; the paper has none")
     max_length: int = option(
         1024, "number of learned positions, the most tokens of a side; none: 1,024", minimum=1
+    )
+    zero_id: int | None = option(
+        None,
+        "target id whose embedding is zero: 1 is BOS, with which Marian's decoders start so; "
+        "none: no id",
+        minimum=0,
     )
     kernel_initializer: Any = "glorot_uniform"
     bias_initializer: Any = "zeros"

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import struct
 
 import numpy as np
 
@@ -115,8 +116,13 @@ def shapes(config):
         for number in range(config[f"{side}_layers"]):
             layer = f"model.{side}.layers.{number}"
             matrices = {f"{layer}.fc1": (inner, hidden), f"{layer}.fc2": (hidden, inner)}
-            norms = [f"{layer}.final_layer_norm"]
-            for attention in attentions:
+            norms, own = [f"{layer}.final_layer_norm"], attentions
+            if side == "decoder" and config.get("decoder_unit") == "ssru":
+                own = attentions[1:]
+                norms.append(f"{layer}.rnn_layer_norm")
+                matrices[f"{layer}.rnn.f_proj"] = (hidden, hidden)
+                found[f"{layer}.rnn._proj.weight"] = (hidden, hidden)
+            for attention in own:
                 norms.append(f"{layer}.{attention}_layer_norm")
                 for projection in ("q_proj", "k_proj", "v_proj", "out_proj"):
                     matrices[f"{layer}.{attention}.{projection}"] = (hidden, hidden)
@@ -176,7 +182,7 @@ def native_names(tensors):
     """Hugging Face's name of each tensor -> Marian's."""
     names = {SHARED: "Wemb", SOURCE: "encoder_Wemb", TARGET: "decoder_Wemb"}
     names |= {HEAD: "decoder_ff_logit_out_Wt", BIAS: "decoder_ff_logit_out_b"}
-    blocks = {"self_attn": "self", "encoder_attn": "context"}
+    blocks = {"self_attn": "self", "encoder_attn": "context", "rnn": "rnn"}
     kinds, letters = {"weight": "scale", "bias": "bias"}, {"weight": "W", "bias": "b"}
     for name in tensors:
         if name in names:
@@ -185,12 +191,14 @@ def native_names(tensors):
         layer = f"{side}_l{int(number) + 1}"
         if block == "final_layer_norm":
             names[name] = f"{layer}_ffn_ffn_ln_{kinds[kind]}"
+        elif block == "rnn_layer_norm":
+            names[name] = f"{layer}_rnn_ffn_ln_{kinds[kind]}"
         elif block.endswith("_layer_norm"):
             names[name] = f"{layer}_{blocks[block[:-11]]}_Wo_ln_{kinds[kind]}"
         elif block.startswith("fc"):
             names[name] = f"{layer}_ffn_{letters[kind]}{block[2:]}"
         else:
-            names[name] = f"{layer}_{blocks[block]}_{letters[kind]}{name.split('.')[-2][0]}"
+            names[name] = f"{layer}_{blocks[block]}_{letters[kind]}{name.split('.')[-2][:-5][:1]}"
     return {name: names[name] for name in tensors}
 
 
@@ -253,6 +261,42 @@ def write_npz(path, arrays, config):
         content = json.dumps(config).encode() + b"\n\0"  # JSON is YAML too
         arrays = arrays | {"special:model.yml": np.frombuffer(content, "int8")}
     np.savez(path, **arrays)
+
+
+INTGEMM8 = 0x4101
+
+
+def write_bin(path, arrays, config, in_8_bits=()):
+    """A model.bin: the arrays in float32, matrices of some names as intgemm's int8.
+
+    Returns what the matrices in 8 bits stand for.
+    """
+    items = {"special:model.yml": (0x0101, json.dumps(config).encode() + b"\n\0")}
+    shapes, rounded = {"special:model.yml": (len(items["special:model.yml"][1]),)}, {}
+    for name, array in arrays.items():
+        shapes[name] = array.shape
+        items[name] = (0x0404, np.ascontiguousarray(array, "<f4").tobytes())
+        if name in in_8_bits:
+            scale = np.float32(127 / np.abs(array).max())
+            numbers = np.round(array * scale).astype("int8")
+            rounded[name] = numbers / scale
+            stored = numbers if name == "Wemb" else numbers.T
+            items[name] = (INTGEMM8, np.ascontiguousarray(stored).tobytes() + scale.tobytes())
+            items[f"{name}_QuantMultA"] = (0x0404, np.float32(30).tobytes())
+            shapes[f"{name}_QuantMultA"] = (1, 1)
+    names = sorted(items)
+    heads, contents = [], []
+    for name in names:
+        kind, content = items[name]
+        content += b"\0" * (-len(content) % 256)
+        heads.append(struct.pack("<4Q", len(name) + 1, kind, len(shapes[name]), len(content)))
+        contents.append(content)
+    head = struct.pack("<2Q", 1, len(names)) + b"".join(heads)
+    head += b"".join(name.encode() + b"\0" for name in names)
+    head += b"".join(struct.pack(f"<{len(shapes[n])}i", *shapes[n]) for n in names)
+    gap = -(len(head) + 8) % 256
+    path.write_bytes(head + struct.pack("<Q", gap) + b"\0" * gap + b"".join(contents))
+    return rounded
 
 
 def write_native(path, tensors, **changes):

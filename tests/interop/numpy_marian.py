@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-EPSILON = 1e-5
 ACTIVATIONS = {
     "swish": lambda x: x / (1 + np.exp(-x)),
     "relu": lambda x: np.maximum(x, 0),
@@ -39,17 +38,28 @@ def score(tensors, config, source, target):
     return sum(found[place, token] for place, token in enumerate([*target, eos]))
 
 
-def sinusoids(length, hidden_dim):
-    """Sines in the first half of the vectors, cosines in the second."""
-    frequencies = 10_000.0 ** (-2 * np.arange(hidden_dim // 2) / hidden_dim)
+def sinusoids(length, hidden_dim, is_native=False):
+    """Sines in the first half of the vectors, cosines in the second.
+
+    Marian itself spaces the frequencies differently.
+    """
+    pairs = hidden_dim // 2
+    frequencies = 10_000.0 ** (-np.arange(pairs) / (pairs - 1 if is_native else pairs))
     angles = np.arange(length)[:, None] * frequencies
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+
+def config_unit(config):
+    """How the decoder reads earlier positions: only Marian's own models have "ssru"."""
+    return config.get("decoder_unit", "attention")
 
 
 class _Model:
     def __init__(self, tensors, config):
         self.tensors = {name: value.astype("float64") for name, value in tensors.items()}
         self.config = config
+        self.is_native = config.get("is_native", False)
+        self.epsilon = 1e-6 if self.is_native else 1e-5
         self.activation = ACTIVATIONS[config["activation_function"]]
         shared = self.tensors.get("model.shared.weight")
         self.source = self.tensors.get("model.encoder.embed_tokens.weight", shared)
@@ -69,20 +79,34 @@ class _Model:
         is_past = np.tri(ids.shape[1], dtype=bool)
         for number in range(self.config["decoder_layers"]):
             name = f"model.decoder.layers.{number}"
-            x = self.attend(f"{name}.self_attn", x, x, is_past)
+            if config_unit(self.config) == "ssru":
+                x = self.recur(f"{name}.rnn", x)
+            else:
+                x = self.attend(f"{name}.self_attn", x, x, is_past)
             x = self.attend(f"{name}.encoder_attn", x, memory, mask)
             x = self.feed_forward(name, x)
         return x @ self.head.T + self.tensors["final_logits_bias"]
 
     def embed(self, table, ids):
         hidden_dim = table.shape[1]
-        return table[ids] * math.sqrt(hidden_dim) + sinusoids(ids.shape[1], hidden_dim)
+        return table[ids] * math.sqrt(hidden_dim) + sinusoids(
+            ids.shape[1], hidden_dim, self.is_native
+        )
+
+    def recur(self, name, x):
+        state, outputs = np.zeros(x[:, 0].shape), []
+        for position in range(x.shape[1]):
+            gate = 1 / (1 + np.exp(-self.dense(f"{name}.f_proj", x[:, position])))
+            candidate = x[:, position] @ self.tensors[f"{name}._proj.weight"].T
+            state = gate * state + (1 - gate) * candidate
+            outputs.append(np.maximum(state, 0))
+        return self.norm(f"{name}_layer_norm", x + np.stack(outputs, axis=1))
 
     def dense(self, name, x):
         return x @ self.tensors[f"{name}.weight"].T + self.tensors[f"{name}.bias"]
 
     def norm(self, name, x):
-        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + EPSILON)
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + self.epsilon)
         return x * self.tensors[f"{name}.weight"] + self.tensors[f"{name}.bias"]
 
     def attend(self, name, x, memory, mask):

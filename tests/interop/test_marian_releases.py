@@ -101,7 +101,7 @@ def ids_in(pieces, name, text):
 
 def assert_logits(imported, tensors, source, target):
     """Compare the logits of a few pairs with NumPy's, whose ids are those of the files."""
-    config = make_config(**SMALL, pad_token_id=len(source))
+    config = make_config(**SMALL, pad_token_id=len(source), is_native=True)
     source_eos = imported.source_tokenizer.special_tokens.eos
     for text, other in zip(SENTENCES, GERMAN, strict=False):
         source_ids = [*ids_in(source, "source.spm", text), source.index("</s>")]
@@ -245,15 +245,12 @@ REFUSED = {
     "three vocabularies": decoder(
         "vocabs: [vocab.yml, vocab.yml, vocab.yml]\n", "decoder.yml", "`vocabs` must be", "3 files"
     ),
-    "a vocabulary of SentencePiece": decoder(
-        "vocabs: [source.spm]\n", "source.spm is not supported", "a list with a piece in each line"
+    "a model with padding as vocabulary": decoder(
+        "vocabs: [source.spm]\n", "source.spm must not have the piece <pad>"
     ),
     "a vocabulary of factors": decoder("vocabs: [a.fsv]\n", "a.fsv is not supported", "factors"),
     "a mapping of vocabularies": decoder("vocabs: {a: b}\n", "`vocabs` must name files"),
-    "a binary model": decoder(
-        "models: [model.bin]\n", "model.bin is not supported", "model.npz is"
-    ),
-    "a binary model alone": (binary, ("model.bin is not supported: it has Marian's binary",)),
+    "a damaged binary model": (binary, ("model.bin is no binary file of Marian, or damaged",)),
     "weights of PyTorch alone": (pytorch_alone, ("holds no model of Marian: neither config.json",)),
     "tied embeddings and two vocabularies": (
         separate,

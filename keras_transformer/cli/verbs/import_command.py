@@ -1,33 +1,55 @@
 """`keras-transformer import`: a run of a model that another toolkit trained."""
 
 import argparse
+from typing import NamedTuple
 
 from keras_transformer.cli.program import Verbs
+
+
+class Kind(NamedTuple):
+    """A kind of models: the words of its help."""
+
+    importer: str  # name in `keras_transformer.interop`
+    help: str
+    description: str
+    directory: str
+
+
+KINDS = {
+    "marian": Kind(
+        "import_marian_run",
+        "a folder of Hugging Face or of Marian",
+        "Make a run of a Marian model, such as one of OPUS-MT. Nothing in its files is run.",
+        "a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin, source.spm, "
+        "target.spm, vocab.json), one of Marian (model.npz or model.bin, decoder.yml, and "
+        "vocab.spm, or vocab.yml, source.spm, target.spm), or hf://NAME, such as "
+        "hf://Helsinki-NLP/opus-mt-en-de",
+    ),
+    "bergamot": Kind(
+        "import_bergamot_run",
+        "a folder of Bergamot, such as a model of Firefox Translations",
+        "Make a run of a Bergamot model, such as one of Firefox Translations. Nothing in its files "
+        "is run.",
+        "a folder with model.*.bin, vocab.*.spm (or srcvocab.*.spm and trgvocab.*.spm) and "
+        "config.*.yml if there is one; the files may end in .gz or .zst",
+    ),
+}
 
 
 def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "import",
-        help="import a Marian model, such as one of OPUS-MT, as a run",
+        help="import a model of OPUS-MT, of Marian or of Firefox, as a run",
         description="Make a run of a model that another toolkit trained, and print its path. Every "
         "verb takes it, and `train --from` trains it further.",
     )
     kinds = parser.add_subparsers(title="kinds", required=True, metavar="KIND")
-    marian = kinds.add_parser(
-        "marian",
-        help="a folder of Hugging Face or of Marian",
-        description="Make a run of a model of Marian. Nothing in its files is run.",
-    )
-    marian.add_argument(
-        "directory",
-        metavar="DIR",
-        help="a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin, "
-        "source.spm, target.spm, vocab.json), one of Marian (model.npz, decoder.yml, vocab.yml, "
-        "source.spm, target.spm), or hf://NAME, such as hf://Helsinki-NLP/opus-mt-en-de",
-    )
-    marian.add_argument("run", metavar="RUN", help="run directory to write")
-    marian.set_defaults(verb=import_)
+    for name, kind in KINDS.items():
+        of_kind = kinds.add_parser(name, help=kind.help, description=kind.description)
+        of_kind.add_argument("directory", metavar="DIR", help=kind.directory)
+        of_kind.add_argument("run", metavar="RUN", help="run directory to write")
+        of_kind.set_defaults(verb=import_, importer=kind.importer)
 
 
 def import_(values: argparse.Namespace) -> None:
@@ -35,10 +57,10 @@ def import_(values: argparse.Namespace) -> None:
     from keras_transformer.backend_start import start_backend_quietly
 
     start_backend_quietly()
+    from keras_transformer import interop
     from keras_transformer.formats.preset_files import check_new_run, preset_folder
-    from keras_transformer.interop import import_marian_run
 
     check_new_run(values.run)
     with preset_folder(values.directory) as folder:
-        run = import_marian_run(folder, values.run, origin=values.directory)
+        run = getattr(interop, values.importer)(folder, values.run, origin=values.directory)
     print(run.path)

@@ -266,6 +266,7 @@ def read_native(
             "padding_id": pad,
             "layer_norm_epsilon": 1e-6,
             "positions": "sinusoidal_t2t",
+            "zero_id": pad,
             "decoder_unit": _decoder_unit(path, config),
             **ALWAYS,
         },

@@ -26,6 +26,7 @@ from keras_transformer.types import PathLike
 MODEL_YML = "special:model.yml"
 _DECODER = "decoder.yml"
 _OLD_WEIGHTS = "pytorch_model.bin"
+_SIDES = ("src", "trg")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,13 +49,16 @@ class MarianFolder:
     is_native: bool
 
 
-def open_marian(directory: PathLike) -> MarianFolder:
+def open_marian(
+    directory: PathLike, decoder_defaults: Mapping[str, Any] | None = None
+) -> MarianFolder:
     """Read all but the tensors of a folder.
 
     Args:
         directory: a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin,
-            source.spm, target.spm, vocab.json), or one of Marian (model.npz, decoder.yml,
-            vocab.yml, source.spm, target.spm).
+            source.spm, target.spm, vocab.json), or one of Marian (model.npz or model.bin,
+            decoder.yml, and vocab.spm, or vocab.yml, source.spm, target.spm).
+        decoder_defaults: names and values that decoder.yml has where it does not say otherwise.
 
     Raises:
         UserInputError: a file is missing or damaged, or the model has an option that this package
@@ -67,12 +71,21 @@ def open_marian(directory: PathLike) -> MarianFolder:
         raise UserInputError(f"There is no folder {path} with a model of Marian.")
     if (path / "config.json").exists():
         return _open_hugging_face(path)
-    if any(path.glob("*.npz")) or any(path.glob("*.bin")) or _find_decoder(path).exists():
-        return _open_native(path)
+    if any(path.glob("*.npz")) or _binary_models(path) or _find_decoder(path).exists():
+        return _open_native(path, decoder_defaults or {})
     raise UserInputError(
         f"The folder {path} holds no model of Marian: neither config.json nor decoder.yml and a "
         "model.npz or model.bin."
     )
+
+
+def _binary_models(path: Path) -> list[Path]:
+    return [file for file in sorted(path.glob("*.bin")) if _is_model(file)]
+
+
+def _is_model(file: Path) -> bool:
+    """Whether a `.bin` file is neither PyTorch's nor a shortlist."""
+    return file.name != _OLD_WEIGHTS and not file.name.startswith("lex.")
 
 
 def _find_decoder(path: Path) -> Path:
@@ -113,9 +126,11 @@ def _check_banned(architecture: Architecture, num_pieces: int) -> None:
         )
 
 
-def _open_native(path: Path) -> MarianFolder:
+def _open_native(path: Path, decoder_defaults: Mapping[str, Any]) -> MarianFolder:
     decoder_path = _find_decoder(path)
-    decoder = read_yaml(decoder_path) if decoder_path.exists() else {}
+    decoder: dict[str, Any] = dict(decoder_defaults)
+    if decoder_path.exists():
+        decoder |= read_yaml(decoder_path)
     source_path, target_path = _find_vocabularies(path, decoder_path, decoder)
     if source_path.suffix != SPM and not (path / "source.spm").exists() and any(path.glob("*.bpe")):
         raise UserInputError(
@@ -175,7 +190,7 @@ def _find_model(path: Path, decoder_path: Path, decoder: Mapping[str, Any]) -> P
             f"an ensemble. Received: {len(named)} files"
         )
     if not named:
-        named = sorted(path.glob("*.npz")) or sorted(path.glob("*.bin"))
+        named = sorted(path.glob("*.npz")) or _binary_models(path)
         if len(named) != 1:
             raise _ambiguous(path, "model.npz", named)
     (model,) = named
@@ -204,11 +219,16 @@ def _find_vocabularies(
         found = sorted(path.glob(f"*{ending}"))
         if len(found) == 1:
             return found[0], found[0]
-        source, target = (list(path.glob(f"*{side}.{ending}")) for side in ("src", "trg"))
+        source, target = (list(path.glob(f"*{side}.{ending}")) for side in _SIDES)
         if len(found) == 2 and len(source) == len(target) == 1:
             return source[0], target[0]
         if found:
             break
+    models = [sorted(path.glob(f"{side}vocab*{SPM}")) for side in ("", *_SIDES)]  # of Bergamot
+    if len(models[0]) == 1:
+        return models[0][0], models[0][0]
+    if len(models[1]) == len(models[2]) == 1:
+        return models[1][0], models[2][0]
     raise _ambiguous(path, "vocab.yml, or one src.vocab.yml and one trg.vocab.yml", found)
 
 
