@@ -1,7 +1,7 @@
 """Our layers for programs that have the paper's alone, with plain residual connections."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -34,14 +34,15 @@ class ResidualScales:
     Args:
         model: the model.
         program: name of the program, for the error.
+        written: options of layers that its writer knows besides those that all do.
 
     Raises:
         UserInputError: the model has B2T connections, or scales in pre-norm; or its layers have an
             option that no writer knows, such as a new one.
     """
 
-    def __init__(self, model: Transformer, program: str) -> None:
-        _refuse_other_options(model, program)
+    def __init__(self, model: Transformer, program: str, written: Collection[str] = ()) -> None:
+        _refuse_other_options(model, program, written)
         first = model.encoder_layers[0]
         if first.b2t_connection:
             raise UserInputError(
@@ -70,14 +71,14 @@ class ResidualScales:
         return value if scale == 1 else value / np.asarray(scale, value.dtype)
 
 
-def _refuse_other_options(model: Transformer, program: str) -> None:
+def _refuse_other_options(model: Transformer, program: str, written: Collection[str]) -> None:
     """Refuse layers with an option that no writer knows."""
     parameters = [
         parameter
         for layer_class in (TransformerLayer, TransformerDecoderLayer)
         for parameter in inspect.signature(layer_class).parameters.values()
     ]
-    known = _WRITTEN | _OF_TRAINING | {"options", "kwargs"}
+    known = _WRITTEN | _OF_TRAINING | {"options", "kwargs"} | {*written}
     others = [p for p in parameters if p.name not in known]
     for layer in (*model.encoder_layers, *model.decoder_layers):
         config = layer.get_config()

@@ -30,6 +30,7 @@ class Kind(NamedTuple):
     search: Sequence[str] = ()
     directory: str = "directory to write; it must not exist, or be empty"
     compiles: bool = False  # whether XLA may compile it
+    has_native: bool = False  # whether it has a second form
 
 
 KINDS = {
@@ -56,6 +57,7 @@ KINDS = {
     "marian": Kind(
         "export_marian",
         "a folder for MarianMTModel and MarianTokenizer of Hugging Face Transformers",
+        has_native=True,
     ),
 }
 
@@ -86,6 +88,12 @@ def add_parser(verbs: Verbs) -> None:
                 help="let XLA compile the search where the export runs, for servers with a GPU; "
                 "the first request of each shape waits for it, for seconds",
             )
+        if kind.has_native:
+            of_kind.add_argument(
+                "--native",
+                action="store_true",
+                help="write model.npz, vocab.spm and decoder.yml for Marian itself instead",
+            )
         add_search_arguments(of_kind, *kind.search, defaults=EXPORT)
         of_kind.set_defaults(verb=export, kind=kind)
 
@@ -104,4 +112,6 @@ def export(values: argparse.Namespace) -> None:
         options["precision"] = values.precision
     if values.kind.compiles:
         options["jit_compile"] = values.xla
+    if values.kind.has_native:
+        options["native"] = values.native
     print(write(models.load(), values.directory, **search, **options))

@@ -9,7 +9,7 @@ import msgspec
 from keras_transformer.errors import UserInputError
 from keras_transformer.search_options import SearchOptions
 
-EOS = "</s>"
+EOS, PAD = "</s>", "<pad>"
 # The names of activations: theirs -> ours, which Keras takes.
 ACTIVATIONS = {"swish": "swish", "silu": "swish", "gelu": "gelu", "relu": "relu"}
 # What every Marian model has.

@@ -12,6 +12,7 @@ from keras_transformer.files.standard_streams import tell
 from keras_transformer.formats.marian.architecture import (
     ALWAYS,
     EOS,
+    PAD,
     Architecture,
     activation,
     imported_search,
@@ -230,7 +231,8 @@ def read_native(
 ) -> Architecture:
     """The architecture in the configuration that Marian keeps within model.npz.
 
-    The id of padding, which Marian lacks, comes after the target's pieces on both sides.
+    The id of padding, which Marian lacks, comes after the target's pieces on both sides, unless
+    they have a piece of that name, as models of this package do.
 
     Args:
         path: the file, for errors.
@@ -246,11 +248,17 @@ def read_native(
     ]
     if tied and source_pieces != pieces:
         refuse(path, tied[0], "false with two vocabularies", config[tied[0]])
-    pad, source_eos = len(pieces), source_pieces[EOS]
+    source_eos = source_pieces[EOS]
+    pad = pieces.get(PAD, len(pieces))
+    has_pad = pad < len(pieces)
+    if source_pieces.get(PAD, pad) != pad or (PAD in source_pieces) != has_pad:
+        refuse(path, PAD, "one id in both vocabularies", source_pieces.get(PAD))
     return Architecture(
         options={
-            "vocabulary_size": pad + 1,
-            "source_vocabulary_size": None if tied else max(pad, len(source_pieces)) + 1,
+            "vocabulary_size": len(pieces) + (not has_pad),
+            "source_vocabulary_size": (
+                None if tied else max(pad, len(source_pieces) - has_pad) + 1
+            ),
             "num_encoder_layers": _integer(path, config, "enc-depth", 6),
             "num_decoder_layers": _integer(path, config, "dec-depth", 6),
             "hidden_dim": _integer(path, config, "dim-emb", 512),
@@ -273,7 +281,8 @@ def read_native(
         pad=pad,
         start=pad,
         eos=pieces[EOS],
-        source_eos=source_eos + (source_eos >= pad),  # padding lies before it
+        # Padding that the files lack may lie before it.
+        source_eos=source_eos + (source_eos >= pad and not has_pad),
         source_rows=len(source_pieces),
         target_rows=len(pieces),
         search=imported_search(

@@ -251,14 +251,16 @@ class MarianTensors:
             architecture = self._folder.architecture
             rows = architecture.source_rows if name == SOURCE else architecture.target_rows
             # Marian starts the decoder with zeros: the vector of padding, which it lacks.
-            return _with_padding(self._checked(own, (rows, shape[1])), architecture.pad)
+            table = self._checked(own, (rows, shape[1]))
+            return table if rows == shape[0] else _with_padding(table, architecture.pad)
+        rows = self._folder.architecture.target_rows
         if name == LOGITS_BIAS:
-            return np.pad(self._checked(own, (1, shape[1] - 1)), [(0, 0), (0, 1)])
+            return np.pad(self._checked(own, (1, rows)), [(0, 0), (0, shape[1] - rows)])
         if name == HEAD:
             is_transposed = own.endswith("t")
-            size = (shape[0] - 1, shape[1])
+            size = (rows, shape[1])
             value = self._checked(own, size if is_transposed else size[::-1])
-            return np.pad(value if is_transposed else value.T, [(0, 1), (0, 0)])
+            return np.pad(value if is_transposed else value.T, [(0, shape[0] - rows), (0, 0)])
         if len(shape) == 1:
             return self._checked(own, (1, *shape)).reshape(shape)
         return self._checked(own, shape[::-1]).T

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.input_files import read_input
-from keras_transformer.formats.marian.architecture import EOS, Architecture
+from keras_transformer.formats.marian.architecture import EOS, PAD, Architecture
 from keras_transformer.formats.marian.yaml_texts import MOST_BYTES, MOST_PIECES, read_yaml
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.piece_vocabulary import PieceVocabulary
 from keras_transformer.text.sentencepiece_model import SentencePieceModel
 
-PAD, UNK = "<pad>", "<unk>"
+UNK = "<unk>"
 _MOST_MODEL_BYTES = 1 << 26  # of a SentencePiece model
 _MOST_PADDING = 7  # rows of a matrix beyond the vocabulary
 _YAML = (".yml", ".yaml", ".json")  # as Marian tells its formats apart
@@ -38,7 +38,7 @@ def read_vocabulary(path: Path) -> dict[str, int]:
         pieces = _read_spm(path)
     else:
         pieces = _read_numbers(path) if path.suffix in _YAML else _read_list(path)
-    if PAD in pieces:
+    if PAD in pieces and path.suffix != SPM:
         raise UserInputError(
             f"The vocabulary {path} must not have the piece {PAD}, which comes after it."
         )
@@ -56,13 +56,19 @@ def _read_numbers(path: Path) -> dict[str, int]:
 
 
 def _read_spm(path: Path) -> dict[str, int]:
+    try:
+        pieces = spm_pieces(read_input(path, _MOST_MODEL_BYTES))
+    except (RuntimeError, TypeError) as error:
+        raise UserInputError(f"{path} is no SentencePiece model, or damaged.") from error
+    return {piece: number for number, piece in enumerate(pieces)}
+
+
+def spm_pieces(model_bytes: bytes) -> list[str]:
+    """All pieces of a SentencePiece model in the order of their ids."""
     from sentencepiece import SentencePieceProcessor
 
-    try:
-        model = SentencePieceProcessor(model_proto=read_input(path, _MOST_MODEL_BYTES))
-    except (RuntimeError, OSError, TypeError) as error:
-        raise UserInputError(f"{path} is no SentencePiece model, or damaged.") from error
-    return {model.id_to_piece(number): number for number in range(model.get_piece_size())}
+    model = SentencePieceProcessor(model_proto=model_bytes)
+    return [model.id_to_piece(number) for number in range(model.get_piece_size())]
 
 
 def _read_list(path: Path) -> dict[str, int]:
@@ -91,6 +97,8 @@ def with_padding(pieces: Mapping[str, int], pad: int) -> dict[str, int]:
         >>> with_padding({"a": 0, "b": 1}, 3)
         {'a': 0, 'b': 1, '<unused2>': 2, '<pad>': 3}
     """
+    if pieces.get(PAD) == pad:
+        return dict(pieces)
     found = {piece: number + (number >= pad) for piece, number in pieces.items()}
     found |= {f"<unused{number}>": number for number in range(len(pieces), pad)}
     return found | {PAD: pad}

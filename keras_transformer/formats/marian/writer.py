@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,14 @@ from keras_transformer.formats.marian.architecture import ACTIVATIONS
 from keras_transformer.formats.marian.tensors import LOGITS_BIAS, entries
 from keras_transformer.formats.residual_scales import ResidualScales
 from keras_transformer.inference.translator import Translator
+from keras_transformer.layers.transformer_layer import TransformerLayer
 from keras_transformer.models import Transformer
 from keras_transformer.text import SentencePieceTokenizer
 from keras_transformer.text.piece_vocabulary import PieceVocabulary
 from keras_transformer.types import PathLike
 
 
-def export_marian(translator: Translator, directory: PathLike) -> Path:
+def export_marian(translator: Translator, directory: PathLike, *, native: bool = False) -> Path:
     """Write a translator's model for `transformers.MarianMTModel`, with its tokenizers.
 
     The logits are equal, except that `MarianMTModel` always has 1e-5 as the epsilon of its layer
@@ -34,6 +36,11 @@ def export_marian(translator: Translator, directory: PathLike) -> Path:
     Args:
         translator: a translator of one model, on any backend.
         directory: directory to write; it must not exist, or be empty.
+        native: whether the folder is for Marian itself, which decodes with it and trains it
+            further: model.npz, vocab.spm (or source.spm and target.spm) and decoder.yml. Marian's
+            decoder begins with a zero vector, spaces the frequencies of positions as tensor2tensor
+            does, and takes SentencePiece's ids. So a model of your own needs `zero_id=1`, the id
+            of BOS, and `positions="sinusoidal_t2t"`.
 
     Returns:
         The path of the directory.
@@ -49,9 +56,13 @@ def export_marian(translator: Translator, directory: PathLike) -> Path:
     model = transformers.MarianMTModel.from_pretrained("marian/en_de")
     ```
     """
+    if native:
+        from keras_transformer.formats.marian.native_writer import export_native
+
+        return export_native(translator, directory)
     if importlib.util.find_spec("safetensors") is None:
         raise UserInputError(f"The export needs the package safetensors: {pip_install('interop')}")
-    model = _exportable_model(translator)
+    model = exportable_model(translator)
 
     def write(path: Path) -> None:
         from safetensors.numpy import save
@@ -66,8 +77,20 @@ def export_marian(translator: Translator, directory: PathLike) -> Path:
     return write_new_directory(directory, write)
 
 
-def _exportable_model(translator: Translator) -> Transformer:
-    """The only model; UserInputError where Marian has no counterpart."""
+def exportable_model(
+    translator: Translator,
+    positions: str = "sinusoidal",
+    layer_norm_epsilon: float | None = None,
+    decoder_units: Collection[str] = ("attention",),
+) -> Transformer:
+    """The only model; UserInputError if Marian has no counterpart of it.
+
+    Args:
+        translator: the translator.
+        positions: the kind of positions that it must have.
+        layer_norm_epsilon: the epsilon that it must have; None: any.
+        decoder_units: the decoder's units that it may have.
+    """
     if len(translator.models) > 1:
         raise UserInputError(
             f"Marian's folder has one model. Received: an ensemble of {len(translator.models)}"
@@ -75,13 +98,15 @@ def _exportable_model(translator: Translator) -> Transformer:
     model = translator.models[0]
     first, embedding = model.encoder_layers[0], model.target_embedding
     attention = first.attention
-    activation = keras.activations.serialize(first.activation)
+    epsilon = first.layer_norm_epsilon
     width = attention.num_heads * attention.key_dim
     for name, value, allowed in (
-        ("positions", embedding.positions, ["sinusoidal"]),
+        ("positions", embedding.positions, [positions]),
+        ("decoder_unit", model.decoder_layers[0].decoder_unit, decoder_units),
+        ("layer_norm_epsilon", epsilon, [layer_norm_epsilon or epsilon]),
         ("normalize_first", first.normalize_first, [False]),
         ("final_norm", model.encoder_norm is not None, [False]),
-        ("activation", activation, sorted(ACTIVATIONS)),
+        ("activation", keras.activations.serialize(first.activation), sorted(ACTIVATIONS)),
         ("value_dim", attention.value_dim, [attention.key_dim]),
         ("num_heads x key_dim", width, [model.hidden_dim]),
         ("hidden_dim % 2", model.hidden_dim % 2, [0]),
@@ -91,8 +116,14 @@ def _exportable_model(translator: Translator) -> Transformer:
                 f"Marian's models have no counterpart of `{name}={value!r}`: it must be "
                 f"{' or '.join(map(repr, allowed))}."
             )
-    ResidualScales(model, "Marian")  # refuses what it cannot make plain
+    ResidualScales(model, "Marian", ("decoder_unit",))  # refuses what it cannot make plain
     return model
+
+
+def activation_name(layer: TransformerLayer) -> str:
+    """Marian's name of a layer's activation."""
+    activation = keras.activations.serialize(layer.activation)
+    return {"silu": "swish"}.get(activation, activation)
 
 
 def _tensors(model: Transformer) -> dict[str, np.ndarray]:
@@ -118,7 +149,6 @@ def _positions(translator: Translator) -> int:
 
 def _config(translator: Translator, model: Transformer) -> dict[str, Any]:
     first, tokens = model.encoder_layers[0], translator.tokenizer.special_tokens
-    activation = keras.activations.serialize(first.activation)
     heads, inner_dim = first.num_heads, first.intermediate_dim
     return {
         "model_type": "marian",
@@ -132,7 +162,7 @@ def _config(translator: Translator, model: Transformer) -> dict[str, Any]:
         "decoder_attention_heads": heads,
         "encoder_ffn_dim": inner_dim,
         "decoder_ffn_dim": inner_dim,
-        "activation_function": {"silu": "swish"}.get(activation, activation),
+        "activation_function": activation_name(first),
         "dropout": first.dropout,
         "max_position_embeddings": _positions(translator),
         "scale_embedding": True,

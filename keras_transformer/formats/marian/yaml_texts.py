@@ -1,5 +1,6 @@
 """YAML of Marian's, which may be hostile: read as texts alone, within bounds of size and depth."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 def parse_yaml(path: Path, content: bytes) -> dict[str, Any]:
     """As `read_yaml`, from the content of a file or of a part of it."""
-    try:
-        import yaml
-    except ImportError as error:
-        raise UserInputError(
-            f"Reading Marian's files needs the package PyYAML: {pip_install('interop')}"
-        ) from error
+    yaml = _yaml()
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     depth = 0
     try:
@@ -48,3 +44,18 @@ def parse_yaml(path: Path, content: bytes) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
         raise UserInputError(f"{path} is damaged: it must hold names and values.")
     return value
+
+
+def write_yaml(content: Mapping[str, Any]) -> bytes:
+    """The bytes of a YAML file with these names and values."""
+    return _yaml().safe_dump(dict(content), sort_keys=False, allow_unicode=True).encode()
+
+
+def _yaml() -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        raise UserInputError(
+            f"Marian's files need the package PyYAML: {pip_install('interop')}"
+        ) from error
+    return yaml

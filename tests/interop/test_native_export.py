@@ -1,0 +1,169 @@
+"""Folders for Marian itself: read again they give the same model, and Marian's strings are ours."""
+
+import importlib.util
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import yaml
+
+from keras_transformer import Translator, cli
+from keras_transformer.errors import UserInputError
+from keras_transformer.export import export_marian
+from keras_transformer.interop import import_marian
+from keras_transformer.models import build_transformer
+from keras_transformer.text import SentencePieceTokenizer
+from tests.interop.marian_folders import ENGLISH, GERMAN, write_hugging_face
+from tests.translation_training.number_text import SMALL, flags, pairs, write_pairs
+
+SIZES = {"num_encoder_layers": 2, "num_decoder_layers": 2, "hidden_dim": 16, "num_heads": 2}
+FOR_MARIAN = {"zero_id": 1, "positions": "sinusoidal_t2t"}
+FORMS = {
+    "attention": {},
+    "ssru": {"decoder_unit": "ssru", "use_bias": True, "use_logits_bias": True},
+    "untied": {"tie_weights": False},
+    "two vocabularies": {"source_vocabulary_size": 90},
+    "padded": {"vocabulary_size": 104},
+    "deepnorm": {"residual_connection": "deepnorm"},
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return SentencePieceTokenizer.train(ENGLISH + GERMAN, vocabulary_size=100)
+
+
+def translator_of(tokenizer, **options):
+    """A translator with random weights, none of them 0."""
+    keras.utils.set_random_seed(3)
+    options = {"vocabulary_size": 100, "dropout": 0.0, **SIZES, **FOR_MARIAN, **options}
+    model = build_transformer("tiny", bias_initializer="random_normal", **options)
+    generator = np.random.default_rng(1)
+    model.set_weights([w + generator.normal(0, 0.1, w.shape) for w in model.get_weights()])
+    source = tokenizer
+    if "source_vocabulary_size" in options:
+        source = SentencePieceTokenizer.train(ENGLISH, vocabulary_size=90)
+    search = {"length_penalty": "power", "ending": "transformers", "extra_length": 5}
+    return Translator(model, tokenizer, source_tokenizer=source, **search)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_read_again_it_is_the_same_model(tokenizer, tmp_path, form):
+    translator = translator_of(tokenizer, **FORMS[form])
+    path = export_marian(translator, tmp_path / "marian", native=True)
+    imported = import_marian(path)
+    own = Translator(
+        imported.model,
+        imported.tokenizer,
+        source_tokenizer=imported.source_tokenizer,
+        **imported.search,
+    )
+    assert imported.model.options.decoder_unit == translator.models[0].options.decoder_unit
+    sources, targets = (
+        np.array(rows, "int32") for rows in ([[9, 8, 7, 2], [6, 5, 2, 0]], [[7, 6], [50, 51]])
+    )
+    expected, found = (
+        np.asarray(
+            each.models[0](
+                {"source_ids": sources, "target_ids": np.insert(targets, 0, start, axis=1)}
+            )
+        )
+        for each, start in ((translator, 1), (own, 0))
+    )
+    np.testing.assert_allclose(found, expected[..., :100], atol=1e-4)
+    assert own.source_tokenizer.encode(ENGLISH) == translator.source_tokenizer.encode(ENGLISH)
+
+
+def test_its_files_say_what_marian_reads(tokenizer, tmp_path):
+    translator = translator_of(tokenizer, decoder_unit="ssru").with_search(beam_size=3, alpha=0.7)
+    path = export_marian(translator, tmp_path / "marian", native=True)
+    decoder = yaml.safe_load((path / "decoder.yml").read_text("utf-8"))
+    assert decoder["models"] == ["model.npz"]
+    assert decoder["vocabs"] == ["vocab.spm", "vocab.spm"]
+    assert (decoder["beam-size"], decoder["normalize"]) == (3, 0.7)
+    assert (path / "vocab.spm").read_bytes() == tokenizer.model_bytes
+    with np.load(path / "model.npz") as arrays:
+        assert arrays["Wemb"].shape == (100, 16)
+        assert arrays["decoder_l1_rnn_Wf"].shape == (16, 16)
+        assert arrays["encoder_l2_self_bq"].shape == (1, 16)
+        assert not arrays["encoder_l2_self_bq"].any()
+        content = arrays["special:model.yml"].tobytes()
+    config = yaml.safe_load(content.rstrip(b"\0"))
+    assert (config["dec-cell"], config["transformer-decoder-autoreg"]) == ("ssru", "rnn")
+    assert config["tied-embeddings-all"] is True
+
+
+def test_the_command_writes_it(tokenizer, tmp_path, capsys):
+    translator_of(tokenizer).save_to_preset(tmp_path / "run")
+    command = ["export", "marian", str(tmp_path / "run"), str(tmp_path / "marian"), "--native"]
+    assert cli.main(command) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'marian'}\n"
+    names = {path.name for path in (tmp_path / "marian").iterdir()}
+    assert names == {"model.npz", "vocab.spm", "decoder.yml", "SHA256SUMS"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"zero_id": None}, "`zero_id` of the model must be 1, .* Received: zero_id=None"),
+        ({"positions": "sinusoidal"}, "no counterpart of `positions='sinusoidal'`: it must be"),
+        ({"layer_norm_epsilon": 1e-5}, "no counterpart of `layer_norm_epsilon=1e-05`: it must be"),
+        ({"normalize_first": True}, "no counterpart of `normalize_first=True`"),
+        ({"qk_norm": True}, "no counterpart of `qk_norm=True`"),
+    ],
+)
+def test_what_marian_lacks_is_refused(tokenizer, tmp_path, options, message):
+    with pytest.raises(UserInputError, match=message):
+        export_marian(translator_of(tokenizer, **options), tmp_path / "marian", native=True)
+
+
+def test_ids_of_ones_own_are_refused(tmp_path):
+    write_hugging_face(tmp_path / "opus")
+    imported = import_marian(tmp_path / "opus")
+    options = {**imported.model.options.to_config(), **FOR_MARIAN, "layer_norm_epsilon": 1e-6}
+    options["zero_id"] = imported.tokenizer.special_tokens.pad
+    model = build_transformer("tiny", **options)
+    translator = Translator(model, imported.tokenizer, source_tokenizer=imported.source_tokenizer)
+    with pytest.raises(UserInputError, match="ids of its own, as models of OPUS-MT have"):
+        export_marian(translator, tmp_path / "marian", native=True)
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("form", ["attention", "ssru", "untied"])
+def test_marians_strings_are_ours(tmp_path, form):
+    """Of a model that was trained for some seconds, so that its sentences end."""
+    if importlib.util.find_spec("_pymarian") is None:
+        pytest.skip("pymarian is not installed")
+    source, target = write_pairs(tmp_path, "train")
+    run = str(tmp_path / "run")
+    options = {
+        name: v for name, v in FORMS[form].items() if name in ("decoder_unit", "tie_weights")
+    }
+    settings = {**SMALL, **FOR_MARIAN, **options, "bleu_every": 0}
+    settings |= {"steps": 300, "warmup_steps": 80, "save_every": 150}
+    command = ["train", "--source", source, "--target", target, "--run", run, *flags(**settings)]
+    assert cli.main(command) == 0
+    translator = Translator.load(run, length_penalty="power", ending="transformers", alpha=1.0)
+    sources = pairs()[0][::7]
+    path = export_marian(translator, tmp_path / "marian", native=True)
+    for beam_size in (1, 4):
+        expected = translator.with_search(beam_size=beam_size).translate(sources)
+        assert len({*expected}) > 20
+        assert marians_translations(path, sources, beam_size) == expected
+
+
+def marians_translations(path, sources, beam_size):
+    """In a process of its own: Marian's libraries do not go together with TensorFlow's."""
+    flags = f"--models {path}/model.npz --vocabs {path}/vocab.spm {path}/vocab.spm --quiet "
+    flags += f"--beam-size {beam_size} --normalize 1.0 --cpu-threads 1"
+    script = "import sys, _pymarian as m; print(m.Translator(sys.argv[1]).translate(sys.argv[2]))"
+    done = subprocess.run(
+        [sys.executable, "-c", script, flags, "\n".join(sources)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.rstrip("\n").split("\n")
