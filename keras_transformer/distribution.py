@@ -1,6 +1,10 @@
 """The distribution that pip installs: its version, its name, and the one it conflicts with."""
 
 import functools
+import json
+import shlex
+import urllib.parse
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -19,16 +23,34 @@ def distribution_name() -> str:
 
 
 def pip_install(extra: str) -> str:
-    """Return the command that installs this package with an extra.
+    """Return the command that installs this package with an extra, from where it came.
 
     Args:
         extra: name of the extra, such as `"serving"`.
 
-    Example:
-        >>> pip_install("litert")
-        "pip install 'keras-transformer-garden[litert]'"
+    Example: `pip install --editable '/home/me/keras-transformer-garden[serving]'`.
     """
-    return f"pip install '{distribution_name()}[{extra}]'"
+    name = distribution_name()
+    source = _source(name)
+    url = source.get("url", "")
+    if "dir_info" in source:
+        path = urllib.parse.unquote(urllib.parse.urlsplit(url).path)
+        flag = "--editable " if source["dir_info"].get("editable") else ""
+        return f"pip install {flag}{shlex.quote(f'{path}[{extra}]')}"
+    if "archive_info" in source:
+        return f"pip install '{name}[{extra}] @ {url}'"
+    return f"pip install '{name}[{extra}]'"
+
+
+def _source(name: str) -> dict[str, Any]:
+    """What pip noted of the folder or the file that it installed; empty for a package index."""
+    import importlib.metadata
+
+    try:
+        noted = importlib.metadata.distribution(name).read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:
+        return {}
+    return json.loads(noted) if noted else {}
 
 
 def conflict() -> str | None:

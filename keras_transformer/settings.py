@@ -22,6 +22,7 @@ SWITCH = ("auto", "on", "off")
 _MOST_BYTES = 1 << 16  # of a settings file; Python's TOML reader takes quadratic time
 _LARGEST = 2**63 - 1
 _SHOWN = 100  # characters of a value in a message
+_KINDS = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
 # Annotations of fields: the type of the values, and whether None is one too.
 _TYPES: dict[Any, tuple[type, bool]] = {
     **{plain: (plain, False) for plain in (int, float, bool, str)},
@@ -308,7 +309,7 @@ def _broken_rule(rules: Mapping[str, Any], plain: type, value: Any) -> str | Non
     accepted = (int, float) if plain is float else plain
     fits = isinstance(value, accepted) and (plain is bool or not isinstance(value, bool))
     if not fits:
-        return {int: "an integer", float: "a number", bool: "true or false", str: "a text"}[plain]
+        return _KINDS[plain]
     if plain in (int, float) and not -_LARGEST <= value <= _LARGEST:  # nor is NaN
         return "a finite number" if plain is float else f"at most {_LARGEST}"
     if plain is str and not _is_plain(value):
@@ -338,9 +339,13 @@ def _argument_form(field: dataclasses.Field[Any], plain: type, is_optional: bool
         return {"action": argparse.BooleanOptionalAction}
 
     def parse(text: str) -> SettingValue:
-        return None if is_optional and text.lower() == "none" else plain(text)
+        try:
+            return None if is_optional and text.lower() == "none" else plain(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(
+                f"must be {_KINDS[plain]}. Received: {_cut(repr(text))}"
+            ) from None
 
-    parse.__name__ = plain.__name__  # argparse names it: "invalid int value: 'x'"
     choices = field.metadata.get("choices")
     shown = field.metadata.get("shown")
     metavar = shown or ("|".join(map(str, choices)) if choices else plain.__name__.upper())

@@ -206,7 +206,7 @@ def test_a_missing_settings_file_is_told(tmp_path):
 
 
 def test_wrong_type_on_the_command_line_is_refused():
-    with pytest.raises(argparse.ArgumentError, match="invalid int value: 'many'"):
+    with pytest.raises(argparse.ArgumentError, match="must be an integer. Received: 'many'"):
         parse("--steps", "many")
 
 

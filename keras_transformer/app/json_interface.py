@@ -272,6 +272,7 @@ def _described(run: LoadedRun) -> schemas.Run:
         source_language=run.source_language,
         target_language=run.target_language,
         target_languages=list(run.target_languages),
+        examples=list(run.examples),
         search=schemas.RunSearch(
             **{name: getattr(own, name) for name in schemas.RunSearch.model_fields}
         ),

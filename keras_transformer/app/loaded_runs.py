@@ -57,11 +57,13 @@ class LoadedRun(abc.ABC):
 
     Attributes:
         source_language, target_language: codes such as "en", or None.
+        examples: sentences to try, where the run names some.
     """
 
     kind: ClassVar[Kind]
     source_language: str | None = None
     target_language: str | None = None
+    examples: Sequence[str] = ()
 
     def __init__(
         self, name: str, search_options: SearchOptions, limits: AppLimits, batch_size: int
@@ -245,6 +247,7 @@ def loaded_runs(paths: Sequence[PathLike], limits: AppLimits) -> Iterator[list[L
             run, record = _load(directory, name, limits), directory.record()
             run.source_language = record.source_language
             run.target_language = record.target_language
+            run.examples = record.examples or ()
             stack.callback(run.queue.close)
             run.warm_up()
             runs.append(run)

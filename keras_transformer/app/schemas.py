@@ -145,6 +145,9 @@ class Run(BaseModel):
     target_languages: list[str] = Field(
         description="Codes for `target_language`; empty where the model has one target."
     )
+    examples: list[str] = Field(
+        default=[], description="Sentences to try, where the run names some."
+    )
     search: RunSearch = Field(description="Its own search, which holds where none is given.")
     most_beam_size: int = Field(description="Largest `beam_size`.")
     most_extra_length: int = Field(description="Largest `extra_length`.")

@@ -8,7 +8,7 @@ import signal
 import sys
 import traceback
 import webbrowser
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from keras_transformer.backend_start import LOG_LEVEL
@@ -154,10 +154,18 @@ class _Verbose(_Loudness):
         os.environ[LOG_LEVEL] = "0"
 
 
-def _meant(word: str, words: Iterable[str]) -> str:
-    """A question that names the word that was probably meant, or nothing."""
-    close = difflib.get_close_matches(word[:_LONGEST_WORD], list(words), n=1)
-    return f". Did you mean {close[0]}?" if close else ""
+def _meant(word: str, words: Collection[str]) -> str:
+    """A question that names the word that was probably meant, or nothing.
+
+    Example:
+        >>> _meant("--beem", ["--seed", "--beam-size"])
+        '. Did you mean --beam-size?'
+    """
+    word = word[:_LONGEST_WORD]
+    meant = {name[: len(word)]: name for name in reversed([*words])}  # by its beginning
+    meant |= {name: name for name in words}
+    close = difflib.get_close_matches(word, meant, n=1)
+    return f". Did you mean {meant[close[0]]}?" if close else ""
 
 
 Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"
@@ -166,23 +174,25 @@ Verbs: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 def _number(
     convert: Callable[[str], Number], name: str, is_fit: Callable[[Number], bool]
 ) -> Callable[[str], Number]:
-    """An `argparse` type, whose errors say "invalid NAME value: 'x'"."""
+    """An `argparse` type, whose errors say "must be NAME. Received: 'x'"."""
 
     def parse(text: str) -> Number:
-        value = convert(text)
-        if not is_fit(value):
-            raise ValueError(text)
+        try:
+            value = convert(text)
+        except ValueError:
+            value = None
+        if value is None or not is_fit(value):
+            raise argparse.ArgumentTypeError(f"must be {name}. Received: {text[:_LONGEST_WORD]!r}")
         return value
 
-    parse.__name__ = name
     return parse
 
 
-positive_int = _number(int, f"integer from 1 to {_MOST}", lambda value: 1 <= value <= _MOST)
-int_from_zero = _number(int, f"integer from 0 to {_MOST}", lambda value: 0 <= value <= _MOST)
-positive_number = _number(float, "positive number", lambda value: 0 < value <= _MOST)
-number_from_zero = _number(float, "number from 0", lambda value: 0 <= value <= _MOST)
-share = _number(float, "number above 0 and at most 1", lambda value: 0 < value <= 1)
+positive_int = _number(int, f"an integer from 1 to {_MOST}", lambda value: 1 <= value <= _MOST)
+int_from_zero = _number(int, f"an integer from 0 to {_MOST}", lambda value: 0 <= value <= _MOST)
+positive_number = _number(float, "a positive number", lambda value: 0 < value <= _MOST)
+number_from_zero = _number(float, "a number from 0", lambda value: 0 <= value <= _MOST)
+share = _number(float, "a number above 0 and at most 1", lambda value: 0 < value <= 1)
 
 
 def options_of(record: type[Options], values: argparse.Namespace, **others: Any) -> Options:

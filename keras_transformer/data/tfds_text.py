@@ -18,7 +18,7 @@ class TfdsPairs(ParallelText):
 
     A data set that TFDS has prepared in `data_dir` is opened without the network. Others are
     downloaded and prepared first, which for `wmt14_translate` takes hours and tens of gigabytes.
-    It needs `pip install 'keras-transformer-garden[tensorflow]'`. Where TensorFlow is missing,
+    It needs the extra `tensorflow`. Where TensorFlow is missing,
     `pip install tensorflow-datasets` suffices to read what was prepared as ArrayRecord files, with
     `download_and_prepare(file_format="array_record")`.
 

@@ -13,6 +13,7 @@ from keras_transformer.translation_training.report.run_report import Example, wr
 
 ROWS = 10
 TRY = "Six thousand two hundred and seven."
+EXAMPLES = ["twenty-one", "nine hundred and ninety-nine", TRY]
 
 
 def translation_lines(pairs: NumberPairs, hypotheses: Sequence[str]) -> list[str]:
@@ -51,5 +52,6 @@ def report(run: TrainingRun, translator: Translator, dev: NumberPairs, pairs: Nu
     say("\n".join(lines[:: max(1, len(lines) // ROWS)][:ROWS]))
     say(f"\nAll translations: {run.directory.samples_path}")
     examples = [*map(Example, pairs.sources, hypotheses, pairs.targets)][:ROWS]
+    run.directory.write_examples(EXAMPLES)
     commands = next_commands(run.directory.path, TRY)
     write_run_report(run.directory, translator, examples, dev.sources[0], commands)

@@ -32,6 +32,10 @@ _PATTERNS = (
 )
 _SUBFOLDERS = "*/*"  # such as onnx
 _OLD_WEIGHTS = "pytorch_model.bin"
+_HUB_ERRORS = {
+    "LocalEntryNotFoundError": "the hub cannot be reached, and its cache has no copy",
+    "RepositoryNotFoundError": "there is no such repository, or it is private",
+}
 _MOST_FILES = 1000
 _RECORD = "run.json"  # of a preset
 _FOREIGN = ("config.json", "decoder.yml", "*.npz")  # of a model of Marian
@@ -163,7 +167,8 @@ def _download(name: str) -> Path:
         if not has_weights and (folder / "config.json").exists():
             folder = fetch(*_PATTERNS, _OLD_WEIGHTS)
     except Exception as error:  # the hub's, its HTTP library's and the operating system's
-        reason = " ".join(str(error).split())[:200]
+        told = " ".join(str(error).split())[:200]
+        reason = _HUB_ERRORS.get(type(error).__name__, told)
         raise UserInputError(f"Cannot download {HUB}{name}: {reason}") from error
     return folder
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
@@ -289,6 +289,11 @@ class RunDirectory:
         content = with_search(present, options, in_training)
         checked_search(content.get("search"), path)
         self.checksums.write_json(path, content)
+
+    def write_examples(self, sentences: Sequence[str]) -> None:
+        """Write source sentences that the web app offers to try; all else in run.json stays."""
+        present = parse_json(self.record_path, self.checksums.read(self.record_path), ADVICE)
+        self.checksums.write_json(self.record_path, {**present, "examples": [*sentences]})
 
     def undo_tuning(self, own: SearchKeywords) -> None:
         """Undo what the training's own tuning wrote: it goes on, or ends without tuning.

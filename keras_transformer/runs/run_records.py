@@ -31,7 +31,8 @@ class RunRecord(msgspec.Struct, kw_only=True):
     from, such as another run's path. `search` has fields of `SearchOptions`, which this model's
     searches have where none are given; `untuned_search` those of before `search` was tuned, and
     `tuned_in_training` says that the run's own training did that last. `source_language` and
-    `target_language` are codes such as "en" and "pt-BR".
+    `target_language` are codes such as "en" and "pt-BR". `examples` are sentences that the web app
+    offers to try.
     """
 
     format: _RunFormat
@@ -48,6 +49,7 @@ class RunRecord(msgspec.Struct, kw_only=True):
     tuned_in_training: bool | None = None
     source_language: Language | None = None
     target_language: Language | None = None
+    examples: list[str] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the record as a JSON-compatible dictionary, leaving out None values."""

@@ -98,6 +98,8 @@ def fit_settings(
         for name in ("preset", "vocabulary_size", *others)
         if name not in call.given
     }
+    if call.minutes is not None:
+        changed.pop("steps", None)  # so many that the minutes end the training
     if changed:
         run.say(f"Settings for {text.pairs:,} pairs: {_flags(changed)}")
     return settings
@@ -199,6 +201,7 @@ def _fit_to_minutes(
 ) -> TranslationSettings:
     of_text = by_text(text)
     while True:
+        run.say(f"Timing training steps of the preset {settings.preset}")
         speed = measured_speed(settings, text, run)
         updates = seconds * _VALIDATION_SHARE * speed / _SMALLEST_BATCH
         smaller = {"base": "small", "small": "tiny"}.get(settings.preset)

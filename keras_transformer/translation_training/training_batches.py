@@ -93,7 +93,11 @@ def make_batches(
         sift: what tokenizes and filters the training text, as of `data.prepare_corpus`.
     """
     fits = _length_filter(settings, source_tokenizer, tokenizer)
-    data = data.with_dev(settings.held_out, settings.seed, fits)
+    if data.dev is None:
+        data = data.with_dev(settings.held_out, settings.seed, fits)
+        run.say(
+            f"No dev text given: {data.dev_text.num_pairs:,} training pairs are held out as one"
+        )
     filters = PairFilters(
         max_tokens=settings.max_tokens,
         max_ratio=settings.max_ratio,

@@ -3,12 +3,12 @@
 import itertools
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_transformer import losses, metrics
-from keras_transformer.data import BatchReader, ParallelText, fit_batches
+from keras_transformer.data import BatchReader, fit_batches
 from keras_transformer.evaluation import (
     bleu,
     chrf,
@@ -61,6 +61,7 @@ def average_weights(settings: TranslationSettings, dev: BatchReader, run: Traini
     if settings.average_of == "best":
         paths = directory.checkpoints.best()[::-1] or paths
     paths = directory.checkpoints.whole(paths)
+    say(f"\nAveraging checkpoints of {directory.path}")
     if not settings.choose_average:
         paths = paths[-settings.keep_last :]
         average_checkpoints(paths, directory.weights_path)
@@ -149,6 +150,7 @@ def write_report(
     else:
         run.directory.undo_tuning(search)
     translator = Translator.load(path, long_sentences="cut", **search)
+    say(f"Translating the {name} text, {len(sources):,} sentences")
     hypotheses = translator.translate(sources, progress=sys.stderr.isatty())
     lines = "".join(f"{one_line(hypothesis)}\n" for hypothesis in hypotheses)
     write_text(run.directory.samples_path, lines)
@@ -174,24 +176,32 @@ def write_report(
     if settings.language is not None:
         say(f"  BLEU {scores['tokenized_compound_split_bleu']:.2f}  tokenized, compounds split")
     say(f"  chrF {scores['chrf']:.2f}  {scores['chrf_signature']}\n")
-    examples = [*map(Example, sources, hypotheses, references)][:EXAMPLES]
+    triples = zip(sources, hypotheses, references, strict=True)
+    with_text = [Example(*triple) for triple in triples if triple[0].strip()]
+    # Spread over the text, which may be sorted by length.
+    places = range(min(EXAMPLES, len(with_text)))
+    examples = [with_text[len(with_text) * (2 * i + 1) // (2 * len(places))] for i in places]
     for source, hypothesis, reference in examples:
         say(f"{source}\n  {hypothesis}\n  (reference: {reference})")
     say(f"\nAll translations: {run.directory.samples_path}")
-    source = next((text for text in sources if text.strip()), "")
+    source = _middle_sentence(sources)
     cost, plot = (f"{program_name()} {verb} {shlex.quote(str(path))}" for verb in ("cost", "plot"))
     commands = [*next_commands(path, source), cost, plot]
     write_run_report(
-        run.directory, translator, examples, _middle_sentence(texts.dev_text), commands
+        run.directory,
+        translator,
+        examples,
+        _middle_sentence(source for source, _ in texts.dev_text),
+        commands,
     )
     say_next_steps(path, source, f"  {cost}")
 
 
-def _middle_sentence(text: ParallelText) -> str:
-    """Of the first source sentences the one of middle length, whose attention is to be shown."""
-    sources = (source for source, _ in text if source.strip())
-    first = sorted(itertools.islice(sources, MOST_LOOKED_AT), key=len)
-    return first[len(first) // 2]
+def _middle_sentence(sources: Iterable[str]) -> str:
+    """Of the first sentences the one of middle length, an example; empty where none has text."""
+    with_text = (source for source in sources if source.strip())
+    first = sorted(itertools.islice(with_text, MOST_LOOKED_AT), key=len)
+    return first[len(first) // 2] if first else ""
 
 
 def tune_alpha(
@@ -217,6 +227,7 @@ def tune_alpha(
     translator = Translator.load(
         run.directory.path, long_sentences="cut", **settings.search_options()
     )
+    say(f"Choosing alpha on {len(sources):,} sentences of the dev text")
     tuning = tune_search(
         translator,
         sources,

@@ -56,6 +56,7 @@ def make_tokenizers(
         if not settings.source_tokenizer:
             return tokenizer, tokenizer
         return SentencePieceTokenizer.load(settings.source_tokenizer), tokenizer
+    run.say(f"Training the vocabulary: {settings.vocabulary_size:,} subwords")
     if settings.separate_vocabularies:
         sources = (source for source, _ in itertools.chain(*texts))
         targets = (target for _, target in itertools.chain(*texts))

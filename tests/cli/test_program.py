@@ -100,7 +100,7 @@ def test_integers_that_no_model_holds_are_refused(type_, least, capsys):
     for value in (least - 1, 2**31, 10**30):
         with pytest.raises(SystemExit):
             parser.parse_args([f"--min-length={value}"])
-        told = f"invalid integer from {least} to 2147483647 value: '{value}'"
+        told = f"must be an integer from {least} to 2147483647. Received: '{value}'"
         assert told in capsys.readouterr().err
 
 
@@ -110,7 +110,9 @@ def test_parser_error_is_one_line_and_two(capsys):
     with pytest.raises(SystemExit) as caught:
         parser.parse_args(["--steps", "many"])
     assert caught.value.code == 2
-    message = "train: error: argument --steps: invalid int value: 'many' (see train --help)\n"
+    message = (
+        "train: error: argument --steps: must be an integer. Received: 'many' (see train --help)\n"
+    )
     assert capsys.readouterr().err == message
 
 

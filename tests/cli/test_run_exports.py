@@ -17,6 +17,7 @@ from keras_transformer.cli.run_exports import (
     _Unusable,
 )
 from keras_transformer.cli.verbs.translate_command import ENGINES, MISSING
+from keras_transformer.distribution import pip_install
 from keras_transformer.errors import UserInputError
 from keras_transformer.files.checksum_list import write_checksums
 from keras_transformer.files.file_lock import file_lock
@@ -272,5 +273,5 @@ def test_a_missing_library_is_told_before_an_export_is_made(run, translated, mon
         monkeypatch.setitem(sys.modules, module, None)
         code, _, told = translated(run, engine)
         assert (code, len(told)) == (2, 1)
-        assert f"pip install 'keras-transformer-garden[{engine}]'" in told[0]
+        assert pip_install(engine) in told[0]
     assert not (run / "engines").exists()

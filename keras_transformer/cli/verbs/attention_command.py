@@ -16,7 +16,7 @@ from keras_transformer.cli.program import Verbs, open_in_browser, positive_int
 from keras_transformer.cli.search_arguments import tell_search_taken
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.files.output_files import check_figure, find_output, write_output
-from keras_transformer.files.standard_streams import tell
+from keras_transformer.files.standard_streams import note, tell
 
 if TYPE_CHECKING:
     from keras_transformer.interpretation import AttentionMaps
@@ -112,6 +112,7 @@ def attention(values: argparse.Namespace) -> None:
             style=values.style or STYLES[0],
         )
     write_output(values.output, content)
+    note(f"Written: {values.output}")
     if values.open:
         open_in_browser(pathlib.Path(values.output).absolute().as_uri())
 

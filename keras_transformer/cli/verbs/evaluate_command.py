@@ -121,6 +121,8 @@ def evaluate(values: argparse.Namespace) -> None:
         for name, system in systems.items()
         if system.run is not None
     }
+    if {"single", "averaged"} <= translators.keys() and _have_equal_weights(translators):
+        note("`averaged` equals `single`: the final weights are those of one checkpoint")
     translations: dict[str, list[str]] = {}
     scores: dict[str, dict[str, Any]] = {}
     for name, system in systems.items():
@@ -160,6 +162,14 @@ def evaluate(values: argparse.Namespace) -> None:
         if found["perplexity"] == math.inf:  # JSON has no such number
             found["perplexity"] = None
     print(json.dumps(card, indent=2, ensure_ascii=False))
+
+
+def _have_equal_weights(translators: "Mapping[str, Translator]") -> bool:
+    """Whether the two systems of a run are one."""
+    import numpy as np
+
+    own, averaged = (translators[name].models[0].get_weights() for name in ("single", "averaged"))
+    return all(map(np.array_equal, own, averaged))
 
 
 def _target_language(run: str) -> str:

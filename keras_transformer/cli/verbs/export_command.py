@@ -64,7 +64,7 @@ def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "export",
-        help="write a run as a SavedModel, for LiteRT, CTranslate2 or Transformers",
+        help="write a run as a SavedModel, or for LiteRT, CTranslate2 or Hugging Face",
         description="Write a trained model as files that run elsewhere, and print their path.",
     )
     kinds = parser.add_subparsers(title="kinds", required=True, metavar="KIND")

@@ -31,7 +31,7 @@ FIXED_OPTIONS = ("ending", "renormalize", "num_results")
 class CTranslate2Translator(SentenceTranslator):
     """Translates, scores and aligns lists of sentences with an export of `export_ctranslate2`.
 
-    Needs `ctranslate2` and `sentencepiece` (`pip install 'keras-transformer-garden[ctranslate2]'`).
+    Needs `ctranslate2` and `sentencepiece` (the extra `ctranslate2`).
     The methods `translate`, `translate_nbest`, `score`, `align` and `check_lengths` are those of
     `Translator`; `sample` is missing. Threads may share a translator.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class LiteRTTranslator(ExportTranslator[list[int]]):
     """Translates lists of sentences with a model that `export_litert` wrote.
 
-    Needs `ai-edge-litert` and `sentencepiece` (`pip install 'keras-transformer-garden[litert]'`).
+    Needs `ai-edge-litert` and `sentencepiece` (the extra `litert`).
     Sentences are sorted by length, run in batches and returned in their original order. The
     translation of an empty sentence is empty. Unpaired surrogates are read as U+FFFD.
 

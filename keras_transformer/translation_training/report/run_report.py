@@ -22,7 +22,7 @@ _MOST_TIMES = 6  # validations of which samples are shown
 _IN_SHORT = (
     "preset", "num_layers", "num_encoder_layers", "num_decoder_layers", "hidden_dim",
     "intermediate_dim", "num_heads", "dropout", "label_smoothing", "vocabulary_size",
-    "batch_tokens", "steps", "warmup_steps", "learning_rate_scale", "optimizer", "precision",
+    "batch_tokens", "warmup_steps", "learning_rate_scale", "optimizer", "precision",
     "seed",
 )  # fmt: skip
 

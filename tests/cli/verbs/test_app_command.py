@@ -15,6 +15,7 @@ import pytest
 from keras_transformer import cli
 from keras_transformer.app.server import bound_socket
 from keras_transformer.cli.verbs import app_command
+from keras_transformer.distribution import pip_install
 from keras_transformer.runs.run_records import new_record
 from keras_transformer.text import SentencePieceTokenizer
 
@@ -104,9 +105,7 @@ def test_without_fastapi_the_command_to_install_it_is_told(refused, run, monkeyp
         return imported(name, *arguments, **keywords)
 
     monkeypatch.setattr(builtins, "__import__", without_fastapi)
-    assert refused(run) == (
-        "error: FastAPI and uvicorn are not installed: pip install 'keras-transformer-garden[app]'"
-    )
+    assert refused(run) == (f"error: FastAPI and uvicorn are not installed: {pip_install('app')}")
 
 
 @pytest.mark.slow
