@@ -25,6 +25,7 @@ from keras_transformer.demo.report import EXAMPLES, translation_lines
 from keras_transformer.demo.settings import NumberWordsSettings
 from keras_transformer.errors import UserInputError
 from keras_transformer.metrics import Perplexity
+from keras_transformer.runs.run_directory import RunDirectory
 from keras_transformer.training import TrainingRun
 from recipes.number_words.train import main
 from recipes.recipe_options import recipe_options
