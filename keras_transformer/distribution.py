@@ -13,9 +13,9 @@ _NAME = "keras-transformer-garden"
 _CONFLICTING_NAME = "keras-transformer"
 
 
-@functools.cache  # half a second where much is installed
+@functools.cache  # takes half a second if many packages are installed
 def distribution_name() -> str:
-    """Return the name by which pip knows this package, from its metadata where it is installed."""
+    """Return the name by which pip knows this package, from its metadata if it is installed."""
     import importlib.metadata  # not needed by `import keras_transformer`
 
     names = importlib.metadata.packages_distributions().get("keras_transformer", ())
@@ -43,7 +43,7 @@ def pip_install(extra: str) -> str:
 
 
 def _source(name: str) -> dict[str, Any]:
-    """What pip noted of the folder or the file that it installed; empty for a package index."""
+    """What pip recorded about the folder or file it installed; empty for a package index."""
     import importlib.metadata
 
     try:
@@ -54,14 +54,14 @@ def _source(name: str) -> dict[str, Any]:
 
 
 def conflict() -> str | None:
-    """Return what to say where the other project is installed too, else None."""
+    """Return a warning if the other project is installed too, else None."""
     import importlib.metadata
 
     try:
         other = importlib.metadata.distribution(_CONFLICTING_NAME)
     except importlib.metadata.PackageNotFoundError:
         return None
-    if other.entry_points:  # a clone of ours, installed before the package had a name of its own
+    if other.entry_points:  # a clone of ours, installed before the package had its own name
         return None
     return (
         f"{_CONFLICTING_NAME} {other.version} is another project, whose files replace or mix with "

@@ -17,7 +17,7 @@ EXAMPLES = ["twenty-one", "nine hundred and ninety-nine", TRY]
 
 
 def translation_lines(pairs: NumberPairs, hypotheses: Sequence[str]) -> list[str]:
-    """One line a number, in order: number, words, translation; wrong ones are marked."""
+    """One line per number, in order: number, words, translation; wrong ones are marked."""
     rows = sorted(zip(pairs.numbers, pairs.sources, hypotheses, pairs.targets, strict=True))
     widths = [max(len(str(row[column])) for row in rows) for column in (0, 1)]
     lines = []
@@ -33,7 +33,7 @@ def report(run: TrainingRun, translator: Translator, dev: NumberPairs, pairs: Nu
     Args:
         run: the training, at its end.
         translator: the trained model.
-        dev: the numbers for validation, of which the page shows one's attention.
+        dev: the numbers for validation; the page shows the attention of one of them.
         pairs: the held-out numbers, which are translated.
     """
     hypotheses = translator.translate(pairs.sources)

@@ -38,8 +38,8 @@ from keras_transformer.translation_training.training_batches import TrainingBatc
 from keras_transformer.translation_training.translation_settings import TranslationSettings
 
 EXAMPLES = 5
-MOST_SENTENCES = 1000  # that alpha is chosen on
-MOST_LOOKED_AT = 20  # dev sentences, of which the report shows one's attention
+MOST_SENTENCES = 1000  # on which alpha is chosen
+MOST_LOOKED_AT = 20  # dev sentences; the report shows the attention of one of them
 
 
 def average_weights(settings: TranslationSettings, dev: BatchReader, run: TrainingRun) -> int:
@@ -126,12 +126,12 @@ def write_scores(
 def write_report(
     settings: TranslationSettings, batches: TrainingBatches, run: TrainingRun, **results: Any
 ) -> None:
-    """Translate the test text (without one: the dev text); write and print scores and examples.
+    """Translate the test text, or else the dev text; write and print scores and examples.
 
-    With `tune_alpha` the length penalty is chosen on the dev text first, and written into the run;
-    without, what an earlier end of the training has chosen is undone. All translations are written
-    to `samples.txt`, and the training is told on a page, `report.html`. At the end it prints what
-    to try next.
+    With `tune_alpha`, the length penalty is first chosen on the dev text and written into the run;
+    without it, the choice of an earlier end of the training is undone. All translations are written
+    to `samples.txt`, and a page about the training to `report.html`. At the end, it prints what to
+    try next.
 
     Args:
         settings: settings of the search and of the scores.
@@ -198,7 +198,7 @@ def write_report(
 
 
 def _middle_sentence(sources: Iterable[str]) -> str:
-    """Of the first sentences the one of middle length, an example; empty where none has text."""
+    """Of the first sentences, the one of median length, as an example; empty if none has text."""
     with_text = (source for source in sources if source.strip())
     first = sorted(itertools.islice(with_text, MOST_LOOKED_AT), key=len)
     return first[len(first) // 2] if first else ""
@@ -209,16 +209,16 @@ def tune_alpha(
 ) -> tuple[SearchKeywords, dict[str, Any]]:
     """Choose alpha by BLEU on the dev text, and write it into the run with the rest of its search.
 
-    A training that is resumed removes it, see `RunDirectory.undo_tuning`.
+    If the training is resumed, the choice is removed, see `RunDirectory.undo_tuning`.
 
     Args:
         settings: the search to tune, and how BLEU is counted.
         batches: the texts; at most `MOST_SENTENCES`, spread over the dev text, are translated.
-        run: the training, at its end. Its final weights are there.
+        run: the training, at its end, with its final weights.
 
     Returns:
-        `(search, record)`: the fields of `SearchOptions` to translate with, and what `scores.json`
-        says of their choice.
+        `(search, record)`: the fields of `SearchOptions` to translate with, and the record of their
+        choice for `scores.json`.
     """
     pairs = [pair for pair in batches.texts.dev_text if pair[0].strip()]
     number = min(len(pairs), MOST_SENTENCES)

@@ -110,9 +110,7 @@ def test_parser_error_is_one_line_and_two(capsys):
     with pytest.raises(SystemExit) as caught:
         parser.parse_args(["--steps", "many"])
     assert caught.value.code == 2
-    message = (
-        "train: error: argument --steps: must be an integer. Received: 'many' (see train --help)\n"
-    )
+    message = "train: error: argument --steps: invalid int value: 'many' (see train --help)\n"
     assert capsys.readouterr().err == message
 
 
@@ -136,4 +134,4 @@ def test_a_memory_that_does_not_suffice_is_one_line(capsys):
         raise ResourceExhaustedError("OOM when allocating tensor\nwith shape[99]")
 
     assert run_command(main) == 2
-    assert capsys.readouterr().err.startswith("error: The memory does not suffice: ")
+    assert capsys.readouterr().err.startswith("error: There is not enough memory: ")

@@ -251,7 +251,7 @@ REFUSED = {
     "a vocabulary of factors": decoder("vocabs: [a.fsv]\n", "a.fsv is not supported", "factors"),
     "a mapping of vocabularies": decoder("vocabs: {a: b}\n", "`vocabs` must name files"),
     "a binary model": decoder(
-        "models: [model.bin]\n", "model.bin is not supported", "model.npz is"
+        "models: [model.bin]\n", "model.bin is not supported", "Use model.npz"
     ),
     "a binary model alone": (binary, ("model.bin is not supported: it has Marian's binary",)),
     "weights of PyTorch alone": (pytorch_alone, ("holds no model of Marian: neither config.json",)),

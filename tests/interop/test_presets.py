@@ -189,7 +189,7 @@ def test_of_a_repository_only_what_is_needed_is_downloaded(monkeypatch, tmp_path
     with pytest.raises(UserInputError, match="holds no model"):
         Translator.from_preset("hf://org/opus")
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(UserInputError, match="config.json must be of a Marian model"):
+    with pytest.raises(UserInputError, match="config.json must describe a Marian model"):
         Translator.from_preset("hf://org/opus")
     old = sorted([*TAKEN, "pytorch_model.bin"])
     assert taken == [TAKEN, TAKEN, old]

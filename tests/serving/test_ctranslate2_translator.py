@@ -178,7 +178,9 @@ def test_a_directory_without_an_export(tmp_path, copied):
     card = json.loads((copied / "model_card.json").read_text("utf-8"))
     for other in ([], card | {"kind": "LiteRT model"}):
         (copied / "model_card.json").write_text(json.dumps(other), "utf-8")
-        with pytest.raises(UserInputError, match=r"model_card.json is not of a CTranslate2 export"):
+        with pytest.raises(
+            UserInputError, match=r"model_card.json does not belong to a CTranslate2 export"
+        ):
             CTranslate2Translator(copied)
 
 

@@ -129,8 +129,8 @@ def test_missing_and_damaged_files(copied, name):
 DAMAGED = [
     ("{", "is damaged: it is not JSON"),
     pytest.param("[" * 100_000, "is damaged: brackets are nested too deep", id="nested"),
-    ("[]", "is not of a LiteRT export"),
-    ({"format": "another"}, "is not of a LiteRT export"),
+    ("[]", "does not belong to a LiteRT export"),
+    ({"format": "another"}, "does not belong to a LiteRT export"),
     ({"format_version": 2}, "has format version 2; .* reads 1"),
     ({"format_version": 2, "checksums": MISSING}, "has format version 2; .* reads 1"),
     *(

@@ -1,4 +1,4 @@
-"""`keras-transformer attention`: what a model attends to, as a page or a figure."""
+"""`keras-transformer attention`: show a model's attention, as a page or a figure."""
 
 import argparse
 import pathlib
@@ -16,14 +16,14 @@ from keras_transformer.cli.program import Verbs, open_in_browser, positive_int
 from keras_transformer.cli.search_arguments import tell_search_taken
 from keras_transformer.errors import SentenceTooLong, UserInputError
 from keras_transformer.files.output_files import check_figure, find_output, write_output
-from keras_transformer.files.standard_streams import note, tell
+from keras_transformer.files.standard_streams import tell
 
 if TYPE_CHECKING:
     from keras_transformer.interpretation import AttentionMaps
 
 PAGE = ".html"
 OF_FIGURES = ("kind", "layer", "heads", "style")
-# Those of `interpretation`, which takes too long to import for `--help`.
+# The same as in `interpretation`, which takes too long to import for `--help`.
 KINDS = ("encoder", "decoder", "cross")
 STYLES = ("lines", "matrix")
 
@@ -34,8 +34,8 @@ def add_parser(verbs: Verbs) -> None:
         "attention",
         help="show the attention of a model, as a page or a figure",
         description="Write the attention of every layer and head for one sentence and its "
-        "translation as a page, one file to open in a browser; or that of a layer as a figure. "
-        "Of an ensemble it is the first model's. A parser's run works too.",
+        "translation as a page, one file to open in a browser; or the attention of one layer as a "
+        "figure. For an ensemble, the first model is shown. A parser's run works too.",
     )
     parser.set_defaults(verb=attention)
     add_run_arguments(parser)
@@ -45,8 +45,8 @@ def add_parser(verbs: Verbs) -> None:
     add(
         "--target",
         metavar="TEXT",
-        help="its translation, or a parser's bracketed tree (default: the best that the search "
-        "finds)",
+        help="its translation, or the bracketed tree for a parser (default: the best that the "
+        "search finds)",
     )
     add(
         "--output",
@@ -112,13 +112,12 @@ def attention(values: argparse.Namespace) -> None:
             style=values.style or STYLES[0],
         )
     write_output(values.output, content)
-    note(f"Written: {values.output}")
     if values.open:
         open_in_browser(pathlib.Path(values.output).absolute().as_uri())
 
 
 def _load(models: NamedModels) -> Any:
-    """The `Translator` of the runs, or the `Parser` of a run whose outputs are trees."""
+    """Load the `Translator` of the runs, or the `Parser` of a run whose outputs are trees."""
     from keras_transformer.inference.parser import Parser
     from keras_transformer.runs.run_directory import RunDirectory
 
@@ -141,7 +140,7 @@ def _figure(
     heads: Sequence[int] | None,
     style: Any,
 ) -> bytes:
-    """The file of a figure; layers and heads count from 1."""
+    """Return the content of a figure's file; layers and heads count from 1."""
     from keras_transformer.figures import figure_file
     from keras_transformer.interpretation import attention_figure
 

@@ -1,4 +1,4 @@
-"""`keras-transformer import`: a run of a model that another toolkit trained."""
+"""`keras-transformer import`: make a run from a model that another toolkit trained."""
 
 import argparse
 
@@ -9,21 +9,21 @@ def add_parser(verbs: Verbs) -> None:
     """Add the verb to the command line."""
     parser = verbs.add_parser(
         "import",
-        help="import a Marian model, such as one of OPUS-MT, as a run",
-        description="Make a run of a model that another toolkit trained, and print its path. Every "
-        "verb takes it, and `train --from` trains it further.",
+        help="import a Marian model, such as an OPUS-MT model, as a run",
+        description="Make a run from a model that another toolkit trained, and print its path. "
+        "Every verb takes this run, and `train --from` trains it further.",
     )
     kinds = parser.add_subparsers(title="kinds", required=True, metavar="KIND")
     marian = kinds.add_parser(
         "marian",
-        help="a folder of Hugging Face or of Marian",
-        description="Make a run of a model of Marian. Nothing in its files is run.",
+        help="a Hugging Face or Marian folder",
+        description="Make a run from a Marian model. No code in its files is executed.",
     )
     marian.add_argument(
         "directory",
         metavar="DIR",
         help="a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin, "
-        "source.spm, target.spm, vocab.json), one of Marian (model.npz, decoder.yml, vocab.yml, "
+        "source.spm, target.spm, vocab.json), a Marian folder (model.npz, decoder.yml, vocab.yml, "
         "source.spm, target.spm), or hf://NAME, such as hf://Helsinki-NLP/opus-mt-en-de",
     )
     marian.add_argument("run", metavar="RUN", help="run directory to write")

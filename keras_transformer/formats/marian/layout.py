@@ -27,12 +27,12 @@ _OLD_WEIGHTS = "pytorch_model.bin"
 
 @dataclasses.dataclass(frozen=True)
 class MarianFolder:
-    """What a folder holds, without its tensors.
+    """The content of a folder, without its tensors.
 
     Attributes:
         path: the folder.
         architecture: the `Architecture`.
-        tensors_path: the file of the tensors.
+        tensors_path: the file with the tensors.
         source_tokenizer, tokenizer: the tokenizers of both sides.
         is_native: whether the tensors have Marian's own names.
     """
@@ -46,16 +46,16 @@ class MarianFolder:
 
 
 def open_marian(directory: PathLike) -> MarianFolder:
-    """Read all but the tensors of a folder.
+    """Read everything in a folder except the tensors.
 
     Args:
         directory: a Hugging Face folder (config.json, model.safetensors or pytorch_model.bin,
-            source.spm, target.spm, vocab.json), or one of Marian (model.npz, decoder.yml,
+            source.spm, target.spm, vocab.json), or a Marian folder (model.npz, decoder.yml,
             vocab.yml, source.spm, target.spm).
 
     Raises:
         UserInputError: a file is missing or damaged, or the model has an option that this package
-            lacks.
+            does not support.
     """
     path = Path(directory)
     if path.is_file():
@@ -82,7 +82,7 @@ def _open_hugging_face(path: Path) -> MarianFolder:
     if found is None:
         raise UserInputError(f"The folder {path} lacks model.safetensors or {_OLD_WEIGHTS}.")
     source_path = path / "vocab.json"
-    target_path = path / "target_vocab.json"  # of a target with a vocabulary of its own
+    target_path = path / "target_vocab.json"  # if the target has its own vocabulary
     if not target_path.exists():
         target_path = source_path
     pieces = read_record(source_path, dict[str, int])
@@ -95,7 +95,7 @@ def _open_hugging_face(path: Path) -> MarianFolder:
 
 
 def _check_banned(architecture: Architecture, num_pieces: int) -> None:
-    """Require that the search bans only what ours never gives."""
+    """Require that the file's search bans only tokens that our search never produces."""
     padding = range(num_pieces, architecture.options["vocabulary_size"])
     never = {architecture.pad, architecture.start, *padding}
     if any(len(ids) != 1 or ids[0] not in never for ids in architecture.banned):
@@ -112,7 +112,7 @@ def _open_native(path: Path) -> MarianFolder:
     if not (path / "source.spm").exists() and any(path.glob("*.bpe")):
         raise UserInputError(
             f"The model of {path} is not supported: its text is segmented by BPE ("
-            f"{min(path.glob('*.bpe')).name}). Models with source.spm and target.spm are."
+            f"{min(path.glob('*.bpe')).name}). Use a model with source.spm and target.spm."
         )
     model = _find_model(path, decoder)
     source_path, target_path = _find_vocabularies(path, decoder)
@@ -137,7 +137,7 @@ def _with_tokenizers(
     *,
     is_native: bool = False,
 ) -> MarianFolder:
-    """The folder with the tokenizers of both sides, whose vocabularies have a file and ids."""
+    """Return the folder with both tokenizers; `source` and `target` are vocabulary file and ids."""
     size = architecture.options["vocabulary_size"]
     source_size = architecture.options["source_vocabulary_size"] or size
     source_tokenizer = make_tokenizer(
@@ -148,7 +148,7 @@ def _with_tokenizers(
 
 
 def _find_model(path: Path, decoder: Mapping[str, Any]) -> Path:
-    """The file of the tensors."""
+    """Return the file with the tensors."""
     named = _named(path, decoder, "models")
     if len(named) > 1:
         raise UserInputError(
@@ -172,12 +172,12 @@ def _find_model(path: Path, decoder: Mapping[str, Any]) -> Path:
 def _refuse_binary(model: Path) -> None:
     if model.suffix == ".bin":
         raise UserInputError(
-            f"The model {model} is not supported: it has Marian's binary format. model.npz is."
+            f"The model {model} is not supported: it has Marian's binary format. Use model.npz."
         )
 
 
 def _find_vocabularies(path: Path, decoder: Mapping[str, Any]) -> tuple[Path, Path]:
-    """The files of the source's and of the target's vocabulary, which may be one."""
+    """Return the vocabulary files of source and target, which may be the same file."""
     named = _named(path, decoder, "vocabs")
     if len(named) > 2:
         raise UserInputError(
@@ -200,14 +200,14 @@ def _find_vocabularies(path: Path, decoder: Mapping[str, Any]) -> tuple[Path, Pa
 
 
 def _named(path: Path, decoder: Mapping[str, Any], key: str) -> list[Path]:
-    """The files that decoder.yml names; none if it says nothing."""
+    """Return the files that decoder.yml names; none if the key is missing."""
     names = decoder.get(key, [])
     names = [names] if isinstance(names, str) else names
     if not isinstance(names, list) or not all(
         isinstance(name, str) and name and name.isprintable() for name in names
     ):
         raise UserInputError(f"{path / _DECODER} is damaged: `{key}` must name files.")
-    # Models are moved: the name counts, not the folder.
+    # Models are moved: only the name counts, not the folder.
     return [path / Path(name).name for name in names]
 
 
@@ -217,7 +217,7 @@ def _ambiguous(path: Path, usual: str, found: list[Path]) -> UserInputError:
 
 
 def _read_model_yml(model: Path) -> dict[str, Any]:
-    """Marian's configuration, which it keeps as the bytes of a tensor."""
+    """Read Marian's configuration, which is stored as the bytes of a tensor."""
     with open_tensors(model) as tensors:
         if MODEL_YML not in tensors.names:
             raise UserInputError(f"The file {model} lacks Marian's configuration, {MODEL_YML}.")

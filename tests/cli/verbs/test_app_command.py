@@ -58,8 +58,8 @@ def test_a_port_in_use_is_one_line(refused, run):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         assert refused(run, "--port", str(port)) == (
-            f"error: Port {port} of 127.0.0.1 cannot be had (Address already in use): choose "
-            "another with `--port`, or 0 for any that is free."
+            f"error: Port {port} of 127.0.0.1 cannot be used (Address already in use): choose "
+            "another with `--port`, or 0 for any free port."
         )
 
 
@@ -86,7 +86,7 @@ def test_a_host_of_another_machine_is_one_line(refused, run, host):
 def test_a_name_is_that_of_a_host(refused, run, name):
     said = refused(run, "--name", "example.org", f"--name={name}")
     assert said.startswith(
-        "error: `--name` must be a host name such as translate.example.org, without port. "
+        "error: `--name` must be a host name such as translate.example.org, without a port. "
     )
 
 

@@ -252,7 +252,7 @@ class TestFiles:
         self.interrupt(command, tmp_path, monkeypatch)
         code, _, err = self.translate(command, tmp_path, "--tag=<BT>")
         assert code == 2
-        assert b"was made with another `tag`. Give the same to go on, or remove it" in err
+        assert b"was made with another `tag`. Give the same to resume, or remove it" in err
         with monkeypatch.context() as patch:
             patch.setattr(FakeTranslator, "weights", "of a longer training")
             assert b"another `model_digests`" in self.translate(command, tmp_path)[2]
