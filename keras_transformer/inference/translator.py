@@ -118,6 +118,7 @@ class Translator(SentenceTranslator):
             source_language=source_language,
             target_language=target_language,
         )
+        self.jit_compile = jit_compile
         self.origins: list[Origin] = []
         self._settings: Mapping[str, object] = {}  # of the training, for presets
         models = model if isinstance(model, (list, tuple)) else [model]
@@ -277,6 +278,7 @@ class Translator(SentenceTranslator):
             long_sentences=self.long_sentences,
             source_language=self.source_language,
             target_language=self.target_language,
+            jit_compile=self.jit_compile,
             **search,
         )
         translator.origins = self.origins
